@@ -440,18 +440,18 @@ LOG_CASES = [
     Case(repeated_batch, FindingKind.LOG_DAMAGE, "out of place"),
     Case(bad_length, FindingKind.LOG_DAMAGE, "cut short"),
     Case(too_many_records, FindingKind.LOG_DAMAGE, "200 records in 2 offsets"),
-    Case(garbled_records, FindingKind.LOG_DAMAGE, "the checksum is right, but"),
+    Case(garbled_records, FindingKind.LOG_DAMAGE, "the CRC is right, but"),
 ]
 """Damage to a log that takes records away."""
 
 DERIVED_CASES = [
-    Case(offset_too_high, FindingKind.BATCH_OFFSET, "it fits from offset 30 on"),
-    Case(offset_of_the_next_batch, FindingKind.BATCH_OFFSET, "it fits from offset 2 on"),
+    Case(offset_too_high, FindingKind.BATCH_OFFSET, "it fits at offset 30"),
+    Case(offset_of_the_next_batch, FindingKind.BATCH_OFFSET, "it fits at offset 2"),
     Case(offset_of_another_segment, FindingKind.BATCH_OFFSET, "the segment ends before offset 12"),
     Case(index_offset, FindingKind.OFFSET_INDEX, "offset"),
-    Case(index_position, FindingKind.OFFSET_INDEX, "is not where a batch begins"),
+    Case(index_position, FindingKind.OFFSET_INDEX, "no batch begins at position"),
     Case(index_order, FindingKind.OFFSET_INDEX, "does not come after"),
-    Case(index_excess, FindingKind.OFFSET_INDEX, "3 bytes are no entry"),
+    Case(index_excess, FindingKind.OFFSET_INDEX, "3 bytes are not a whole entry"),
     Case(index_behind_log, FindingKind.OFFSET_INDEX, "after the log's end"),
     Case(index_of_ones, FindingKind.OFFSET_INDEX, "more wrong entries"),
     Case(missing_index, FindingKind.MISSING_INDEX, "is missing"),
@@ -459,7 +459,7 @@ DERIVED_CASES = [
     Case(time_index_timestamp, FindingKind.TIME_INDEX, "is not the largest"),
     Case(empty_time_index, FindingKind.TIME_INDEX, "largest timestamp"),
     Case(lost_transaction_index, FindingKind.TRANSACTION_INDEX, "is missing"),
-    Case(transaction_index_field, FindingKind.TRANSACTION_INDEX, "is not what the log says"),
+    Case(transaction_index_field, FindingKind.TRANSACTION_INDEX, "contradicts the log"),
     Case(cut_transaction_index, FindingKind.TRANSACTION_INDEX, "no entry"),
     Case(snapshot_checksum, FindingKind.PRODUCER_SNAPSHOT, "checksum"),
     Case(another_snapshot, FindingKind.PRODUCER_SNAPSHOT, "not the one that was taken here"),
@@ -468,18 +468,18 @@ DERIVED_CASES = [
     Case(epochs_garbled, FindingKind.LEADER_EPOCHS, "line 4"),
     Case(epochs_descend, FindingKind.LEADER_EPOCHS, "does not come after epoch 1"),
     Case(epochs_missing, FindingKind.LEADER_EPOCHS, "is missing"),
-    Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "gives epoch 1 to offset"),
+    Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "has epoch 1 for offset"),
     Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, after"),
     Case(metadata_garbled, FindingKind.PARTITION_METADATA, "is not a Kafka id"),
-    Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "waits to replace"),
+    Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "has not replaced"),
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),
-    Case(high_watermark_beyond_log, FindingKind.CHECKPOINT_ENTRY, "5000 of t-0 lies outside"),
+    Case(high_watermark_beyond_log, FindingKind.CHECKPOINT_ENTRY, "5000 of t-0 is outside"),
 ]
 """Damage to what can be rebuilt from the logs: no record is lost."""
 
 OTHER_CASES = [
     Case(lost_segment, FindingKind.GAP, "the next start would drop it"),
-    Case(lost_log, FindingKind.ORPHAN_INDEX, "its segment's records are gone"),
+    Case(lost_log, FindingKind.ORPHAN_INDEX, "its segment's records are lost"),
     Case(
         epoch_goes_back,
         FindingKind.BATCH_EPOCH,

@@ -296,7 +296,7 @@ def test_a_lost_partition_that_is_given_up_continues_where_it_ended() -> None:
 @pytest.mark.parametrize(
     ("name", "refusal"),
     [
-        ("t-1", "/d/t-1 is there, so there is nothing to give up"),
+        ("t-1", "/d/t-1 exists, so the partition is not lost"),
         ("v-0", "does not name v-0, so it is not lost"),
         ("nonsense", "nonsense is no partition"),
     ],

@@ -1,6 +1,7 @@
 """Explains what the cleaner would do with a log, segment by segment, and what prevents it.
-`cleanable` decides; this only reports its decision. `read_view` reads the facts from a directory's
-files, without its lock and beside a live broker. Kafka has no counterpart.
+
+`cleanable` decides; this module only reports its decision. `read_view` reads the facts from a
+directory's files without its lock, also while a broker is running. Kafka has no counterpart.
 """
 
 from enum import Enum
@@ -25,9 +26,9 @@ class SegmentState(Enum):
 
     CLEAN = "clean"
     DIRTY = "dirty"
-    """A pass that begins now would compact it."""
+    """A pass that begins now would compact the segment."""
     UNCLEANABLE = "uncleanable"
-    """It lies after the bound of a pass."""
+    """The segment is after the end of the cleanable range."""
     ACTIVE = "active"
 
 
@@ -37,14 +38,18 @@ class Waits(Enum):
     POLICY = "policy"
     """`cleanup.policy` is without `compact`."""
     NOTHING_DIRTY = "nothing_dirty"
-    """Everything that may be compacted already is."""
+    """Everything that may be compacted is already compacted."""
     RATIO = "ratio"
     """The dirty ratio is too low, and no record has waited longer than `max.compaction.lag.ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSegment:
-    """`next_offset` is that of the next segment; `waits_until_ms` where only time is missing."""
+    """A segment with its state.
+
+    `next_offset` is the segment's end. `waits_until_ms` is the time at which
+    `min.compaction.lag.ms` has passed, if only that prevents compaction.
+    """
 
     view: SegmentView
     next_offset: int
@@ -64,7 +69,7 @@ class CompactionExplanation:
 
     @property
     def bytes_missing(self) -> int:
-        """How much more must become cleanable until the ratio lets a pass begin."""
+        """The bytes that must still become cleanable until the dirty ratio starts a pass."""
         wanted = self.config.min_cleanable_dirty_ratio
         clean, dirty = self.range.clean_bytes, self.range.cleanable_bytes
         if wanted >= 1 or not clean:
@@ -124,7 +129,7 @@ def _waits_until_ms(
 
 
 def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSystem) -> LogView:
-    """A log's facts; of one with replicas no more than its high watermark is stable.
+    """The facts about a log; a replicated log is stable at most up to its high watermark.
 
     Raises `OSError` and `UserError`.
     """
@@ -139,7 +144,8 @@ def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSyst
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=stable,
-        # Its checkpoint lags behind, and a running broker flushes what it ends within seconds.
+        # Not the recovery point, whose checkpoint lags: a running broker flushes a rolled segment
+        # within seconds.
         flushed_until=log.log_end_offset,
         cleaned_until=cleaned_until,
     )

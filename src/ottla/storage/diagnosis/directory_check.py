@@ -1,7 +1,7 @@
-"""Checks a whole log directory: every partition, and the files about all of them.
+"""Checks a whole log directory: every partition, and the files of the directory itself.
 
 Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkpoints are read
-before the logs, so on a live directory they can only lag behind.
+before the logs, so in a directory in use they can only be behind the logs.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ CHECKPOINTS = {
     filenames.CHECKPOINT_HIGH_WATERMARK: "high watermark",
     filenames.CHECKPOINT_CLEANER: "first offset to compact",
 }
-"""File -> what its offsets are."""
+"""The meaning of the offsets in each checkpoint, by file name."""
 
 BROKER_ROLES = (
     Role.OTTLA_COPY,
@@ -68,14 +68,14 @@ OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 
 @dataclass(slots=True)
 class CheckReport:
-    """All that was found. `is_sound` when there is nothing but notes."""
+    """The findings of a check; `is_sound` if all of them are notes."""
 
     path: str
     kind: DirectoryKind
     is_live: bool
     partitions: list[PartitionReport] = field(default_factory=list)
     own_findings: list[Finding] = field(default_factory=list)
-    """Of the directory itself, not of a partition."""
+    """Findings about the directory itself."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -96,10 +96,16 @@ def check(
     deep: bool = False,
     is_locked_by_us: bool = False,
 ) -> CheckReport:
-    """Checks a log directory or one partition's; raises `UserError` and `OSError`."""
+    """Checks a log directory or a partition directory; raises `UserError` and `OSError`.
+
+    With `deep`, batches are decompressed and their records checked. `is_locked_by_us` says that
+    this process holds the directory's lock.
+    """
     status = file_system.status(path)
     if status is None or not status.is_directory:
-        raise UserError(f"{path} is no directory; name one of log.dirs, or one partition's")
+        raise UserError(
+            f"{path} is not a directory; name a directory of log.dirs, or of one partition"
+        )
     kind = directory_kind(file_system, path)
     is_whole = kind is DirectoryKind.LOG_DIRECTORY
     lock_directory = path if is_whole else parent_directory(path)
@@ -118,10 +124,9 @@ def check(
 
 
 def is_in_use(file_system: FileSystem, directory: str) -> bool:
-    """Whether another process holds the directory's lock: it is tried, and released at once.
+    """Whether another process holds the directory's lock, by taking and releasing it.
 
-    A directory without the file was never locked; none is created. If this process may not open the
-    file, returns false.
+    False without a lock file, which is not created, or without permission to open it.
     """
     path = join(directory, filenames.LOCK)
     if file_system.status(path) is None:
@@ -136,7 +141,7 @@ def is_in_use(file_system: FileSystem, directory: str) -> bool:
 
 
 def _log_start_beside(file_system: FileSystem, path: str) -> int:
-    """Of one partition, where its log directory says so."""
+    """The log start of a partition by the checkpoint in the directory above it; 0 if unknown."""
     parsed = parse_directory_name(base_name(path))
     if parsed is None:
         return 0
@@ -149,6 +154,8 @@ def _log_start_beside(file_system: FileSystem, path: str) -> int:
 
 
 class _DirectoryCheck:
+    """The check of one log directory; findings go to the report."""
+
     def __init__(self, file_system: FileSystem, report: CheckReport, options: CheckOptions) -> None:
         self._files = file_system
         self._path = report.path
@@ -196,7 +203,7 @@ class _DirectoryCheck:
     def _check_partition(
         self, topic: str, path: str, options: CheckOptions
     ) -> PartitionReport | None:
-        """`None` for a partition that is deleted meanwhile."""
+        """Checks a partition; `None` if it is deleted meanwhile."""
         try:
             report = check_partition(self._files, path, options)
         except FileNotFoundError:
@@ -212,7 +219,7 @@ class _DirectoryCheck:
         if topic_id is not None:
             known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
             if known != topic_id and known != self._topic_id_now(known_path):
-                self._ids[topic] = topic_id, metadata_path  # deleted and made again meanwhile
+                self._ids[topic] = topic_id, metadata_path  # deleted and created again meanwhile
             elif known != topic_id:
                 reason = f"has another topic id than {known_path}"
                 kind = FindingKind.PARTITION_METADATA
@@ -226,7 +233,7 @@ class _DirectoryCheck:
             return None
 
     def _is_in_place(self, path: str, key: TopicPartition) -> bool:
-        """Whether the log is that of the partition by whose name its directory goes."""
+        """Whether the log belongs to the partition that its directory is named after."""
         try:
             check_owner(self._files, path, key, self._topics)
         except CorruptionError as error:
@@ -236,7 +243,7 @@ class _DirectoryCheck:
         return True
 
     def _check_topic_ids(self) -> Iterator[Finding]:
-        """Unreadable ones; all partitions of a topic have the same, so another one can help."""
+        """The findings about topic ids, each with the id of the topic's other partitions."""
         for topic, finding in self._unread_ids:
             topic_id = finding.topic_id or self._ids.get(topic, (None, ""))[0]
             yield replace(finding, topic_id=topic_id)
@@ -268,8 +275,8 @@ class _DirectoryCheck:
                 kind=FindingKind.CHECKPOINT_ENTRY,
                 path=path,
                 position=None,
-                reason=f"{what} {offset} of {topic}-{partition} lies outside its log, which "
-                f"has offsets {log.start_offset} to {log.end_offset - 1}",
+                reason=f"{what} {offset} of {topic}-{partition} is outside its log, which has "
+                f"offsets {log.start_offset} to {log.end_offset - 1}",
                 entry=(topic, partition, log.end_offset if offset > 0 else 0),
             )
         if absent:
@@ -278,10 +285,8 @@ class _DirectoryCheck:
             yield _finding(FindingKind.STATE, path, None, reason)
 
     def _check_lost(self) -> Iterator[Finding]:
-        """Partitions that the next start misses.
-
-        Not in a directory that only Kafka has written, whose checkpoints may be older than it is.
-        """
+        """Partitions that a checkpoint names and that have no directory."""
+        # Not in a directory that only Kafka has written, whose checkpoints may be out of date.
         if not self._topics.is_found:
             return
         names = self._files.list(self._path)
@@ -305,7 +310,7 @@ class _DirectoryCheck:
         recovery_points: dict[TopicPartition, int],
         logs: dict[TopicPartition, PartitionReport],
     ) -> Iterator[Finding]:
-        """A clean stop records where each log ended."""
+        """Compares the logs with their ends as recorded at the clean shutdown."""
         for key, log in logs.items():
             recorded = recovery_points.get(key)
             if recorded is not None and recorded < log.end_offset:
@@ -317,10 +322,10 @@ class _DirectoryCheck:
         checkpoints: dict[str, dict[TopicPartition, int]],
         logs: dict[TopicPartition, PartitionReport],
     ) -> Iterator[Finding]:
-        """Offsets that are missing before a segment are lost, unless compaction was there.
+        """Offsets that are missing before a segment, unless compaction may have removed them.
 
-        After an unclean stop the next start looks at each log from its recovery point on
-        (`recovery`), and drops what it finds after a gap.
+        After an unclean shutdown, the next start recovers each log from its recovery point
+        (`recovery`), and drops segments after a gap there.
         """
         is_kafka_gone = any(log.integrity is not None for log in logs.values())
         for key, log in logs.items():
@@ -349,8 +354,8 @@ class _DirectoryCheck:
                         kind=FindingKind.GAP,
                         path=path,
                         position=None,
-                        reason=f"the next start would drop it, and what follows, since {missing} "
-                        "are missing before it",
+                        reason="the next start would drop it and all segments after it, since "
+                        f"{missing} are missing before it",
                         entry=(*key, log.end_offset),
                     )
                 elif lost is not None:
@@ -359,7 +364,7 @@ class _DirectoryCheck:
 
 
 def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding]:
-    """What is wrong with the files that lie beside the partitions, but for the checkpoints."""
+    """Findings about the directory's own files, except the checkpoints."""
     for name in file_system.list(directory):
         path = join(directory, name)
         if is_directory(file_system, path) or name in OLD_FILES:
@@ -368,13 +373,13 @@ def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding
         if name.endswith(".tmp"):
             yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
         elif described.is_cut:
-            yield _finding(FindingKind.LEFTOVER, path, None, "holds what a repair put aside")
+            yield _finding(FindingKind.LEFTOVER, path, None, "was set aside by a repair")
         elif described.role in BROKER_ROLES:
             yield from _check_broker_file(file_system, path)
         elif described.is_whole_snapshot:
             yield from metadata_snapshot_findings(file_system, path)
         elif described.role is Role.UNKNOWN:
-            yield _finding(FindingKind.STRANGER, path, None, "is no file of a log directory")
+            yield _finding(FindingKind.STRANGER, path, None, "is not a file of a log directory")
     for name, mark in filenames.MARKS.items():
         if is_lost(file_system, directory, name):
             reason = f"is missing, though {mark} says that there was one"
@@ -394,10 +399,10 @@ def _check_meta_properties(file_system: FileSystem, directory: str) -> Iterator[
     path = join(directory, filenames.META_PROPERTIES)
     try:
         if read_meta_properties(file_system, path) is None:
-            reason = "is missing: the directory's owner is not known"
+            reason = "is missing: the directory's owner is unknown"
             yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
         elif has_flipped_bit(file_system, directory):
-            reason = "differs by one bit from its copy: the next start takes that back"
+            reason = "differs by one bit from its copy: the next start repairs it"
             yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
     except CorruptionError as error:
         yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
@@ -421,18 +426,19 @@ def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Find
         yield replace(found, topic_id=recorded_id)
         return
     if recorded_id and is_id_with_flipped_bit(file_system, path, recorded_id):
-        reason = f"differs by one bit from what {filenames.INTEGRITY} says"
+        reason = f"differs by one bit from the id in {filenames.INTEGRITY}"
         yield replace(
             _finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=recorded_id
         )
     if topic_id is None:
-        reason = "is missing: made before Kafka 2.8, or lost"
+        reason = "is missing: created before Kafka 2.8, or lost"
         yield _finding(FindingKind.STATE, path, None, reason)
 
 
 def _judge_directory(name: str, path: str, state: DirectoryState | None) -> Iterator[Finding]:
     if state is DirectoryState.DELETE:
-        yield _finding(FindingKind.LEFTOVER, path, None, "is of a deleted topic, to be removed")
+        reason = "belongs to a deleted topic, and will be removed"
+        yield _finding(FindingKind.LEFTOVER, path, None, reason)
     elif state is DirectoryState.FUTURE:
         yield _finding(FindingKind.STATE, path, None, "is being copied from another directory")
     elif state is DirectoryState.STRAY:

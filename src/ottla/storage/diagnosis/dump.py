@@ -51,7 +51,7 @@ Value = TypeVar("Value")
 
 
 def files_to_dump(file_system: FileSystem, path: str) -> list[str]:
-    """A file itself, or all files of a partition's or a log directory; raises `UserError`."""
+    """The path of a file, or of all files in a directory, in order; raises `UserError`."""
     status = file_system.status(path)
     if status is None:
         raise UserError(f"{path} does not exist")
@@ -67,14 +67,14 @@ def files_to_dump(file_system: FileSystem, path: str) -> list[str]:
 
 
 def dump_file(file_system: FileSystem, path: str, *, deep: bool = False) -> Iterator[Row]:
-    """The heading and all that follows; with `deep` each batch's records too.
+    """A file's heading and content as rows; with `deep` also the records of each batch.
 
-    A file that a live broker removes meanwhile is a row that says so. Raises `OSError`.
+    A file that a broker removes meanwhile yields a row of damage. Raises `OSError`.
     """
     described = describe(base_name(path))
     status = file_system.status(path)
     if status is None or is_directory(file_system, path):
-        yield DamageRow(position=0, size=None, reason="the file is gone")
+        yield DamageRow(position=0, size=None, reason="the file does not exist")
         return
     yield rows.FileRow(kind=_kind_text(described), size=status.size)
     try:
@@ -86,18 +86,18 @@ def dump_file(file_system: FileSystem, path: str, *, deep: bool = False) -> Iter
     except CorruptionError as error:
         yield DamageRow(position=error.position, size=None, reason=error.reason)
     except FileNotFoundError:
-        yield DamageRow(position=0, size=None, reason="the file went away")
+        yield DamageRow(position=0, size=None, reason="the file was deleted meanwhile")
 
 
 def _kind_text(described: FileDescription) -> str:
     kind = described.role.value
     if described.is_cut:
-        return f"{kind} (taken out by a repair)"
+        return f"{kind} (removed by a repair)"
     return f"{kind} ({described.suffix.value[1:]})" if described.suffix.value else kind
 
 
 def _check_whole(file_system: FileSystem, path: str, role: Role) -> None:
-    """Checks what only the file as a whole can show; raises `CorruptionError`."""
+    """Checks a file as a whole, such as its checksum; raises `CorruptionError`."""
     if role is Role.META_PROPERTIES:
         read_meta_properties(file_system, path)
     elif role is Role.PARTITION_METADATA:
@@ -124,7 +124,7 @@ def _log_rows(file_system: FileSystem, path: str, base_offset: int, *, deep: boo
 
 
 def _damage_rows(region: DamagedRegion) -> Iterator[Row]:
-    """A whole batch whose content is wrong is still shown as one."""
+    """The row of damaged bytes; a whole batch with a wrong CRC is shown as a batch."""
     batch = region.batch
     if region.is_zero and region.is_tail:
         yield FreeRow(position=region.position, size=region.size)
@@ -165,7 +165,7 @@ def batch_row(position: int, batch: Batch, *, error: str | None = None) -> rows.
 
 
 def _readable(read: Callable[[], Value]) -> Value | None:
-    """Returns the fields that are only known once a damaged batch has been unpacked."""
+    """A field of a batch; `None` if the batch is too damaged to read it."""
     try:
         return read()
     except InvalidBatchError:
@@ -180,7 +180,7 @@ def _record_rows(found: ScannedBatch) -> Iterator[Row]:
         yield DamageRow(
             position=found.position,
             size=found.batch.size,
-            reason=f"the checksum is right, but the records cannot be read: {error}",
+            reason=f"the CRC is right, but the records cannot be decoded: {error}",
         )
 
 
@@ -209,7 +209,7 @@ def _timestamp_type_name(timestamp_type: TimestampType | None) -> str | None:
 
 
 def _control_fields(batch: Batch, record: Record) -> tuple[str | None, int | None]:
-    """The name of a control record's kind, and the coordinator epoch of a transaction's end."""
+    """The type of a control record, and the coordinator epoch of a transaction marker."""
     if not batch.is_control:
         return None, None
     kind = control_type(record.key)
@@ -247,7 +247,7 @@ def _index_rows(path: str, content: bytes, role: Role) -> Iterator[Row]:
 
 def _excess_rows(position: int, size: int) -> Iterator[Row]:
     if size:
-        yield DamageRow(position=position, size=size, reason=f"{size} bytes are no entry")
+        yield DamageRow(position=position, size=size, reason=f"{size} bytes are not a whole entry")
 
 
 def _transaction_index_rows(path: str, content: bytes) -> Iterator[Row]:
@@ -300,7 +300,7 @@ def _checkpoint_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _property_rows(path: str, content: bytes) -> Iterator[Row]:
-    """`key=value`, and with the colons of partition.metadata the same."""
+    """The rows of a file with `key=value`, or `key: value` as in partition.metadata."""
     try:
         properties = parse_properties(content.decode("latin-1"))
     except ValueError as error:
@@ -325,7 +325,7 @@ def _json_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
-    if not content.startswith(b"0\n"):  # of version 0, which had no checksum
+    if not content.startswith(b"0\n"):  # version 0 has no checksum
         content = without_checksum(path, content)
     words = content.decode("latin-1").split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
@@ -350,12 +350,12 @@ def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _no_rows(_: str, __: bytes) -> Iterator[Row]:
-    """Yields no rows: the file holds password hashes, which a search for damage must not show."""
+    """No rows: the file holds password hashes, which a dump must not show."""
     return iter(())
 
 
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
-    """Dumps a copy in the same way as its original."""
+    """The rows of Ottla's copy of a file, as those of the original."""
     is_of_starts = base_name(path) == filenames.COPIED_LOG_STARTS
     rows_of = _checkpoint_rows if is_of_starts else _property_rows
     yield from rows_of(path, without_checksum(path, content))
@@ -384,4 +384,4 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
 }
 
 SUMMED_ROLES = (Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_SECURITY, Role.OTTLA_ADOPTION)
-"""JSON with a checksum."""
+"""The files of JSON with a checksum."""

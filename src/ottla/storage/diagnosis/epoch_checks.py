@@ -1,7 +1,7 @@
-"""Whether the leader-epoch checkpoint says what the batches say.
+"""Compares the leader-epoch checkpoint with the epochs of the batches.
 
-Format page: docs/format/leader-epochs.md. The checkpoint is read after the log, so on a live log it
-can only be ahead.
+Format page: docs/format/leader-epochs.md. The checkpoint is read after the log, so for a log in use
+it can only be ahead.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entry
 
 @dataclass(slots=True)
 class EpochRun:
-    """Batches of one epoch, one after the other; `path` and `position` are of the first."""
+    """Consecutive batches of one epoch; `path` and `position` are those of the first batch."""
 
     epoch: int
     first_offset: int
@@ -30,7 +30,7 @@ class EpochRun:
 
 
 class EpochCheck:
-    """Collects the runs of epochs in a log, and compares them at the end."""
+    """Collects the runs of epochs in a log, and then compares them with the checkpoint."""
 
     def __init__(self) -> None:
         self.runs: list[EpochRun] = []
@@ -39,7 +39,7 @@ class EpochCheck:
         batch = scanned.batch
         epoch = batch.partition_leader_epoch
         if batch.magic < 2:
-            # What is appended in an old format makes the log forget the epochs before it.
+            # A batch in an old format clears all epochs before it, as on append.
             self.runs.clear()
         elif self.runs and self.runs[-1].epoch == epoch:
             self.runs[-1].last_offset = batch.last_offset
@@ -56,7 +56,7 @@ class EpochCheck:
     def findings(
         self, file_system: FileSystem, path: str, *, offsets: tuple[int, int], is_growing: bool
     ) -> Iterator[Finding]:
-        """`path` is that of the checkpoint, `offsets` are where the log starts and ends."""
+        """The findings; `path` is the checkpoint's, `offsets` are the log's start and end."""
         log_start, end_offset = offsets
         entries: list[EpochEntry] | None = None
         try:
@@ -78,10 +78,10 @@ class EpochCheck:
     def _contradictions(
         self, path: str, entries: list[EpochEntry], log_start: int
     ) -> Iterator[Finding]:
-        """One batch against both the checkpoint and its neighbours is wrong; else it is the file.
-
-        Unless the batches disagree among themselves: then nothing is known.
-        """
+        """Batches or a checkpoint with wrong epochs."""
+        # A single batch that contradicts both the checkpoint and its neighbours is wrong.
+        # Otherwise the checkpoint is wrong, unless the batches are out of order themselves: then
+        # nothing shows which is right.
         wrong = [run for run in self.runs if not _agrees(run, entries, log_start)]
         is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
         if is_alone and epoch_of(wrong[0].first_offset, entries) is not None:
@@ -98,17 +98,17 @@ class EpochCheck:
             yield _wrong(
                 path,
                 None,
-                f"gives {says} to offset {offset}, whose batches have epoch {run.epoch} "
-                f"(from {run.path} at byte {run.position} on)",
+                f"has {says} for offset {offset}, but its batches have epoch {run.epoch} "
+                f"(from {run.path} at byte {run.position})",
             )
 
     def _backward(self, epoch: int | None, runs: list[EpochRun] | None = None) -> Iterator[Finding]:
-        """Batches whose epoch is wrong; `epoch` is what it should be, if that is known."""
+        """The findings about batches with a wrong epoch; `epoch` is the right one, if known."""
         if runs is None:
             pairs = pairwise(self.runs)
             runs = [later for earlier, later in pairs if later.epoch < earlier.epoch]
         for run in runs:
-            should = "" if epoch is None else f", where epoch {epoch} is due"
+            should = "" if epoch is None else f", and should be {epoch}"
             yield Finding(
                 kind=FindingKind.BATCH_EPOCH,
                 path=run.path,
@@ -120,7 +120,8 @@ class EpochCheck:
 
 
 def _agrees(run: EpochRun, entries: list[EpochEntry], log_start: int) -> bool:
-    """Records before the log's start have no entry any more, or one that begins there."""
+    """Whether a run has the epochs of the checkpoint."""
+    # Batches before the log start have no entry any more, or one that begins at the log start.
     if not entries and run.last_offset < log_start:
         return True
     for offset in (run.first_offset, run.last_offset):
@@ -134,6 +135,7 @@ def _agrees(run: EpochRun, entries: list[EpochEntry], log_start: int) -> bool:
 
 
 def epoch_of(offset: int, entries: list[EpochEntry]) -> int | None:
+    """The epoch of an offset; `None` before the first entry."""
     found = None
     for entry in entries:
         if entry.start_offset <= offset:
@@ -142,7 +144,7 @@ def epoch_of(offset: int, entries: list[EpochEntry]) -> int | None:
 
 
 def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:
-    """The lines as they are; raises `CorruptionError` where one does not ascend."""
+    """The entries of the checkpoint; raises `CorruptionError` if they do not ascend."""
     lines = CheckpointLines(path, read_file(file_system, path))
     entries: list[EpochEntry] = []
     for words in lines:

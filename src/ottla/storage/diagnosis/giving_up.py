@@ -1,10 +1,10 @@
-"""Giving a lost partition up: an empty log takes its place, once a person has said so.
+"""Gives a lost partition up: creates an empty log in its place, on the user's command.
 
-A start refuses a partition that a checkpoint names and no directory holds, since what its groups
-have committed and its producers remember is of records that may yet be put back. The empty log
-continues where the lost one ended, so that no offset is given twice.
+A start refuses a partition that a checkpoint names and that has no directory, since committed
+offsets and producers refer to records that may still be put back. The empty log begins at the end
+offset of the lost one, so that no offset is reused.
 
-A crash leaves no directory, or an empty one that the next start undoes, or the log.
+A crash leaves no directory, an empty one that the next start removes, or the log.
 """
 
 from ottla.base.errors import UserError
@@ -26,18 +26,18 @@ from ottla.storage.files.partition_metadata import write_topic_id
 
 
 def give_up(file_system: FileSystem, directory: str, name: str, topic_id: Uuid | None) -> int:
-    """Makes the empty log of a lost partition; returns the offset at which it begins.
+    """Creates the empty log of a lost partition; returns the offset at which it begins.
 
-    Raises `UserError` for a partition that is not lost, and `OSError`.
+    Raises `UserError` if the partition is not lost, and `OSError`.
     """
     parsed = parse_directory_name(name)
     if parsed is None or parsed.state is not DirectoryState.LIVE:
-        raise UserError(f"{name} is no partition; name one as in orders-0")
+        raise UserError(f"{name} is not a partition; name one such as orders-0")
     path = join(directory, name)
     key = TopicPartition(parsed.topic, parsed.partition)
     with locked(file_system, directory):
         if file_system.status(path) is not None:
-            raise UserError(f"{path} is there, so there is nothing to give up; move it away first")
+            raise UserError(f"{path} exists, so the partition is not lost; move it away first")
         offset = read_named_partitions(file_system, directory).offset_of(key)
         if offset is None:
             checkpoint = join(directory, CHECKPOINT_RECOVERY_POINT)

@@ -1,8 +1,8 @@
-"""Whether a segment's offset and time index say what its log says.
+"""Compares a segment's offset and time index with its log.
 
 Format pages: docs/format/offset-index.md, docs/format/time-index.md. An index is read before its
-log is scanned, so on a live segment it can only lack entries, or have some for batches that are
-still to be written; those lie after the scanned end.
+log is scanned, so for a segment in use it can only lack entries, or have entries for batches that
+are not written yet, after the scanned end.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ottla.storage.scan import first_offset_in_header
 
 
 class IndexFindings:
-    """Collects what is wrong with one index: a file of garbage is one finding, not thousands."""
+    """Collects the errors of one index as one finding, since a damaged file may have thousands."""
 
     def __init__(self, kind: FindingKind, path: str) -> None:
         self._kind = kind
@@ -40,10 +40,10 @@ class IndexFindings:
 
 
 class OffsetIndexCheck:
-    """Entries ascend, and each points at where a batch begins.
+    """Checks that entries ascend, and that each points to the start of a batch.
 
-    Kafka makes at most one entry per append, which may be of several batches: the entry's offset
-    is the last of the whole append, its position where the append begins.
+    Kafka adds at most one entry per append. For an append of several batches, the entry has the
+    last offset of the append, and the position of its first batch.
     """
 
     def __init__(self, path: str, content: IndexContent, base_offset: int) -> None:
@@ -62,14 +62,14 @@ class OffsetIndexCheck:
             if offset <= last_offset or position <= last_position:
                 before = f"offset {last_offset} at position {last_position}"
                 if last_position < 0:
-                    before = f"the segment's beginning at offset {base_offset}"
+                    before = f"the segment's start at offset {base_offset}"
                 reason = f"offset {offset} at position {position} does not come after {before}"
                 self._wrong.add(content.position_of(number), reason)
                 continue
             self._by_position[position] = self._by_offset[offset] = number
             last_offset, last_position = offset, position
         if content.excess_size:
-            reason = f"the last {content.excess_size} bytes are no entry"
+            reason = f"the last {content.excess_size} bytes are not a whole entry"
             self._wrong.add(content.excess_position, reason)
 
     def take(self, scanned: ScannedBatch) -> None:
@@ -78,10 +78,10 @@ class OffsetIndexCheck:
         number = self._by_position.pop(scanned.position, None)
         if number is not None:
             offset = self._content.entries[number][0]
-            # A wrapper's first offset is inside it; and brokers of its time indexed by the first.
+            # Old brokers indexed a wrapper by its first offset, which its header does not have.
             first = self._last_offset + 1 if is_old else first_offset_in_header(batch)
             if offset < first:
-                reason = f"offset {offset} is not that of the batch from {first} it points at"
+                reason = f"offset {offset} points to a batch that begins at offset {first}"
                 self._wrong.add(self._content.position_of(number), reason)
             if is_old or offset < first:
                 self._by_offset.pop(offset, None)
@@ -92,29 +92,30 @@ class OffsetIndexCheck:
         self._regions.append(region)
 
     def findings(self, *, end: int, is_growing: bool) -> Iterator[Finding]:
-        """All of them, once the log was scanned up to the position `end`."""
+        """The findings, after the log was scanned up to the position `end`."""
         entries, place = self._content.entries, self._content.position_of
         for position, number in self._by_position.items():
             offset = entries[number][0]
             self._by_offset.pop(offset, None)
             if position >= end:
                 if not is_growing:
-                    reason = f"position {position} of offset {offset} lies after the log's end"
+                    reason = f"position {position} of offset {offset} is after the log's end"
                     self._wrong.add(place(number), reason)
             elif not any(one.position <= position < one.end for one in self._regions):
-                reason = f"position {position} of offset {offset} is not where a batch begins"
+                reason = f"no batch begins at position {position} of offset {offset}"
                 self._wrong.add(place(number), reason)
         if not self._regions:
             for offset, number in self._by_offset.items():
                 if not is_growing or offset <= self._last_offset:
-                    self._wrong.add(place(number), f"offset {offset} is no batch's last")
+                    self._wrong.add(place(number), f"no batch ends at offset {offset}")
         yield from self._wrong.condensed()
 
 
 class TimeIndexCheck:
-    """Each entry holds the largest timestamp up to its offset; the last one that of the segment.
+    """Checks that each entry has the largest timestamp up to its offset, and the last entry that
+    of the segment.
 
-    After damage a larger timestamp than was seen is believed.
+    After damage, a timestamp that is larger than those in the log counts as right.
     """
 
     def __init__(self, path: str, content: IndexContent, base_offset: int) -> None:
@@ -137,13 +138,13 @@ class TimeIndexCheck:
             else:
                 last_ms, last_offset = timestamp_ms, offset
         if self._content.excess_size:
-            reason = f"the last {self._content.excess_size} bytes are no entry"
+            reason = f"the last {self._content.excess_size} bytes are not a whole entry"
             self._wrong.add(self._content.excess_position, reason)
 
     def take(self, scanned: ScannedBatch) -> None:
         entries = self._content.entries
         if self._is_damaged:
-            # What an entry stands for may be gone; the batches before it are a lower bound.
+            # The batch of an entry may be lost; its timestamp is then a lower bound.
             first = first_offset_in_header(scanned.batch)
             while self._next < len(entries) and entries[self._next][1] < first:
                 self._largest_ms = max(self._largest_ms, entries[self._next][0])
@@ -167,14 +168,14 @@ class TimeIndexCheck:
         content = self._content
         if not is_growing and not self._is_damaged:
             for number in range(self._next, len(content.entries)):
-                reason = f"offset {content.entries[number][1]} lies after the log's end"
+                reason = f"offset {content.entries[number][1]} is after the log's end"
                 self._wrong.add(content.position_of(number), reason)
         if not is_active and not self._is_damaged and self._largest_ms >= 0:
             self._check_last()
         yield from self._wrong.condensed()
 
     def _check_last(self) -> None:
-        """A segment without further appends must end with its largest timestamp."""
+        """The last entry of an inactive segment must have its largest timestamp."""
         content = self._content
         last_ms = content.entries[-1][0] if content.entries else NO_TIMESTAMP
         if last_ms < self._largest_ms:

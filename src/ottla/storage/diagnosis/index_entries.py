@@ -1,7 +1,7 @@
-"""The entries of an offset or time index as they stand in the file, sound or not.
+"""Reads all entries of an offset or time index, sound or not.
 
-Format pages: docs/format/offset-index.md, docs/format/time-index.md. `SparseIndex` trusts that
-entries ascend and finds the zero tail by bisection; a search for damage must read all of them.
+Format pages: docs/format/offset-index.md, docs/format/time-index.md. `SparseIndex` relies on
+ascending entries and finds the zero tail by bisection, so a check cannot use it.
 """
 
 from ottla.base.values import dataclass
@@ -18,9 +18,9 @@ class IndexContent:
     entries: list[tuple[int, int]]
     entry_size: int
     free_size: int
-    """Bytes of room made for entries to come."""
+    """The number of preallocated bytes."""
     excess_size: int
-    """Bytes at the end that are too few for an entry."""
+    """The number of bytes at the end that are less than an entry."""
 
     def position_of(self, number: int) -> int:
         return number * self.entry_size
@@ -31,10 +31,8 @@ class IndexContent:
 
 
 def parse_index(content: bytes, role: Role, base_offset: int) -> IndexContent:
-    """Zero entries at the end are room; one between others is an entry like any, and wrong.
-
-    A time index cut to one zero entry holds timestamp 0 at the base offset.
-    """
+    """Parses an index; zero entries at the end are preallocated space, others are entries."""
+    # A time index trimmed to one zero entry has timestamp 0 at the base offset.
     layout = ENTRIES[role]
     whole_size = len(content) - len(content) % layout.size
     used_size = -(-len(content[:whole_size].rstrip(b"\0")) // layout.size) * layout.size

@@ -26,9 +26,9 @@ Place = tuple[str, int]
 
 
 def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None, list[Finding]]:
-    """The integrity file of a partition, and what is wrong with it; raises `OSError`."""
+    """The integrity file of a partition, and findings about it; raises `OSError`."""
     path = join(directory, INTEGRITY)
-    reason = "a line is damaged; what follows it is not believed"
+    reason = "a line is damaged; the lines after it are ignored"
     try:
         if parse_integrity(path, read_file(file_system, path)).is_whole:
             return read_integrity(file_system, directory), []
@@ -43,7 +43,7 @@ def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None,
 def wrong_file_findings(
     file_system: FileSystem, place: Place, integrity: Integrity
 ) -> Iterator[Finding]:
-    """A log file that is another segment's."""
+    """A log file that belongs to another segment."""
     directory, base_offset = place
     file = file_system.open(join(directory, log_file_name(base_offset)))
     log = LogFile(file_system, file, file.size())
@@ -63,7 +63,7 @@ def wrong_file_findings(
 def cut_short_findings(
     file_system: FileSystem, directory: str, integrity: Integrity, log_start_offset: int
 ) -> Iterator[Finding]:
-    """Log files that take no more appends, and have lost their ends."""
+    """Log files of inactive segments that have lost their ends."""
     bases = sorted(listed_base_offsets(file_system, directory))
     for base_offset, following in pairwise(bases):
         path = join(directory, log_file_name(base_offset))
@@ -75,14 +75,14 @@ def cut_short_findings(
             kind=FindingKind.LOST_OFFSETS,
             path=path,
             position=status.size,
-            reason=f"has {status.size} bytes, and had {size}: the records at its end are lost",
+            reason=f"has {status.size} bytes instead of {size}: the records at its end are lost",
         )
 
 
 def changed_index_findings(
     file_system: FileSystem, place: Place, integrity: Integrity
 ) -> Iterator[Finding]:
-    """A transaction index that has changed on the disk."""
+    """A transaction index that does not match its checksum."""
     directory, base_offset = place
     path = join(directory, transaction_index_file_name(base_offset))
     aborted = integrity.segments.get(base_offset, NOTHING_KNOWN).aborted
@@ -91,5 +91,5 @@ def changed_index_findings(
             kind=FindingKind.TRANSACTION_INDEX,
             path=path,
             position=None,
-            reason="is not as a broker of Ottla has left it",
+            reason=f"does not match its checksum in {INTEGRITY}",
         )

@@ -1,7 +1,8 @@
-"""A snapshot of a KRaft cluster's metadata: every batch whole, from the header to the footer.
+"""Checks a snapshot of a KRaft cluster's metadata: every batch, and the header and footer records.
 
-Format page: docs/format/cluster-metadata.md. Kafka makes a snapshot under another name, and renames
-it when it is whole: a crash leaves none that is not. Kafka's counterpart: `RecordsSnapshotReader`.
+Format page: docs/format/cluster-metadata.md. Kafka writes a snapshot under another name, and
+renames it when it is complete, so a crash leaves no incomplete snapshot. Kafka's counterpart:
+`RecordsSnapshotReader`.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ ENDS = [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]
 
 
 def metadata_snapshot_findings(file_system: FileSystem, path: str) -> Iterator[Finding]:
-    """What is wrong with the file; raises `OSError`."""
+    """The findings about the file; raises `OSError`."""
     file = file_system.open(path)
     first: Batch | None = None
     last: Batch | None = None
@@ -33,11 +34,11 @@ def metadata_snapshot_findings(file_system: FileSystem, path: str) -> Iterator[F
     finally:
         file.close()
     if not is_damaged and [_kind(first, 0), _kind(last, -1)] != ENDS:
-        yield _finding(path, size, "the snapshot is not whole")
+        yield _finding(path, size, "the snapshot is incomplete")
 
 
 def _kind(batch: Batch | None, index: int) -> ControlRecordType | None:
-    """What the first or last record of a batch is; `None` if it is no control record."""
+    """The control type of the record at `index` in a batch; `None` for a data batch."""
     if batch is None or not batch.is_control:
         return None
     try:

@@ -1,8 +1,8 @@
-"""What holds a partition's last stable offset back, and what frees it: values and one judgement.
+"""Judges the open transactions that hold a partition's last stable offset back.
 
-A producer's transaction is open in a partition until its marker is there. The coordinator writes
-markers for what it knows to be open; what it does not know hangs until a person ends it (KIP-664).
-Kafka's counterpart: `TransactionsCommand.FindHangingTransactionsCommand`.
+A transaction is open in a partition until its marker is written there. The coordinator writes the
+markers of the transactions that it knows. A transaction that it does not know hangs until the user
+ends it (KIP-664). Kafka's counterpart: `TransactionsCommand.FindHangingTransactionsCommand`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,8 @@ class Holding:
     producer_epoch: int
     first_offset: int
     began_ms: int | None
-    """The time of its first record there; `None` over the wire, which does not carry it."""
+    """The time of its first record in the partition; `None` if read over the wire, which lacks
+    it."""
     last_timestamp_ms: int
 
     @property
@@ -36,7 +37,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHeld:
-    """One partition: up to where it is stable, and what is open after that, oldest first."""
+    """A partition with its last stable offset and the open transactions after it, oldest first."""
 
     topic: str
     partition: int
@@ -48,7 +49,7 @@ class PartitionHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedTransaction:
-    """A transactional id as its coordinator has it; `start_ms` is -1 while nothing is open."""
+    """The coordinator's state of a transactional id; `start_ms` is -1 without a transaction."""
 
     transactional_id: str
     producer_id: int
@@ -60,14 +61,14 @@ class CoordinatedTransaction:
 
     @property
     def due_ms(self) -> int | None:
-        """When the coordinator aborts it, if it continues."""
+        """When the coordinator will abort the ongoing transaction; `None` without one."""
         is_running = self.state == ONGOING and self.start_ms >= 0
         return self.start_ms + self.timeout_ms if is_running else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorView:
-    """What is known of coordinators; if `is_complete`, producers not in it have no transaction."""
+    """The transactions of coordinators; if `is_complete`, other producers have no transaction."""
 
     transactions: Sequence[CoordinatedTransaction]
     is_complete: bool
@@ -83,20 +84,20 @@ class Verdict(Enum):
     """Why a transaction is open."""
 
     OPEN = "open"
-    """Its producer may continue with it."""
+    """The producer may continue the transaction."""
     OVERDUE = "overdue"
-    """Its timeout has passed: a running coordinator aborts it within its next round."""
+    """The timeout has passed: a running coordinator aborts the transaction in its next round."""
     ENDING = "ending"
-    """It was decided, and its markers are under way."""
+    """The transaction was decided, and its markers are being written."""
     HANGING = "hanging"
-    """No coordinator knows of it, so nobody will end it."""
+    """No coordinator knows the transaction, so it will not end automatically."""
     UNKNOWN = "unknown"
-    """What coordinators know of it cannot be seen from here."""
+    """The state of the coordinators is not available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A holding with what its coordinator makes of it."""
+    """An open transaction with its verdict, and its state at the coordinator, if known."""
 
     holding: Holding
     verdict: Verdict
@@ -104,7 +105,8 @@ class Judged:
 
 
 def judge(holding: Holding, view: CoordinatorView, now_ms: int) -> Judged:
-    """Why it is open; a coordinator that does not name the partition will not end it there."""
+    """Decides why a transaction is open."""
+    # A coordinator writes markers only to the partitions that it has for the transaction.
     found = view.find(holding.producer_id)
     return Judged(
         holding=holding, verdict=_verdict(holding, found, view, now_ms), coordinated=found
@@ -126,7 +128,7 @@ def _verdict(
 
 
 def began_ms(judged: Judged) -> int | None:
-    """When it began: by its first record, or by its coordinator."""
+    """When the transaction began, by its first record or its coordinator; `None` if unknown."""
     if judged.holding.began_ms is not None:
         return judged.holding.began_ms
     coordinated = judged.coordinated
@@ -136,10 +138,8 @@ def began_ms(judged: Judged) -> int | None:
 def seen_twice(
     look: Callable[[], list[PartitionHeld]], coordinators: Callable[[], CoordinatorView]
 ) -> tuple[list[PartitionHeld], CoordinatorView]:
-    """What was open before coordinators were asked and still is afterwards.
-
-    Under a running broker, what began or ended in between would seem to hang.
-    """
+    """The transactions that were open before and after the coordinators were asked."""
+    # With a running broker, a transaction that began or ended in between would seem to hang.
     before = {one.identity for held in look() for one in held.holdings}
     view = coordinators()
     return [
@@ -151,7 +151,7 @@ def seen_twice(
 def hanging(
     look: Callable[[], list[Holding]], coordinators: Callable[[], CoordinatorView], now_ms: int
 ) -> list[Judged]:
-    """What was open before coordinators were asked and still is, and no coordinator will end."""
+    """The open transactions that no coordinator will end; as `seen_twice`, looks twice."""
     before = {one.identity for one in look()}
     view = coordinators()
     judged = [judge(one, view, now_ms) for one in look() if one.identity in before]

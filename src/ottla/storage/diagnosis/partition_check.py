@@ -1,7 +1,7 @@
-"""One partition's files, each alone and against the others.
+"""Checks one partition's files, each alone and compared with the others.
 
-Format pages: docs/format/README.md. Every segment's log is read once, from the first to the last;
-what observes it on the way compares indexes, producers and epochs with it. Reads only.
+Format pages: docs/format/README.md. Each segment's log is read once, in order, and indexes,
+producers and epochs are compared with it on the way. Nothing is written.
 """
 
 from collections.abc import Iterator
@@ -49,16 +49,18 @@ from ottla.storage.scan import first_offset_in_header
 T = TypeVar("T")
 
 ATTEMPTS = 5
-"""How often a log is read whose segments are replaced meanwhile."""
+"""How often a log is checked if its segments are replaced meanwhile."""
 
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """`is_live`: somebody holds the directory's lock. `deep`: unpack every batch.
+    """How to check a partition.
 
-    `cleaned_until` and `log_start` are what checkpoints say of compaction and deleted records.
+    `deep`: decompress every batch and check its records. `is_live`: another process holds the
+    directory's lock. `cleaned_until` and `log_start` are the partition's checkpointed first dirty
+    offset and log start offset.
     """
 
     deep: bool = False
@@ -69,7 +71,7 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What was read, and where the log begins and ends; `end_offset` is the next offset."""
+    """The findings, the amount that was read, and the log's start and end offsets."""
 
     path: str
     findings: list[Finding] = field(default_factory=list)
@@ -80,13 +82,13 @@ class PartitionReport:
     start_offset: int = 0
     end_offset: int = 0
     base_offsets: set[int] = field(default_factory=set)
-    """Of the segments that there are."""
+    """The base offsets of all existing segments."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """The base offsets of segments before which offsets are missing, and the first of those."""
+    """Pairs of a segment's base offset and the first offset that is missing before it."""
     tight_from: int = 0
     """A gap before a segment that begins after this offset is a hole (`integrity`)."""
     integrity: Integrity | None = None
-    """What a broker of ours has written down of the log."""
+    """Ottla's integrity file."""
 
     @property
     def is_sound(self) -> bool:
@@ -94,12 +96,9 @@ class PartitionReport:
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
-    """Reads every file of a partition's directory; raises `OSError`.
-
-    A broker may replace and remove segments while one file is compared with another: what was
-    found is then no damage, and is looked for again. What is found each time in other segments than
-    those counts.
-    """
+    """Reads every file of a partition's directory; raises `OSError`."""
+    # A broker may replace and delete segments during the check, which then looks like damage: the
+    # check is repeated. After the last attempt, findings count in segments that did not change.
     if not options.is_live:
         return _PartitionCheck(file_system, path, options).run()
     attempts = 0
@@ -113,7 +112,7 @@ def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -
                 raise
             continue
         now = _segment_numbers(file_system, path)
-        # What was the last segment may hold nothing by now that says how far the log goes.
+        # Compaction may have removed all records at the end of the segments.
         report.end_offset = max(report.end_offset, *now, 0)
         changed = {one for one, number in before.items() if now.get(one) != number}
         if not changed or report.is_sound:
@@ -124,7 +123,7 @@ def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -
 
 
 def _segment_numbers(file_system: FileSystem, path: str) -> dict[int, int]:
-    """The inode of each segment's log file, by which another one in its place is known."""
+    """The inode number of each segment's log file, which shows whether it was replaced."""
     found = {}
     for name in file_system.list(path):
         described = describe(name)
@@ -136,17 +135,19 @@ def _segment_numbers(file_system: FileSystem, path: str) -> dict[int, int]:
 
 
 def _excused(finding: Finding, changed: set[int]) -> Finding:
-    """A note in place of what is said of a segment that was replaced, or of the whole log."""
+    """The finding, or a note instead if it is about a replaced segment or the whole log."""
     described = describe(base_name(finding.path))
     is_of_segment = described.role in SEGMENT_ROLES.values()
     is_of_segment = is_of_segment and described.role is not Role.PRODUCER_SNAPSHOT
     if finding.is_note or (is_of_segment and described.offset not in changed):
         return finding
-    reason = "was replaced each time it was looked at; check again when the broker is less busy"
+    reason = "was replaced during each attempt; check again when the broker is less busy"
     return Finding(kind=FindingKind.STATE, path=finding.path, position=None, reason=reason)
 
 
 class _PartitionCheck:
+    """One attempt to check a partition."""
+
     def __init__(self, file_system: FileSystem, path: str, options: CheckOptions) -> None:
         self._files = file_system
         self._path = path
@@ -167,7 +168,7 @@ class _PartitionCheck:
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(iter(damage))
         report = self._report
-        # Again: compaction may have been about to put one in place.
+        # Listed again, since compaction may have been replacing a segment.
         report.base_offsets = {*bases, *listed_base_offsets(self._files, self._path)}
         if bases:
             report.start_offset = bases[0]
@@ -216,11 +217,11 @@ class _PartitionCheck:
                         kind=FindingKind.MISSING_INDEX,
                         path=self._at(name),
                         position=None,
-                        reason="is missing beside its log, which takes no more appends",
+                        reason="is missing, though its segment is not the active one",
                     )
 
     def _check_swap(self, path: str, base_offset: int) -> Iterator[Finding]:
-        """What waits to replace sound segments must be sound itself."""
+        """Damage in a `.swap` log, which must not replace sound segments then."""
         file = self._files.open(path)
         try:
             damage = (one for one in scan_log(file, base_offset) if isinstance(one, DamagedRegion))
@@ -263,7 +264,7 @@ class _PartitionCheck:
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
-            reason = f"lies after the log's end at offset {report.end_offset}"
+            reason = f"is after the log's end at offset {report.end_offset}"
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:
@@ -313,7 +314,7 @@ class _PartitionCheck:
             region = DamagedRegion(
                 position=found.position,
                 size=batch.size,
-                reason=f"the checksum is right, but the records are wrong: {error}",
+                reason=f"the CRC is right, but the records are malformed: {error}",
                 batch=batch,
                 is_tail=False,
             )
@@ -330,7 +331,7 @@ class _PartitionCheck:
     def _flush(
         self, segment: "_SegmentCheck", regions: list[DamagedRegion], last_offset: int | None
     ) -> None:
-        """Reports damage once it is known which offset comes after it."""
+        """Reports damaged regions, once the offset after them is known."""
         for region in regions:
             lost = LostOffsets(
                 first=self._last_offset + 1,
@@ -355,7 +356,7 @@ class _PartitionCheck:
         regions.clear()
 
     def _gap_notes(self) -> Iterator[Finding]:
-        """Compaction leaves gaps inside segments too; a lost file only between them."""
+        """Notes about gaps between segments that compaction has not left."""
         report = self._report
         for base_offset, first in report.gaps:
             if base_offset <= max(self._options.cleaned_until, report.tight_from):
@@ -365,7 +366,7 @@ class _PartitionCheck:
                 path=self._at(filenames.log_file_name(base_offset)),
                 position=None,
                 reason=f"offsets {first} to {base_offset - 1} before it are in no segment: "
-                "a file was lost, or a repair took them out",
+                "a file was lost, or a repair removed them",
             )
 
     # Snapshots
@@ -373,7 +374,9 @@ class _PartitionCheck:
     def _snapshots(
         self, first_offset: int
     ) -> tuple[list[ProducerSnapshotEntry] | None, SnapshotToCheck | None]:
-        """That of the log's first offset, and the newest one; unreadable ones are findings."""
+        """The snapshot at the log's first offset, and the newest one; adds unreadable ones as
+        findings.
+        """
         start: list[ProducerSnapshotEntry] | None = None
         newest: SnapshotToCheck | None = None
         integrity = self._report.integrity
@@ -400,7 +403,7 @@ class _PartitionCheck:
 
 
 class _SegmentCheck:
-    """One segment: its log, and what its indexes say of it."""
+    """The check of one segment: its log and its indexes."""
 
     def __init__(
         self, file_system: FileSystem, directory: str, base_offset: int, *, is_active: bool
@@ -416,7 +419,7 @@ class _SegmentCheck:
         self._time_index: TimeIndexCheck | None = None
 
     def open(self, options: CheckOptions) -> None:
-        """Reads the indexes, before the log: see `index_checks`. Raises `FileNotFoundError`."""
+        """Reads the indexes, before the log (see `index_checks`); raises `FileNotFoundError`."""
         status = self._files.status(self.log_path)
         if status is None:
             raise FileNotFoundError(self.log_path)
@@ -486,27 +489,27 @@ class _SegmentCheck:
 def _judge_name(
     name: str, described: FileDescription, bases: set[int]
 ) -> tuple[FindingKind, str] | None:
-    """What is to be said of a name alone."""
+    """The finding about a file by its name alone, if any."""
     if name.endswith(".tmp"):
         return FindingKind.LEFTOVER, "was being written"
     if described.role is Role.UNKNOWN:
-        return FindingKind.STRANGER, "is no file of a log"
+        return FindingKind.STRANGER, "is not a file of a log"
     if described.role is Role.OLDER_INTEGRITY:
-        return FindingKind.LEFTOVER, "is of an earlier version of Ottla"
+        return FindingKind.LEFTOVER, "belongs to an earlier version of Ottla"
     if described.is_cut:
-        return FindingKind.LEFTOVER, "holds what a repair took out"
+        return FindingKind.LEFTOVER, "was set aside by a repair"
     if described.suffix is FileSuffix.SWAP:
-        return FindingKind.UNFINISHED_SWAP, "waits to replace the segments it was made from"
+        return FindingKind.UNFINISHED_SWAP, "has not replaced the segments that it was made from"
     if described.suffix is not FileSuffix.LIVE:
-        return FindingKind.LEFTOVER, "is to be removed"
+        return FindingKind.LEFTOVER, "will be removed"
     is_index = described.role in {SEGMENT_ROLES[kind] for kind in INDEX_KINDS}
     if is_index and described.offset not in bases:
-        return FindingKind.ORPHAN_INDEX, "has no log beside it: its segment's records are gone"
+        return FindingKind.ORPHAN_INDEX, "has no log file: its segment's records are lost"
     return None
 
 
 def _check_records(found: ScannedBatch) -> None:
-    """Unpacks a batch; raises `InvalidBatchError`."""
+    """Decodes the records of a batch and checks their offsets; raises `InvalidBatchError`."""
     batch = found.batch
     last = batch.base_offset - 1
     for record in read_records(batch):
@@ -516,7 +519,7 @@ def _check_records(found: ScannedBatch) -> None:
 
 
 def _fitting_offset(region: DamagedRegion, lost: LostOffsets) -> int | None:
-    """The base offset that a misplaced batch must have had: it fills the gap to the last offset."""
+    """The base offset at which a misplaced batch fits exactly into the gap; `None` without one."""
     batch = region.batch
     if not region.is_misplaced or batch is None or batch.magic < 2 or lost.last is None:
         return None
@@ -525,12 +528,12 @@ def _fitting_offset(region: DamagedRegion, lost: LostOffsets) -> int | None:
 
 
 def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -> str:
-    """The reason, and what follows the damage."""
+    """The reason, and where the log continues after the damage."""
     if offset is not None:
-        return f"{region.reason}; it fits from offset {offset} on"
+        return f"{region.reason}; it fits at offset {offset}"
     if region.is_tail:
         where = "" if lost.last is None else " in this segment"
-        return f"{region.reason}; nothing that can be read follows offset {lost.first - 1}{where}"
+        return f"{region.reason}; nothing readable follows offset {lost.first - 1}{where}"
     return f"{region.reason}; the log continues at byte {region.end}"
 
 
@@ -539,5 +542,5 @@ def _snapshot_finding(path: str, position: int | None, reason: str) -> Finding:
 
 
 def _gone(path: str) -> Iterator[Finding]:
-    reason = "went away while it was looked at"
+    reason = "was deleted during the check"
     yield Finding(kind=FindingKind.STATE, path=path, position=None, reason=reason)

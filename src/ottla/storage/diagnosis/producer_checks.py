@@ -1,10 +1,10 @@
-"""Whether transaction indexes and producer snapshots say what the log says.
+"""Compares transaction indexes and the newest producer snapshot with the log.
 
 Format pages: docs/format/transaction-index.md, docs/format/producer-snapshot.md. The log is
-replayed through `ProducerState`, as recovery does it, and the results are compared.
+replayed through `ProducerState`, as in recovery, and the results are compared.
 
-Where compaction has taken batches out, the replay knows less than the files: then only what
-contradicts it is wrong. After damage nothing is compared.
+If compaction has removed batches, the replay knows less than the files: then only contradictions
+are wrong, and missing or additional entries are not. After damage nothing is compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,16 +23,16 @@ PRODUCER_EXPIRATION_MS = 86_400_000
 
 
 class Knowledge(Enum):
-    """How much of what the files were written from is still in the log."""
+    """Which of the batches that the files are based on are still in the log."""
 
     ALL = "every batch since the replay began"
-    PART = "compaction has taken batches out, or the log begins later"
+    PART = "compaction has removed batches, or the log begins later"
     NONE = "there is damage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotToCheck:
-    """The newest snapshot of a log; `offset` is where it was taken."""
+    """The newest snapshot of a log, of the state at `offset`."""
 
     path: str
     offset: int
@@ -41,7 +41,7 @@ class SnapshotToCheck:
 
 
 class ProducerReplay:
-    """Takes in a log's batches from its first segment on."""
+    """Replays a log's batches from its first segment, and compares the files with the result."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ProducerReplay:
         start: Sequence[ProducerSnapshotEntry] | None,
         newest: SnapshotToCheck | None,
     ) -> None:
-        """`start` is the snapshot at the log's first offset; `None` when there is none."""
+        """`start` is the snapshot at the log's first offset; `None` if there is none."""
         self.state = ProducerState()
         self.state.load(map(producer_entry, start or ()), base_offset)
         self._newest = newest
@@ -59,7 +59,7 @@ class ProducerReplay:
         self.knowledge = Knowledge.ALL if is_whole else Knowledge.PART
 
     def take(self, batch: Batch) -> Iterator[Finding]:
-        """Raises `InvalidBatchError` for a marker that cannot be read."""
+        """Replays the next batch; raises `InvalidBatchError` for an unreadable marker."""
         if self._newest is not None and batch.last_offset >= self._newest.offset:
             yield from self.check_snapshot()
         if self.knowledge is Knowledge.ALL and is_compacted(batch, self._next_offset):
@@ -93,16 +93,16 @@ class ProducerReplay:
         return aborted
 
     def segment_ended(self, end_offset: int) -> None:
-        """The next segment begins there: what lies before it is missing."""
+        """Records that the next segment begins at `end_offset`, perhaps after a gap."""
         if self.knowledge is Knowledge.ALL and self._next_offset != end_offset:
             self.knowledge = Knowledge.PART
 
     def check_transactions(
         self, path: str, found: Sequence[AbortedTransaction], *, end_offset: int, is_growing: bool
     ) -> Iterator[Finding]:
-        """Compares a segment's index with what was aborted since the last call.
+        """Compares a segment's index with the transactions aborted since the last call.
 
-        `end_offset` is where the segment ends.
+        `end_offset` is the segment's end.
         """
         expected = self.take_aborted()
         if self.knowledge is Knowledge.NONE:
@@ -113,7 +113,7 @@ class ProducerReplay:
         for number, one in enumerate(found):
             other = by_key.pop((one.producer_id, one.last_offset), None)
             if self._is_contradiction(one, other) or one.last_offset >= end_offset:
-                reason = f"{_text(one)} is not what the log says"
+                reason = f"{_text(one)} contradicts the log"
                 reason += f": {_text(other)}" if other else ""
                 yield self._wrong_transaction(path, number, reason)
                 return
@@ -137,7 +137,7 @@ class ProducerReplay:
     # The snapshot
 
     def check_snapshot(self) -> Iterator[Finding]:
-        """Compares the newest snapshot with the state, which has come to its offset."""
+        """Compares the newest snapshot with the state, which has reached its offset."""
         newest, self._newest = self._newest, None
         if newest is None or self.knowledge is Knowledge.NONE:
             return
@@ -163,8 +163,9 @@ class ProducerReplay:
             is_open = missing.transaction_first_offset is not None
             age_ms = newest.modified_ms - missing.timestamp_ms
             if is_open or age_ms < PRODUCER_EXPIRATION_MS:
-                return f"producer {missing.producer_id} is missing, whose last offset is " + str(
-                    missing.last_offset
+                return (
+                    f"producer {missing.producer_id}, with last offset {missing.last_offset}, "
+                    "is missing"
                 )
         return None
 
@@ -172,7 +173,7 @@ class ProducerReplay:
         self, entry: ProducerSnapshotEntry, other: ProducerSnapshotEntry | None
     ) -> str | None:
         if other is None:
-            return "the log has none of it" if self.knowledge is Knowledge.ALL else None
+            return "the log has no batches of it" if self.knowledge is Knowledge.ALL else None
         if self.knowledge is Knowledge.PART:
             if other.last_offset > entry.last_offset:
                 return f"last offset {entry.last_offset} instead of {other.last_offset}"
@@ -187,7 +188,7 @@ class ProducerReplay:
 
 
 def is_compacted(batch: Batch, next_offset: int) -> bool:
-    """Whether something is missing before the batch or in it."""
+    """Whether offsets are missing before the batch or in it."""
     if batch.magic < 2:
         return False
     return (

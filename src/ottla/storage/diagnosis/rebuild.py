@@ -1,8 +1,8 @@
-"""Files of a partition rebuilt from its logs.
+"""Rebuilds the other files of a partition from its logs.
 
 Format pages: docs/format/offset-index.md, time-index.md, transaction-index.md,
-producer-snapshot.md, leader-epochs.md. Each is replaced whole, so a crash leaves the old file or
-the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of them at once.
+producer-snapshot.md, leader-epochs.md. Each file is replaced atomically, so a crash leaves the old
+or the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of them at once.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,10 @@ INDEX_INTERVAL_BYTES = TopicConfig().index_interval_bytes
 
 
 def rebuild_indexes(file_system: FileSystem, log_path: str, base_offset: int) -> None:
-    """Makes a segment's offset and time index as `Segment.recover` would, with default spacing."""
+    """Rebuilds a segment's offset and time index as recovery does, with the default interval.
+
+    Raises `CorruptionError` for a damaged log.
+    """
     offsets, times = bytearray(), bytearray()
     largest = (NO_TIMESTAMP, base_offset)
     indexed_ms, last_entry = NO_TIMESTAMP, 0
@@ -52,7 +55,7 @@ def rebuild_indexes(file_system: FileSystem, log_path: str, base_offset: int) ->
 
 
 def batches(file_system: FileSystem, log_path: str, base_offset: int) -> Iterator[ScannedBatch]:
-    """The batches of a log that holds no damage (any more); raises `CorruptionError`."""
+    """The batches of a log file; raises `CorruptionError` for damage."""
     file = file_system.open(log_path)
     try:
         for found in scan_log(file, base_offset):
@@ -65,18 +68,18 @@ def batches(file_system: FileSystem, log_path: str, base_offset: int) -> Iterato
 
 @dataclass(slots=True)
 class Replayed:
-    """What a replay of all of a partition's logs finds."""
+    """The result of a replay of all of a partition's logs."""
 
     replay: ProducerReplay
     epochs: EpochCheck
     aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
-    """By base offset of the segment that holds the marker."""
+    """The aborted transactions by base offset of the segment that holds their marker."""
     ends: dict[int, int] = field(default_factory=dict)
-    """Where the segment of each base offset ends."""
+    """The end of each segment by base offset."""
 
 
 def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
-    """Reads every log once, from the first; raises `CorruptionError`, `InvalidBatchError`."""
+    """Reads every log once, in order; raises `CorruptionError` and `InvalidBatchError`."""
     bases = log_offsets(file_system, directory)
     first = bases[0] if bases else 0
     start = None
@@ -113,10 +116,10 @@ def log_offsets(file_system: FileSystem, directory: str) -> list[int]:
 def rebuild_transactions(
     file_system: FileSystem, path: str, base_offset: int, replayed: Replayed
 ) -> None:
-    """Makes a segment's transaction index.
+    """Rebuilds a segment's transaction index.
 
-    Where the log no longer holds all (after compaction, or with a hole), entries that can still
-    be read stay unless the log has its own.
+    If batches are missing from the log, after compaction or with a hole, readable entries of the
+    old index that the log does not contradict are kept.
     """
     entries = {(one.producer_id, one.last_offset): one for one in replayed.aborted[base_offset]}
     if replayed.replay.knowledge is not Knowledge.ALL:
@@ -141,7 +144,7 @@ def rebuild_transactions(
 def _readable_entries(
     file_system: FileSystem, path: str, base_offset: int
 ) -> list[AbortedTransaction]:
-    """Returns the entries before the first implausible one."""
+    """The entries of an index before the first implausible one."""
     index = TransactionIndex(file_system, path, base_offset=base_offset, writable=False)
     found: list[AbortedTransaction] = []
     last_offset = base_offset - 1
@@ -160,13 +163,13 @@ def _readable_entries(
 
 
 def take_snapshot(file_system: FileSystem, directory: str, replayed: Replayed) -> None:
-    """Writes what the logs say of the producers, unless a snapshot of the end is there."""
+    """Writes a snapshot of the producers at the log's end, unless there is one."""
     snapshots = SnapshotFiles(file_system, directory)
     snapshots.take(replayed.replay.state)
 
 
 def rebuild_epochs(file_system: FileSystem, path: str, replayed: Replayed) -> None:
-    """Makes the leader-epoch checkpoint from the batches, whose epochs ascend."""
+    """Rebuilds the leader-epoch checkpoint from the batches, whose epochs must ascend."""
     entries = [
         EpochEntry(run.epoch, run.first_offset) for run in replayed.epochs.runs if run.epoch >= 0
     ]

@@ -1,9 +1,8 @@
-"""Carrying out a repair plan: the only module here that writes.
+"""Carries out a repair plan.
 
-The directory's lock is held throughout, and the clean-shutdown mark is removed until all is done,
-so a crash in between is recognized: the next start recovers, or the next repair continues. Nothing
-is lost silently: bytes that are cut out of a log are in `NAME.cut-POSITION` beside it before the
-log changes.
+The directory's lock is held throughout, and the clean-shutdown file is removed until the end, so
+that after a crash in between the next start recovers, or the next repair continues. Nothing is lost
+silently: bytes to be removed from a log are copied to `NAME.cut-POSITION` before the log changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -44,14 +43,15 @@ from ottla.storage.recovery.recovery import recover
 COPY_SIZE = 1 << 20
 
 MAX_PASSES = 5
-"""Repairing one thing can show another: a swap that is finished brings segments to light."""
+"""One repair can uncover other damage: a finished swap adds segments to check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
-    """`discard`: do not keep what is taken out. `deep`: unpack every batch to find damage.
+    """Options of `repair`.
 
-    `on_plan` hears what will be done, before it is.
+    `deep`: decompress every batch to find damage. `discard`: do not keep removed bytes and files.
+    `on_plan` is called with each plan before it is carried out.
     """
 
     now_ms: int
@@ -63,15 +63,15 @@ class RepairOptions:
 def plan_for(
     file_system: FileSystem, directory: str, *, deep: bool
 ) -> tuple[CheckReport, RepairPlan]:
-    """Returns what is wrong and how to repair it; nothing is written."""
+    """The findings of a check, and the plan to repair them; nothing is written."""
     report = check(file_system, directory, deep=deep)
     return report, plan_repair(report.findings)
 
 
 def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> CheckReport:
-    """Repairs a log directory or a partition's in place; returns what a check says afterwards.
+    """Repairs a log directory or a partition directory in place; returns a check of the result.
 
-    Raises `UserError` when the directory is in use, and `OSError`.
+    Raises `UserError` if the directory is in use, and `OSError`.
     """
     with locked(file_system, directory):
         report, plan = _look(file_system, directory, options)
@@ -97,7 +97,7 @@ def _look(
 
 @contextmanager
 def locked(file_system: FileSystem, directory: str) -> Iterator[None]:
-    """Holds the lock of the log directory; a partition that lies alone has none to take."""
+    """Holds the lock of the log directory; a partition outside a log directory has no lock."""
     owner = log_directory_of(file_system, directory)
     lock = None
     if owner is not None:
@@ -112,7 +112,7 @@ def locked(file_system: FileSystem, directory: str) -> Iterator[None]:
 
 
 def log_directory_of(file_system: FileSystem, directory: str) -> str | None:
-    """The directory itself, or the one around a partition's if it is a log directory."""
+    """The log directory that `directory` is or is in; `None` for a partition directory alone."""
     if directory_kind(file_system, directory) is DirectoryKind.LOG_DIRECTORY:
         return directory
     parent = parent_directory(directory)
@@ -123,7 +123,7 @@ def log_directory_of(file_system: FileSystem, directory: str) -> str | None:
 
 @contextmanager
 def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[], None]]:
-    """Takes the clean-shutdown mark away; gives a function that puts it back."""
+    """Removes the clean-shutdown file; yields a function that restores it."""
     owner = log_directory_of(file_system, directory)
     path = join(owner or directory, filenames.CLEAN_SHUTDOWN)
     content = read_file(file_system, path) if file_system.status(path) is not None else None
@@ -138,7 +138,7 @@ def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[], N
 
 
 class _Repair:
-    """One pass over a plan."""
+    """Carries out one plan."""
 
     def __init__(
         self, file_system: FileSystem, report: CheckReport, options: RepairOptions
@@ -173,7 +173,7 @@ class _Repair:
                 touched.add(partition)
                 self._cut_out(path, list(group))
             elif kind is ActionKind.FINISH_SWAP and path in touched:
-                # Recovery takes the first damage it meets for the log's end: the next pass, then.
+                # Recovery would take damage in the log for its end: left for the next pass.
                 continue
             else:
                 for action in group:
@@ -182,11 +182,12 @@ class _Repair:
     # Logs
 
     def _move_recovery_point(self, partition: str) -> None:
-        """To the log's end, with all of it on the disk: the next start must not look after it.
+        """Syncs the log, and moves its recovery point to its end, so that no start recovers it.
 
-        After an unclean stop it would take the first gap for the log's end. So it would where the
-        recovery point is lost, if the log were still said to be tight, or gapless.
+        After an unclean shutdown, recovery would drop everything after the first gap.
         """
+        # If the recovery point is lost, recovery starts at 0; a blank integrity file then keeps it
+        # from taking the gaps for holes.
         blank_integrity(self._files, partition)
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
@@ -200,18 +201,16 @@ class _Repair:
         try:
             entries = checkpoint.read()
         except CorruptionError:
-            # It is set aside in the same pass; what it says of other logs must not be made up.
+            # The file is set aside in this pass; the points of other logs are unknown.
             return
         checkpoint.write(
             {**entries, TopicPartition(parsed.topic, parsed.partition): self._ends[partition]}
         )
 
     def _cut_out(self, log_path: str, cuts: list[Action]) -> None:
-        """Empties the indexes first: they must not outlive the positions they hold.
-
-        Nor may they be missing: a start that comes in between would rebuild them, and cut the log
-        at its first damage on the way.
-        """
+        """Removes damaged bytes from a log, and copies them to `.cut` files first."""
+        # The indexes are emptied first, since their positions become wrong. They must not be
+        # missing: after a crash, a start would rebuild them, and truncate the log at the damage.
         stem = log_path.removesuffix(FileKind.LOG.value)
         partition = parent_directory(log_path)
         # The integrity file's facts about the segment no longer hold.
@@ -234,7 +233,7 @@ class _Repair:
             log.close()
 
     def _keep(self, log_path: str, regions: Iterable[tuple[int, int]]) -> None:
-        """Copies the bytes that are about to be cut out."""
+        """Copies the bytes that are to be removed, durably."""
         log = self._files.open(log_path)
         try:
             for position, size in regions:
@@ -244,7 +243,7 @@ class _Repair:
         self._files.sync_directory(parent_directory(log_path))
 
     def _rewrite(self, log: File, regions: list[tuple[int, int]]) -> None:
-        """Puts a copy without the regions in the log's place, whole."""
+        """Replaces the log file by a copy without the regions."""
         temporary = f"{log.path}.tmp"
         self._write(temporary, self._kept_chunks(log, regions))
         self._files.rename(temporary, log.path)
@@ -287,7 +286,7 @@ class _Repair:
         finally:
             file.close()
 
-    # What is made from logs
+    # Files rebuilt from logs
 
     def _rebuild_indexes(self, action: Action) -> None:
         base_offset = describe(base_name(action.path)).offset
@@ -363,12 +362,12 @@ def _region(action: Action) -> tuple[int, int]:
 
 
 def cut_path(path: str, position: int) -> str:
-    """The file with the bytes that were cut out."""
+    """The path of the file for bytes removed at a position."""
     return f"{path}.cut-{position}"
 
 
 def damaged_path(path: str) -> str:
-    """Where a file goes that cannot be read; no name that ends in a number, as partitions have."""
+    """The new path of an unreadable file; unlike a partition's, it does not end in a number."""
     return f"{path}.damaged"
 
 
@@ -383,15 +382,15 @@ def _chunks(file: File, position: int, size: int) -> Iterator[bytes]:
 
 
 def copy_directory(file_system: FileSystem, source: str, target: str) -> None:
-    """Copies a log directory or a partition's, but for its lock; raises `UserError`.
+    """Copies a log directory or a partition directory without its lock; raises `UserError`.
 
-    The source must not be in use: files that change while they are copied do not fit together.
+    The source must not be in use, or the copied files would be inconsistent.
     """
     status = file_system.status(target)
     if status is not None and (not status.is_directory or file_system.list(target)):
-        raise UserError(f"{target} exists; name a directory that does not")
+        raise UserError(f"{target} exists; name a new directory")
     if f"{target}/".startswith(f"{source}/"):
-        raise UserError(f"{target} lies inside {source}; name a directory elsewhere")
+        raise UserError(f"{target} is inside {source}; name a directory elsewhere")
     with _not_in_use(file_system, source):
         _copy(file_system, source, target)
     file_system.sync_directory(parent_directory(target))
@@ -399,7 +398,7 @@ def copy_directory(file_system: FileSystem, source: str, target: str) -> None:
 
 @contextmanager
 def _not_in_use(file_system: FileSystem, source: str) -> Iterator[None]:
-    """Holds the source's lock if it has one; a directory that never had one is not touched."""
+    """Holds the source's lock if it has a lock file; none is created."""
     owner = log_directory_of(file_system, source)
     if owner is None or file_system.status(join(owner, filenames.LOCK)) is None:
         yield

@@ -1,7 +1,9 @@
-"""Plans the repair of findings, without changing anything. The logs are authoritative: only damage
-is cut out of them, so that offsets do not change and only damaged ones are missing, as after
-compaction. All other files are rebuilt from the logs, each only when it is wrong. Kafka's recovery
-would cut a log at its first bad batch and drop every segment after it.
+"""Plans the repair of findings, without changing anything.
+
+The logs are authoritative: only damaged bytes are removed from them, so that other offsets do not
+change, and the lost ones are gaps as after compaction. All other files are rebuilt from the logs if
+they are wrong. Kafka's recovery would truncate a log at its first bad batch and drop every later
+segment.
 """
 
 from collections.abc import Iterable
@@ -15,39 +17,39 @@ from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT
 
 
 class ActionKind(Enum):
-    """In the order in which they are carried out; the values are names in `--json`.
+    """The steps of a repair, in the order of execution; the values are names in `--json`.
 
-    What names a position in a log comes before what moves positions.
+    Steps that use positions in a log come before the steps that change positions.
     """
 
     STAMP_OFFSET = "stamp_offset"
-    """Gives a sound batch the base offset at which it fits between its neighbours."""
+    """Writes the base offset at which a sound batch fits between its neighbours."""
     STAMP_EPOCH = "stamp_epoch"
-    """Gives a batch the leader epoch that its neighbours and the checkpoint say."""
+    """Writes the leader epoch of a batch by its neighbours and the checkpoint."""
     CUT_OUT = "cut_out"
-    """Takes bytes out of a log."""
+    """Removes bytes from a log."""
     REMOVE = "remove"
-    """Removes an index that has no log."""
+    """Removes an index without a log file."""
     REBUILD_INDEXES = "rebuild_indexes"
-    """Rebuilds a log's offset and time index; the path is the log's."""
+    """Rebuilds a log's offset and time index; the path is that of the log."""
     REBUILD_EPOCHS = "rebuild_epochs"
     REBUILD_TRANSACTIONS = "rebuild_transactions"
     REPLACE_SNAPSHOT = "replace_snapshot"
-    """Removes a producer snapshot, and takes a new one of the log's end."""
+    """Removes a producer snapshot, and writes a new one of the log's end."""
     FINISH_SWAP = "finish_swap"
-    """Carries out what compaction had decided; the path is the partition's directory."""
+    """Finishes the replacement of segments; the path is the partition's directory."""
     ACCEPT_LOSS = "accept_loss"
-    """Forgets that a log had no gap; the path is the partition's directory."""
+    """Accepts the gaps of a log; the path is the partition's directory."""
     WRITE_TOPIC_ID = "write_topic_id"
     SET_ASIDE = "set_aside"
-    """Renames an unreadable checkpoint; the next start does without it."""
+    """Renames an unreadable checkpoint, without which the next start continues."""
     SET_CHECKPOINT = "set_checkpoint"
     """Moves a checkpoint's offset into its log, or a recovery point to the log's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One step; what it needs besides `path` depends on the kind."""
+    """One step of a repair; the other fields depend on the kind."""
 
     kind: ActionKind
     path: str
@@ -64,7 +66,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What to do, in order, and what no step is known for."""
+    """The steps in order, and the findings that no step can repair."""
 
     actions: tuple[Action, ...]
     unmendable: tuple[Finding, ...]
@@ -100,7 +102,7 @@ NEEDED = {
     ActionKind.CUT_OUT: "size",
     ActionKind.SET_CHECKPOINT: "entry",
 }
-"""What a finding must say for its action to be possible."""
+"""The field that a finding must have for its action to be possible."""
 
 EACH_IS_ONE = (
     ActionKind.CUT_OUT,
@@ -108,13 +110,13 @@ EACH_IS_ONE = (
     ActionKind.STAMP_EPOCH,
     ActionKind.SET_CHECKPOINT,
 )
-"""Actions that are done for each finding; one of the others covers all findings of its path."""
+"""Actions that are carried out per finding; others cover all findings of their path."""
 
 _ORDER = {kind: place for place, kind in enumerate(ActionKind)}
 
 
 def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
-    """What would repair the findings; notes need nothing."""
+    """Plans the repair of the findings, except notes."""
     wrong = [finding for finding in findings if not finding.is_note]
     blocked = {parent_directory(one.path) for one in wrong if one.kind is FindingKind.DAMAGED_SWAP}
     actions: dict[tuple[object, ...], Action] = {}
@@ -127,7 +129,7 @@ def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
             continue
         _add(actions, action)
         if action.kind is ActionKind.CUT_OUT:
-            reason = "positions after what is taken out change"
+            reason = "positions after the removed bytes change"
             _add(actions, Action(kind=ActionKind.REBUILD_INDEXES, path=action.path, reason=reason))
     ordered = sorted(
         actions.values(), key=lambda one: (_ORDER[one.kind], one.path, one.position or 0)
@@ -160,7 +162,7 @@ def _action(finding: Finding) -> Action | None:
 
 
 def _reason(kind: ActionKind, finding: Finding) -> str:
-    """Names the file where the step is about another one."""
+    """The finding's reason, with its file name if the action is about another file."""
     named = (ActionKind.REBUILD_INDEXES, ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS)
     if kind in named or finding.kind is FindingKind.GAP:
         return f"{base_name(finding.path)} {finding.reason}"
@@ -168,7 +170,7 @@ def _reason(kind: ActionKind, finding: Finding) -> str:
 
 
 def _path(kind: ActionKind, finding: Finding) -> str:
-    """An index is made from its log; a swap and a loss concern the whole partition."""
+    """The path of an action, which for some kinds is not that of the finding."""
     if kind is ActionKind.REBUILD_INDEXES:
         return f"{finding.path.rpartition('.')[0]}.log"
     if finding.kind is FindingKind.GAP:

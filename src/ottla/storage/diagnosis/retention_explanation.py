@@ -1,6 +1,6 @@
-"""The facts of retention read from a directory's files, without its lock and beside a live broker.
+"""Explains retention of a log from a directory's files, without its lock.
 
-Kafka has no counterpart.
+A broker may be using the directory. Kafka has no counterpart.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from ottla.storage.segment.segment_reader import SegmentReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSegment:
-    """A verdict with the time that was read for it, which a rule need not have asked for."""
+    """A verdict, and the segment's time, which is also read if no rule needs it."""
 
     verdict: Verdict
     time: SegmentTime
@@ -27,7 +27,7 @@ class ExplainedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedLog:
-    """One partition: its facts, a verdict for each segment, and what waits to be removed."""
+    """One partition: its facts, a verdict for each segment, and the files to be deleted."""
 
     topic: str
     partition: int
@@ -35,17 +35,18 @@ class ExplainedLog:
     facts: LogFacts
     segments: list[ExplainedSegment]
     waiting_count: int
-    """Files called `.deleted`, which are out of the log and still on the disk."""
+    """The number of `.deleted` files, which are still on the disk."""
     waiting_size: int
+    """The size of the `.deleted` files in bytes."""
 
 
 def explain_log(
     log: ReadOnlyLog, config: TopicConfig, now_ms: int, file_system: FileSystem
 ) -> ExplainedLog:
-    """What retention makes of a log at a time.
+    """Explains what retention does with a log at a time.
 
-    A replicated log's high watermark is the checkpointed one, which lags; a log of one replica
-    counts up to its end. Raises `OSError` and `UserError`.
+    For a replicated log the checkpointed high watermark is used, which lags; for a log with one
+    replica, its end. Raises `OSError` and `UserError`.
     """
     segments = [
         SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
@@ -106,7 +107,7 @@ class SegmentOnDisk:
         return self._time
 
     def first_timestamp_ms(self) -> int:
-        """The first batch's largest, from which `max.compaction.lag.ms` counts."""
+        """The largest timestamp of the first batch, from which `max.compaction.lag.ms` counts."""
         try:
             with closing(SegmentReader(self._file_system, self._files)) as reader:
                 return reader.first_timestamp_ms
@@ -114,8 +115,9 @@ class SegmentOnDisk:
             return NO_TIMESTAMP
 
     def _largest_timestamp_ms(self) -> int:
-        """An ended segment's is its time index's last entry; after that of an active one the log
-        is walked."""
+        """The segment's largest timestamp; -1 if there is none or the segment was deleted."""
+        # The last time index entry of an inactive segment. In the active one, the batches after
+        # that entry are read.
         try:
             with closing(SegmentReader(self._file_system, self._files)) as reader:
                 largest = reader.largest
@@ -123,4 +125,4 @@ class SegmentOnDisk:
                     largest = reader.largest_to_end()
                 return largest.timestamp_ms
         except FileNotFoundError:
-            return NO_TIMESTAMP  # retention was faster
+            return NO_TIMESTAMP  # deleted by retention meanwhile

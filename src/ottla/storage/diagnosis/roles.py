@@ -20,20 +20,20 @@ from ottla.storage.files.older_integrity import is_older_file
 
 
 class Role(Enum):
-    """The kinds of file; the value is what a person calls it, the order that of a listing."""
+    """The kinds of files, in the order of a listing; values appear in messages."""
 
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = "clean shutdown mark"
     OTTLA_TOPICS = "topics of this broker"
     OTTLA_CLUSTER = "cluster settings of this broker"
     OTTLA_SECURITY = "users and rules of this broker"
-    OTTLA_ADOPTION = "what this broker took over"
+    OTTLA_ADOPTION = "adoption record of this broker"
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
-    OTTLA_OWNER = "note of the broker that runs here"
-    OTTLA_SNAPSHOT = "note of when a snapshot was made"
-    OTTLA_REPLICAS = "mark of a broker of a cluster"
-    OTTLA_WRITTEN = "mark of a file of this broker"
+    OTTLA_OWNER = "note of the running broker"
+    OTTLA_SNAPSHOT = "note of a snapshot's time"
+    OTTLA_REPLICAS = "mark of a cluster's broker"
+    OTTLA_WRITTEN = "mark that a file exists"
     OFFSET_CHECKPOINT = "offset checkpoint"
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
@@ -92,15 +92,15 @@ _ORDER = {role: place for place, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDescription:
-    """What a name says of its file. `offset` is 0 for files that have none in their name."""
+    """The meaning of a file name. `offset` is 0 for names without an offset."""
 
     role: Role
     offset: int = 0
     suffix: FileSuffix = FileSuffix.LIVE
     is_whole_snapshot: bool = False
-    """Whether it is a snapshot of metadata that is neither being written nor deleted."""
+    """Whether it is a metadata snapshot that is neither being written nor deleted."""
     is_cut: bool = False
-    """Whether a repair put aside here what it took out of a file of this role."""
+    """Whether a repair set the file aside, or bytes of a file of this role."""
 
     @property
     def is_live_segment_file(self) -> bool:
@@ -135,15 +135,15 @@ def describe(name: str) -> FileDescription:
 
 
 class DirectoryKind(Enum):
+    """The kind of a directory; values appear in messages."""
+
     LOG_DIRECTORY = "log directory"
     PARTITION = "partition directory"
 
 
 def directory_kind(file_system: FileSystem, path: str) -> DirectoryKind:
-    """Detected from the content, since a person may have copied it under any name.
-
-    Raises `UserError` when it holds nothing of Kafka's.
-    """
+    """The kind of a directory by its content; raises `UserError` without files of Kafka."""
+    # Not by its name, since the user may have copied it to any name.
     names = file_system.list(path)
     roles = {describe(name).role for name in names}
     if roles & {*SEGMENT_ROLES.values(), Role.PARTITION_METADATA, Role.LEADER_EPOCHS}:
@@ -154,11 +154,11 @@ def directory_kind(file_system: FileSystem, path: str) -> DirectoryKind:
         return DirectoryKind.LOG_DIRECTORY
     if parse_directory_name(base_name(path)) is not None and not names:
         return DirectoryKind.PARTITION
-    raise UserError(f"{path} holds no Kafka log; name a directory of log.dirs, or one partition's")
+    raise UserError(f"{path} holds no Kafka log; name a directory of log.dirs, or of one partition")
 
 
 def files_in_order(file_system: FileSystem, directory: str) -> list[str]:
-    """The paths of a directory's own files: the small ones first, then segment by segment."""
+    """The paths of the files in a directory: the small files first, then segment by segment."""
     return [
         join(directory, name)
         for name in sorted(file_system.list(directory), key=_place)

@@ -1,7 +1,7 @@
-"""The rows of a dump: a value for everything that a file of a log directory can contain.
+"""The rows of a dump: a class for each kind of content of a log directory's files.
 
-The attributes carry the names that Kafka's tools and documents use, in snake_case; they are the
-field names of `ottla log dump --json`, and stay as they are.
+The attributes have the names in Kafka's tools and documents, in snake_case. They are the field
+names of `ottla log dump --json`, so they must not change.
 """
 
 from typing import ClassVar
@@ -11,14 +11,14 @@ from ottla.base.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line. `TYPE` distinguishes the lines."""
+    """One line of a dump; `TYPE` is the kind of line."""
 
     TYPE: ClassVar[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow(Row):
-    """The heading of a file: what it is, and how long."""
+    """The heading of a file, with its kind and size in bytes."""
 
     TYPE: ClassVar[str] = "file"
     kind: str
@@ -27,9 +27,9 @@ class FileRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow(Row):
-    """A batch, or an entry of the old formats; `None` where a format has no such field.
+    """A batch, or an entry of the old formats; fields that a format lacks are `None`.
 
-    `error` says what is wrong with it when `is_valid` is false.
+    `error` is the reason if `is_valid` is false.
     """
 
     TYPE: ClassVar[str] = "batch"
@@ -60,8 +60,8 @@ class BatchRow(Row):
 class RecordRow(Row):
     """A record inside a batch. Sizes are -1 for null, as in Kafka.
 
-    `control_type` is the name of a control record's kind; `coordinator_epoch` is there for COMMIT
-    and ABORT.
+    `control_type` is the name of a control record's type; `coordinator_epoch` is only set for
+    COMMIT and ABORT.
     """
 
     TYPE: ClassVar[str] = "record"
@@ -153,7 +153,7 @@ class FreeRow(Row):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamageRow(Row):
-    """Bytes that are not what they must be; `size` is `None` when it is not known how many."""
+    """Damaged bytes; `size` is `None` if their number is unknown."""
 
     TYPE: ClassVar[str] = "damage"
     position: int

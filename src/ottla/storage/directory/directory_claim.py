@@ -105,7 +105,7 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     ]
     if strangers:
         raise UserError(
-            f"{path} holds files of another program ({', '.join(strangers[:3])}); "
+            f"{path} holds files that belong to no Kafka log ({', '.join(strangers[:3])}); "
             "name an empty or a new directory"
         )
 

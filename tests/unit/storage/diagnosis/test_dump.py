@@ -103,7 +103,7 @@ def test_records_that_cannot_be_read_are_a_line() -> None:
     content[17:21] = RecordBatch(content).compute_crc().to_bytes(4)
     _, damage = rows_of("00000000000000000000.log", bytes(content), deep=True)
     assert isinstance(damage, rows.DamageRow)
-    assert damage.reason.startswith("the checksum is right, but the records cannot be read")
+    assert damage.reason.startswith("the CRC is right, but the records cannot be decoded")
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_records_that_cannot_be_read_are_a_line() -> None:
             bytes.fromhex("000000000000000500000002") + b"\1\2",
             [
                 rows.TimeIndexRow(timestamp=5, offset=12),
-                rows.DamageRow(position=12, size=2, reason="2 bytes are no entry"),
+                rows.DamageRow(position=12, size=2, reason="2 bytes are not a whole entry"),
             ],
         ),
         (
             "00000000000000000010.txnindex",
             b"\0\0\0",
-            [rows.DamageRow(position=0, size=3, reason="3 bytes are no entry")],
+            [rows.DamageRow(position=0, size=3, reason="3 bytes are not a whole entry")],
         ),
         (
             "00000000000000000010.snapshot",
@@ -188,7 +188,7 @@ def test_a_log_directory_is_dumped_file_by_file() -> None:
 
 def test_a_file_that_vanishes_meanwhile_is_a_line() -> None:
     found = list(dump_file(FakeFileSystem(), LOG))
-    assert found == [rows.DamageRow(position=0, size=None, reason="the file is gone")]
+    assert found == [rows.DamageRow(position=0, size=None, reason="the file does not exist")]
 
 
 def test_a_person_hears_what_cannot_be_dumped() -> None:

@@ -75,13 +75,13 @@ def test_one_batch_against_the_checkpoint_and_its_neighbours_is_what_is_wrong() 
     (found,) = findings(check_of(0, 0, 3, 9, 3), ENTRIES)
     assert (found.kind, found.path, found.position) == (FindingKind.BATCH_EPOCH, LOG, 600)
     assert found.epoch == 3
-    assert "where epoch 3 is due" in found.reason
+    assert "and should be 3" in found.reason
 
 
 def test_several_batches_that_agree_against_the_checkpoint_make_that_wrong() -> None:
     (found,) = findings(check_of(0, 0, 0, 0, 3, 3), ENTRIES)
     assert (found.kind, found.path) == (FindingKind.LEADER_EPOCHS, CHECKPOINT)
-    assert "gives epoch 3 to offset 7, whose batches have epoch 0" in found.reason
+    assert "has epoch 3 for offset 7, but its batches have epoch 0" in found.reason
 
 
 def test_where_batches_go_back_and_no_checkpoint_is_there_nobody_knows_the_right_epoch() -> None:

@@ -48,10 +48,10 @@ def test_the_highest_offset_counts_that_a_checkpoint_knows() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("t-1", "is there, so there is nothing to give up; move it away first"),
+        ("t-1", "exists, so the partition is not lost; move it away first"),
         ("t-2", "does not name t-2, so it is not lost"),
-        ("t", "t is no partition; name one as in orders-0"),
-        ("t-0.0123456789abcdef0123456789abcdef-delete", "is no partition"),
+        ("t", "t is not a partition; name one as in orders-0"),
+        ("t-0.0123456789abcdef0123456789abcdef-delete", "is not a partition"),
     ],
 )
 def test_what_is_not_lost_is_refused_and_nothing_is_made(name: str, reason: str) -> None:

@@ -59,9 +59,9 @@ def test_an_entry_for_an_append_of_several_batches_has_the_first_position_and_la
     ("entry", "reason"),
     [
         ((13, 150), "position 150 of offset 13 is not where a batch begins"),
-        ((11, 100), "offset 11 is not that of the batch from 12 it points at"),
-        ((14, 100), "offset 14 is no batch's last"),
-        ((99, 900), "position 900 of offset 99 lies after the log's end"),
+        ((11, 100), "offset 11 points to a batch that begins at offset 12"),
+        ((14, 100), "no batch ends at offset 14"),
+        ((99, 900), "position 900 of offset 99 is after the log's end"),
         ((9, 100), "does not come after the segment's beginning at offset 10"),
     ],
 )
@@ -124,7 +124,7 @@ def test_entries_that_hold_the_largest_time_so_far_are_sound() -> None:
         (((50, 11), (50, 13), (70, 15)), 12, "does not come after timestamp 50 at offset 11"),
         (((50, 11),), 0, "the segment's largest timestamp, 70, is missing at the end"),
         ((), 0, "the segment's largest timestamp, 70, is missing at the end"),
-        (((50, 11), (70, 15), (90, 99)), 24, "offset 99 lies after the log's end"),
+        (((50, 11), (70, 15), (90, 99)), 24, "offset 99 is after the log's end"),
     ],
 )
 def test_a_wrong_time_is_named(

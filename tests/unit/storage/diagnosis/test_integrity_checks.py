@@ -85,7 +85,7 @@ def test_an_ended_segment_that_is_shorter_than_it_was_has_lost_records() -> None
     (found,) = cut_short(files)
     assert (found.kind, found.path) == (FindingKind.LOST_OFFSETS, files.log(1))
     assert found.position == size - 70
-    assert f"has {size - 70} bytes, and had {size}" in found.reason
+    assert f"has {size - 70} bytes instead of {size}" in found.reason
 
 
 def test_below_the_logs_start_nothing_is_lost_and_the_active_segment_may_be_of_any_size() -> None:

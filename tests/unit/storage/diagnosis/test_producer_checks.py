@@ -100,14 +100,14 @@ def test_a_producer_that_the_log_does_not_have_is_wrong_where_all_is_known(
 ) -> None:
     entry = replace(snapshot_entry(log.producers.entries[3]), producer_id=99)
     (found,) = replay(log, snapshot(log, entry)).check_snapshot()
-    assert "producer 99: the log has none of it" in found.reason
+    assert "producer 99: the log has no batches of it" in found.reason
 
 
 def test_only_a_producer_that_was_silent_for_long_may_be_missing(log: PartitionLog) -> None:
     newest = snapshot(log)
     lacking = replace(newest, entries=[one for one in newest.entries if one.producer_id != 3])
     (found,) = replay(log, lacking).check_snapshot()
-    assert "producer 3 is missing, whose last offset is 5" in found.reason
+    assert "producer 3, with last offset 5, is missing" in found.reason
     later = replace(lacking, modified_ms=NOW_MS + 2 * PRODUCER_EXPIRATION_MS)
     assert list(replay(log, later).check_snapshot()) == []
 
@@ -129,9 +129,9 @@ def test_a_snapshot_is_compared_when_the_replay_has_come_to_its_offset(log: Part
     ("entries", "position", "reason"),
     [
         ((), 0, "is missing"),
-        ((replace(ABORTED, first_offset=1),), 0, "is not what the log says"),
-        ((ABORTED, replace(ABORTED, last_offset=5)), 34, "is not what the log says"),
-        ((ABORTED, replace(ABORTED, producer_id=8, last_offset=60)), 34, "not what the log says"),
+        ((replace(ABORTED, first_offset=1),), 0, "contradicts the log"),
+        ((ABORTED, replace(ABORTED, last_offset=5)), 34, "contradicts the log"),
+        ((ABORTED, replace(ABORTED, producer_id=8, last_offset=60)), 34, "contradicts the log"),
     ],
 )
 def test_an_index_that_says_something_else_is_named(
@@ -148,7 +148,7 @@ def test_where_batches_were_compacted_only_contradictions_are_wrong(log: Partiti
     assert replayed.knowledge is Knowledge.PART
     assert of_index(replayed, replace(ABORTED, first_offset=1), stranger) == []
     (found,) = of_index(replay(log, without=0), replace(ABORTED, first_offset=3))
-    assert "is not what the log says" in found.reason
+    assert "contradicts the log" in found.reason
 
 
 def test_after_damage_nothing_is_compared(log: PartitionLog) -> None:
