@@ -13,10 +13,10 @@ from ottla.record.layout import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import (
     INTEGRITY,
+    FileKind,
+    FileName,
     log_file_name,
-    offset_index_file_name,
     producer_snapshot_file_name,
-    time_index_file_name,
     transaction_index_file_name,
 )
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
@@ -68,10 +68,12 @@ class Files:
         return f"{PARTITION}/{log_file_name(self.bases[number])}"
 
     def index(self, number: int) -> str:
-        return f"{PARTITION}/{offset_index_file_name(self.bases[number])}"
+        name = FileName(offset=self.bases[number], kind=FileKind.OFFSET_INDEX)
+        return f"{PARTITION}/{name.text}"
 
     def time_index(self, number: int) -> str:
-        return f"{PARTITION}/{time_index_file_name(self.bases[number])}"
+        name = FileName(offset=self.bases[number], kind=FileKind.TIME_INDEX)
+        return f"{PARTITION}/{name.text}"
 
     def positions(self, number: int) -> list[int]:
         """Where the batches of a segment begin."""
@@ -483,6 +485,6 @@ OTHER_CASES = [
     Case(
         epoch_goes_back,
         FindingKind.BATCH_EPOCH,
-        "leader epoch 0 of offset 36 is out of order, where epoch 1 is due",
+        "leader epoch 0 of offset 36 is out of order, and should be 1",
     ),
 ]

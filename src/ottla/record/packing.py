@@ -48,14 +48,12 @@ class RecordColumns:
 class PackedRecords:
     """The records of one batch, without its header: `count` records.
 
-    `first_row` is the place of the first one among the given rows. Timestamps are `None` if none
-    were given: then all records have a timestamp delta of 0.
+    Timestamps are `None` if none were given: then all records have a timestamp delta of 0.
     """
 
     partition: int
     count: int
     payload: memoryview
-    first_row: int
     base_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None
 
@@ -74,7 +72,6 @@ def pack_records(
     """
     import numpy as np
 
-    rows: Integers | None = None
     changes = np.diff(partitions)
     if (changes < 0).any():
         rows = np.argsort(partitions, kind="stable")
@@ -96,7 +93,6 @@ def pack_records(
             partition=int(partitions[start]),
             count=int(count),
             payload=packed.between(int(start), int(start + count)),
-            first_row=int(start if rows is None else rows[start]),
             base_timestamp_ms=None if times is None else int(times[start]),
             max_timestamp_ms=None if latest is None else int(latest[number]),
         )

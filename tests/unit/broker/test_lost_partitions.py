@@ -298,7 +298,7 @@ def test_a_lost_partition_that_is_given_up_continues_where_it_ended() -> None:
     [
         ("t-1", "/d/t-1 exists, so the partition is not lost"),
         ("v-0", "does not name v-0, so it is not lost"),
-        ("nonsense", "nonsense is no partition"),
+        ("nonsense", "nonsense is not a partition"),
     ],
 )
 def test_only_what_is_lost_is_given_up(name: str, refusal: str) -> None:

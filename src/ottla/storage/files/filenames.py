@@ -101,14 +101,6 @@ def log_file_name(base_offset: int) -> str:
     return FileName(offset=base_offset, kind=FileKind.LOG).text
 
 
-def offset_index_file_name(base_offset: int) -> str:
-    return FileName(offset=base_offset, kind=FileKind.OFFSET_INDEX).text
-
-
-def time_index_file_name(base_offset: int) -> str:
-    return FileName(offset=base_offset, kind=FileKind.TIME_INDEX).text
-
-
 def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
     """All that a segment may have, the log last."""
     return [FileName(offset=base_offset, kind=kind, suffix=suffix).text for kind in SEGMENT_KINDS]

@@ -24,4 +24,4 @@ def test_a_lost_partition_is_given_up_and_continues_where_it_ended(tmp_path: Pat
         assert log.append("t", b"d").offset == 3
     again = run_ottla("log", "give-up", data, "t-0")
     assert again.returncode == 2
-    assert again.stderr.startswith(f"ottla: {data}/t-0 is there")
+    assert again.stderr.startswith(f"ottla: {data}/t-0 exists")

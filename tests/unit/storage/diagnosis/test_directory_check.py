@@ -183,7 +183,7 @@ def test_a_directory_is_left_as_it_was_and_unlocked() -> None:
 
 
 def test_a_person_hears_what_cannot_be_checked() -> None:
-    with pytest.raises(UserError, match="nowhere is no directory"):
+    with pytest.raises(UserError, match="nowhere is not a directory"):
         check(FakeFileSystem(), "nowhere")
 
 

@@ -50,7 +50,7 @@ def test_the_highest_offset_counts_that_a_checkpoint_knows() -> None:
     [
         ("t-1", "exists, so the partition is not lost; move it away first"),
         ("t-2", "does not name t-2, so it is not lost"),
-        ("t", "t is not a partition; name one as in orders-0"),
+        ("t", "t is not a partition; name one such as orders-0"),
         ("t-0.0123456789abcdef0123456789abcdef-delete", "is not a partition"),
     ],
 )

@@ -58,11 +58,11 @@ def test_an_entry_for_an_append_of_several_batches_has_the_first_position_and_la
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ((13, 150), "position 150 of offset 13 is not where a batch begins"),
+        ((13, 150), "no batch begins at position 150 of offset 13"),
         ((11, 100), "offset 11 points to a batch that begins at offset 12"),
         ((14, 100), "no batch ends at offset 14"),
         ((99, 900), "position 900 of offset 99 is after the log's end"),
-        ((9, 100), "does not come after the segment's beginning at offset 10"),
+        ((9, 100), "does not come after the segment's start at offset 10"),
     ],
 )
 def test_an_entry_that_points_elsewhere_is_named(entry: tuple[int, int], reason: str) -> None:

@@ -64,7 +64,7 @@ def test_a_snapshot_that_ends_after_any_of_its_batches_but_the_last_is_not_whole
     while end < len(content):
         replace_file(files, path, content[:end])
         assert [one.text for one in findings(files)] == [
-            f"{path} at byte {end}: the snapshot is not whole"
+            f"{path} at byte {end}: the snapshot is incomplete"
         ]
         end += batch_at(content, end).size
 

@@ -230,7 +230,7 @@ def test_a_copy_is_whole_and_leaves_the_original_alone() -> None:
     assert {path: read_file(disk, path) for path in files.content} == files.content
     with pytest.raises(UserError, match="other/copy exists"):
         copy_directory(disk, "data", "other/copy")
-    with pytest.raises(UserError, match="data/copy lies inside data"):
+    with pytest.raises(UserError, match="data/copy is inside data"):
         copy_directory(disk, "data", "data/copy")
 
 

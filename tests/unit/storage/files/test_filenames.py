@@ -15,13 +15,11 @@ from ottla.storage.files.filenames import (
     future_directory_name,
     is_legal_topic_name,
     log_file_name,
-    offset_index_file_name,
     parse_directory_name,
     parse_file_name,
     partition_directory_name,
     producer_snapshot_file_name,
     stray_directory_name,
-    time_index_file_name,
     transaction_index_file_name,
 )
 
@@ -34,8 +32,8 @@ TOPICS = st.text(LETTERS, min_size=1, max_size=249).filter(is_legal_topic_name)
 
 def test_segment_files_are_named_by_twenty_digits() -> None:
     assert log_file_name(0) == "00000000000000000000.log"
-    assert offset_index_file_name(42) == "00000000000000000042.index"
-    assert time_index_file_name(42) == "00000000000000000042.timeindex"
+    assert FileName(offset=42, kind=FileKind.OFFSET_INDEX).text == "00000000000000000042.index"
+    assert FileName(offset=42, kind=FileKind.TIME_INDEX).text == "00000000000000000042.timeindex"
     assert transaction_index_file_name(MAX_OFFSET) == "09223372036854775807.txnindex"
     assert producer_snapshot_file_name(147001) == "00000000000000147001.snapshot"
 

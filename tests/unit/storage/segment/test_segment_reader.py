@@ -9,7 +9,7 @@ from ottla.codec.compression import Compression
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from ottla.storage.files.filenames import FileKind, log_file_name, offset_index_file_name
+from ottla.storage.files.filenames import FileKind, FileName, log_file_name
 from ottla.storage.files.partition_files import LISTING_ATTEMPTS, SegmentFiles, list_partition
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.segment import segment_reader
@@ -18,7 +18,7 @@ from ottla.testing import FakeFileSystem
 
 BASE = 100
 LOG = log_file_name(BASE)
-INDEX = offset_index_file_name(BASE)
+INDEX = FileName(offset=BASE, kind=FileKind.OFFSET_INDEX).text
 
 
 def batch(base_offset: int, count: int = 2, size: int = 10) -> bytes:
