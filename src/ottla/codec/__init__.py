@@ -1,4 +1,1 @@
-"""Bytes and their meaning: varints, checksums, compression, and declared messages.
-
-May import `base` and `config`. Start at `schema.py`.
-"""
+"""Encoding: varints, checksums, compression, and declared messages. Start at `schema.py`."""

@@ -1,11 +1,10 @@
-"""The four codecs of record batches, bounded so that a small batch cannot fill the memory.
+"""The four codecs of record batches, with a limit on the decompressed size.
 
-gzip, LZ4 and zstd give the Java client's bytes, as far as the versions of the libraries agree.
-Snappy is framed as xerial's Java library does; raw snappy, which librdkafka sends, is read too. LZ4
-frames have independent blocks of 64 KB and no checksums, since Kafka's own reader refuses linked
-blocks; the wrong header checksum of message format v0 (KAFKA-3160) is read, and written by
-`with_old_lz4_checksum`.
-Kafka's counterpart: `org.apache.kafka.common.compress`.
+gzip, LZ4 and zstd produce the same bytes as the Java client, if the versions of the libraries
+agree. Snappy has the frame of xerial's Java library; raw snappy, which librdkafka sends, can be
+read too. LZ4 frames have independent blocks of 64 KiB and no checksums, since Kafka's own reader
+refuses linked blocks. The wrong header checksum of message format v0 (KAFKA-3160) is accepted, and
+written by `with_old_lz4_checksum`. Kafka's counterpart: `org.apache.kafka.common.compress`.
 """
 
 import struct
@@ -33,32 +32,32 @@ class Compression(IntEnum):
 
 
 CODECS = {one.kafka_name: one for one in Compression}
-"""By their names in `compression.type`."""
+"""The codecs by their names in `compression.type`."""
 
 
 class CompressionError(OttlaError):
-    """Bytes that the codec cannot have written, or more of them than allowed."""
+    """Data that is not valid for its codec, or decompresses to more bytes than allowed."""
 
 
 class UnpackedSizeError(CompressionError):
-    """More plain bytes than allowed."""
+    """Data that decompresses to more bytes than allowed."""
 
 
 DEFAULT_LIMIT = 256 * 1024 * 1024
-"""What one batch may grow to where it is read: no client makes batches near this size."""
+"""The largest decompressed size of a batch on reading, in bytes; no client writes such batches."""
 
 FREE_SIZE = 16 << 20
-"""What any batch may grow to, however small it is."""
+"""The decompressed size in bytes that is allowed for every batch, however small."""
 
 
 def limit_of(packed_size: int, max_size: int, max_ratio: int) -> int:
-    """The size to which this many bytes may grow, used as the limit of `decompress`."""
+    """The largest decompressed size in bytes of `packed_size` bytes, for `decompress`."""
     return min(max_size, max(FREE_SIZE, packed_size * max_ratio))
 
 
 GZIP_SYSTEM_POSITION = 9
 GZIP_UNKNOWN_SYSTEM = 0xFF
-"""Which system wrote it: so that the bytes depend on none, and are those of Java 16 and later."""
+"""The value for the operating system in the gzip header, as in Java 16 and later."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that reads it
@@ -67,7 +66,7 @@ XERIAL_BLOCK_SIZE = 32 * 1024
 
 
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buffer:
-    """The compressed bytes; `level` is the codec's own scale, its default when `None`."""
+    """The compressed bytes; `level` is on the codec's own scale, `None` for its default."""
     match codec:
         case Compression.NONE:
             return data
@@ -82,7 +81,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buff
 
 
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> Buffer:
-    """The plain bytes. Raises `CompressionError` for garbage and beyond `limit` bytes."""
+    """The decompressed bytes; raises `CompressionError` for invalid data or more than `limit`."""
     match codec:
         case Compression.NONE:
             return data
@@ -107,7 +106,7 @@ def _view(buffer: Any) -> memoryview:
 
 
 def too_large(limit: int) -> UnpackedSizeError:
-    return UnpackedSizeError(f"a batch unpacks to more than {limit} bytes")
+    return UnpackedSizeError(f"a batch decompresses to more than {limit} bytes")
 
 
 def _gzip(data: Buffer, level: int) -> bytearray:
@@ -131,7 +130,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
         if len(plain) > limit:
             raise too_large(limit)
         if not unpacker.eof:
-            raise CompressionError("gzip: the data are cut short")
+            raise CompressionError("gzip: the data is cut short")
         rest = unpacker.unused_data
         if not rest:
             return plain
@@ -159,7 +158,7 @@ def _unsnappy(data: Buffer, limit: int) -> Buffer:
 
 
 def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
-    """What is raw snappy: the blocks of xerial's frame, or all of it."""
+    """The blocks of raw snappy in xerial's frame, or all data without a frame."""
     view = memoryview(data)
     if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield view
@@ -181,7 +180,7 @@ def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
 def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
     snappy = _cramjam().snappy
     try:
-        # The length comes first and is believed when the output is allocated.
+        # The length in the data decides how much memory is allocated.
         if snappy.decompress_raw_len(data) > limit:
             raise too_large(limit)
         return _view(snappy.decompress_raw(data))
@@ -190,9 +189,9 @@ def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
 
 
 def _zstd(data: Buffer, level: int) -> bytearray:
-    """As the Java client's stream leaves it: no content size, flushed before its end."""
+    """Compresses as the Java client's stream does: no content size, and a flush before the end."""
     packer = _cramjam().zstd.Compressor(level)
-    packer.compress(bytes(data))  # It takes no views.
+    packer.compress(bytes(data))  # does not accept views
     out = bytearray(packer.flush())
     out += packer.finish()
     return out
@@ -237,9 +236,10 @@ def _unlz4(data: Buffer, limit: int) -> Buffer:
 
 
 def with_right_lz4_checksum(data: Buffer) -> Buffer:
-    """The frame with the header checksum that the format demands (KAFKA-3160).
+    """The frame with the right header checksum (KAFKA-3160).
 
-    Old clients computed it over the magic as well; their frames come back changed in one byte.
+    Old clients included the magic in the checksum; their frames are returned with one byte changed.
+    Raises `CompressionError` for any other checksum.
     """
     end = _lz4_descriptor_end(data)
     right = _lz4_checksum(bytes(data[len(LZ4_MAGIC) : end]))
@@ -253,7 +253,7 @@ def with_right_lz4_checksum(data: Buffer) -> Buffer:
 
 
 def with_old_lz4_checksum(data: Buffer) -> Buffer:
-    """The frame as message format v0 has it."""
+    """The frame with the wrong header checksum of message format v0."""
     end = _lz4_descriptor_end(data)
     changed = bytearray(data)
     changed[end] = _lz4_checksum(bytes(data[:end]))
@@ -262,7 +262,7 @@ def with_old_lz4_checksum(data: Buffer) -> Buffer:
 
 def _lz4_descriptor_end(data: Buffer) -> int:
     if len(data) < 7 or bytes(data[: len(LZ4_MAGIC)]) != LZ4_MAGIC:
-        raise CompressionError("lz4: the data do not begin with a frame")
+        raise CompressionError("lz4: the data does not begin with a frame")
     if data[4] & LZ4_HAS_DICTIONARY:
         raise CompressionError("lz4: the frame needs a dictionary")
     end = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
@@ -276,7 +276,7 @@ def _lz4_checksum(header: bytes) -> int:
 
 
 def xxhash32(data: bytes) -> int:
-    """xxHash-32 with seed 0 of fewer than 16 bytes, as an LZ4 frame header needs."""
+    """xxHash-32 with seed 0 for fewer than 16 bytes, for LZ4 frame headers."""
     assert len(data) < 16
     mask = 0xFFFFFFFF
     value = (374761393 + len(data)) & mask
@@ -295,14 +295,12 @@ def xxhash32(data: bytes) -> int:
 
 
 OUTPUT_TOO_SMALL = "failed to write whole buffer"
-"""How cramjam says that there is more to come than the output holds."""
+"""The message of cramjam's error for an output buffer that is too small."""
 
 
 def _unpack(name: str, data: Buffer, limit: int) -> Buffer:
-    """Unpacks into a buffer that grows to `limit` and no further: a bomb finds no room.
-
-    The frames seldom say how long their content is, so the first size is a guess.
-    """
+    """Decompresses into a buffer that grows up to `limit` bytes."""
+    # Frames rarely contain the decompressed size, so the first buffer size is a guess.
     module = getattr(_cramjam(), name)
     size = min(limit, max(64 * 1024, 4 * len(data)))
     while True:

@@ -1,7 +1,8 @@
-"""CRC-32C (Castagnoli), which protects v2 batches and producer snapshots.
+"""CRC-32C (Castagnoli), the checksum of v2 batches and producer snapshots.
 
-The `crc32c` package uses the processor's instruction: 20 GB/s and more from 16 KB up. Its extension
-is imported when first called, and alone: the package takes 25 ms to look up its own version.
+The `crc32c` package uses the processor's instruction, with 20 GB/s and more from 16 KiB. Its
+extension module is imported on the first call, and without the package, which takes 25 ms to look
+up its own version.
 """
 
 from collections.abc import Callable
@@ -13,12 +14,12 @@ from ottla.base.files import Buffer
 
 
 def crc32c(buffer: Buffer) -> int:
-    """The checksum as an unsigned 32-bit number; takes a view without copying it."""
+    """The checksum as an unsigned 32-bit number; a view is not copied."""
     return _compute(buffer)
 
 
 def extended_crc32c(buffer: Buffer, checksum: int) -> int:
-    """The checksum of what `checksum` is of, followed by `buffer`."""
+    """The checksum of the data with checksum `checksum`, followed by `buffer`."""
     return _compute(buffer, checksum)
 
 
@@ -33,7 +34,7 @@ def _imported() -> Callable[..., int]:
     places = package.submodule_search_locations if package is not None else None
     spec = PathFinder.find_spec("crc32c._crc32c", places) if places else None
     if spec is None or spec.loader is None:
-        # It is installed in another way (in an archive, say), or its parts have other names.
+        # The package is in an archive, or its extension has another name.
         from crc32c import crc32c as imported
 
         return imported

@@ -1,4 +1,4 @@
-"""The fields of a declared message: one function per Kafka type, and the versions that carry it.
+"""The fields of a declared message: one function per Kafka type, called with a field's versions.
 
 A declaration reads like Kafka's own JSON: `rack_id: str = string("11+")`. The versions are written
 "3+", "0-12" or "7". Each function returns a `Field`, which the metaclass in `schema` collects; to a
@@ -18,7 +18,7 @@ NO_LAST_VERSION = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Versions from `first` to `last`, both included; empty when `last` is below `first`."""
+    """Versions from `first` to `last`, both included; empty if `last` is less than `first`."""
 
     first: int
     last: int
@@ -35,7 +35,7 @@ NO_VERSIONS = VersionRange(0, -1)
 
 @lru_cache(maxsize=256)
 def parse_versions(text: str | None) -> VersionRange:
-    """Reads "3+", "0-12", "7", or `None` for no version at all."""
+    """Parses "3+", "0-12" or "7"; `None` means no version."""
     if text is None:
         return NO_VERSIONS
     first, dash, last = text.partition("-")
@@ -47,7 +47,7 @@ def parse_versions(text: str | None) -> VersionRange:
 
 
 class Field:
-    """One declared field. Version texts are parsed only when a version is compiled."""
+    """One declared field. Version texts are parsed when a version is compiled."""
 
     __slots__ = (
         "default",
@@ -70,9 +70,9 @@ class Field:
         self.tag: int | None = None
         self.ignorable = False
         self.struct: Any = None
-        """The class of a nested struct, or of an array's elements."""
+        """The class of a nested struct, or of the elements of an array of structs."""
         self.element: Field | None = None
-        """The elements of an array of a primitive type."""
+        """The element of an array of a primitive type."""
 
     def is_in(self, version: int) -> bool:
         return version in parse_versions(self.versions)
@@ -144,7 +144,7 @@ def binary(
 
 
 def records(versions: str, *, nullable: str | None = None) -> Any:
-    """Record batches: read as a `memoryview` of the frame, written from any `Records`."""
+    """Record batches: read as a `memoryview` of the frame, written from `Records`."""
     return Field("records", versions, None).with_options(None, False, nullable)
 
 
@@ -156,12 +156,9 @@ def nested(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Another struct in place.
-
-    A tagged struct is `None` while nobody sets it, instead of a struct full of defaults as in
-    Kafka's classes: on the wire both are absent, and answers that are sent by the thousand need not
-    build it.
-    """
+    """A nested struct; the default of a tagged or nullable one is `None`."""
+    # Kafka's classes have a struct of defaults instead. On the wire both are absent, and `None`
+    # need not be built for each of thousands of responses.
     is_absent_by_default = tag is not None or nullable is not None
     field = Field("nested", versions, None if is_absent_by_default else ())
     field.struct = struct

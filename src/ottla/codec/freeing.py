@@ -1,7 +1,7 @@
 """Frees the messages of a long request in turns.
 
-A message with 100,000 elements is freed in one go when its last reference is dropped: 20 ms in
-which no other client is served. Objects with other references are left alone.
+If the last reference to a message with 100,000 elements is dropped, it is freed in one step of
+20 ms, in which no other client is served. Objects with other references are not touched.
 """
 
 from functools import cache
@@ -13,9 +13,9 @@ from ottla.codec.schema import Message, Struct
 
 
 def free_in_turns(message: Message) -> None:
-    """Empties the arrays of a message that is read or written, when a turn is under way.
+    """Empties the arrays of a message that was read or written, if a turn is running.
 
-    The caller holds the message, and nobody else needs it.
+    The caller must hold the only use of the message.
     """
     turn = CURRENT.get()
     if turn is not None:
@@ -23,7 +23,7 @@ def free_in_turns(message: Message) -> None:
 
 
 def free_all(request: Message) -> None:
-    """A request that is over, and before it what its handler has made: that holds parts of it."""
+    """Frees a completed request in turns, and before it the objects that its handler has made."""
     turn = CURRENT.get()
     if turn is not None:
         turn.free()
@@ -32,7 +32,7 @@ def free_all(request: Message) -> None:
 
 def _free(struct: Struct, turn: Turn) -> None:
     for name, has_structs in _arrays(type(struct)):
-        # What is short and has no parts goes with its struct, at once.
+        # A short array without structs is freed at once with its struct.
         if not has_structs and len(getattr(struct, name) or ()) <= PART_SIZE:
             continue
         if _holders(struct, name) != _ALONE:
@@ -47,7 +47,7 @@ def _free(struct: Struct, turn: Turn) -> None:
 
 
 def _free_each(items: list[Struct], turn: Turn) -> None:
-    """Lets structs go one by one, each with its own arrays emptied before."""
+    """Frees structs one by one, after their own arrays."""
     while items:
         turn.give_way()
         one = items.pop()
@@ -61,7 +61,7 @@ def _have_arrays(structs: list[Struct]) -> bool:
 
 @cache
 def _arrays(struct: type[Struct]) -> tuple[tuple[str, bool], ...]:
-    """The names of a struct's arrays, and whether structs are in them."""
+    """The names of a struct's arrays, and whether their elements are structs."""
     return tuple(
         (field.name, field.struct is not None) for field in struct.FIELDS if field.kind == "array"
     )
@@ -77,7 +77,7 @@ def _holders_of_variable() -> int:
 
 
 class _Sample:
-    """What it has nobody else holds."""
+    """An object with an attribute that has no other references, to measure its count."""
 
     def __init__(self) -> None:
         self.items: list[int] = []

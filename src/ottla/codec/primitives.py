@@ -1,7 +1,7 @@
-"""What compiled readers and writers call while they run, and the kinds of fixed size.
+"""The functions that compiled readers and writers call, and the types of fixed size.
 
-The compilers (`schema_reader`, `schema_writer`) put the common case of everything into the function
-that they write; what is rare, or too long to repeat, is a function here.
+The compilers (`schema_reader`, `schema_writer`) write the common cases inline; rare or long code is
+a function here.
 """
 
 import struct
@@ -14,7 +14,7 @@ from ottla.base.turns import Pace, Turn
 from ottla.codec.varint import read_unsigned_varint, write_unsigned_varint
 
 Records = Buffer | FileSlice | list[Buffer | FileSlice] | list[FileSlice]
-"""Record batches to send: in memory, in a file, or pieces of both."""
+"""Record batches to send: in memory, in a file, or a list of both."""
 
 FIXED_FORMATS: Final = {
     "int8": "b",
@@ -26,25 +26,25 @@ FIXED_FORMATS: Final = {
     "boolean": "?",
     "uuid": "16s",
 }
-"""The `struct` letters of Kafka's types of fixed size; all are big-endian."""
+"""The format characters of `struct` for Kafka's types of fixed size, all big-endian."""
 
 FIXED_SIZES: Final = {kind: struct.calcsize(">" + letter) for kind, letter in FIXED_FORMATS.items()}
 
 MAX_STRING_SIZE: Final = 0x7FFF
-"""Kafka refuses longer strings, even where a compact length could say more."""
+"""The longest string in bytes, as in Kafka, also with a compact length."""
 
 
 class MalformedError(ValueError):
-    """Bytes that no message can be made of; readers turn it into a `ProtocolError`."""
+    """Bytes that are not a valid message; readers raise `ProtocolError` from it."""
 
 
 class Output:
-    """Bytes on their way to a socket, with the places where parts of files belong.
+    """Bytes to be sent, and the positions at which slices of files are inserted.
 
-    `slices` holds (position in `data`, slice): the file's bytes go before `data[position:]`. They
-    are never read here, so that a socket can be given them without a copy. `turn` is that of a long
-    request, whose answer is written in turns. `error_codes` are those of the messages written, for
-    a caller that counts them (Kafka: `AbstractResponse.errorCounts`).
+    `slices` are pairs (position in `data`, slice): the file's bytes are sent before
+    `data[position:]`. They are not read here, so that a socket can send them without a copy. `turn`
+    is that of a long request, whose response is written in turns. `error_codes` are the non-zero
+    codes in the messages written, to be counted (Kafka: `AbstractResponse.errorCounts`).
     """
 
     __slots__ = ("data", "error_codes", "slices", "slices_size", "turn")
@@ -58,7 +58,7 @@ class Output:
 
     @property
     def size(self) -> int:
-        """What will be sent, the slices included."""
+        """The number of bytes to be sent, with the slices."""
         return len(self.data) + self.slices_size
 
     def append_slice(self, piece: FileSlice) -> None:
@@ -66,7 +66,7 @@ class Output:
         self.slices_size += piece.size
 
     def append_all(self, other: "Output") -> None:
-        """Takes over what stands in another output, which is of no more use."""
+        """Takes over the content of another output, which must not be used any more."""
         if not self.data:
             self.data, self.slices, self.slices_size = other.data, other.slices, other.slices_size
             return
@@ -76,7 +76,7 @@ class Output:
         self.slices_size += other.slices_size
 
     def cut_back(self, data_size: int, slice_count: int) -> None:
-        """Forgets everything after a place noted earlier, when a message cannot be written."""
+        """Removes everything after an earlier state, when a message cannot be written."""
         self.error_codes.clear()
         del self.data[data_size:]
         for _, piece in self.slices[slice_count:]:
@@ -84,7 +84,7 @@ class Output:
         del self.slices[slice_count:]
 
     def read_all(self) -> bytes:
-        """Everything in one piece, slices read from their files: for tests and small answers."""
+        """All bytes, with slices read from their files, for tests and small responses."""
         parts: list[bytes] = []
         done = 0
         for position, piece in self.slices:
@@ -95,9 +95,10 @@ class Output:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int, pace: Pace | None = None) -> int:
-    """Passes over tagged fields that are new since this code was written (KIP-482).
+    """Skips unknown tagged fields (KIP-482); returns the position after them.
 
-    `count` is the first byte of their number, just read; it is all of it up to 127.
+    `count` is the first byte of their count, already read; the rest is read here if it is longer.
+    Raises `MalformedError`.
     """
     if count > 0x7F:
         count, position = read_unsigned_varint(buffer, position - 1)
@@ -110,7 +111,10 @@ def skip_tagged_fields(buffer: Buffer, position: int, count: int, pace: Pace | N
 
 
 def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
-    """The tag at `position`, then where the field begins and ends."""
+    """The tag of the field at `position`, and the start and end of its content.
+
+    Raises `MalformedError`.
+    """
     tag = buffer[position]
     position += 1
     if tag > 0x7F:
@@ -132,10 +136,8 @@ def append_tagged_field(data: bytearray, tag: int, content: bytearray) -> None:
 
 
 def encode_error_text(text: str) -> bytes:
-    """The bytes of an error's message, which says less rather than not arrive.
-
-    It quotes what a request said, and names of files, of which the system may have any bytes.
-    """
+    """The bytes of an error message, shortened to the largest size of a string."""
+    # The text may quote requests and file names, which may have characters that are not UTF-8.
     content = text.encode(errors="replace")
     if len(content) <= MAX_STRING_SIZE:
         return content
@@ -143,7 +145,7 @@ def encode_error_text(text: str) -> bytes:
 
 
 def records_size(records: Records) -> int:
-    """The bytes of a `records` field, without its length."""
+    """The size in bytes of a `records` field, without its length."""
     if type(records) is FileSlice:
         return records.size
     if type(records) is list:
@@ -162,5 +164,5 @@ def append_records(output: Output, records: Records) -> None:
 
 
 def unsupported(field: str, version: int) -> ApiError:
-    """The error for a value that a version of a message has no room for."""
+    """The error for a value that a version of a message cannot carry."""
     return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"version {version} cannot carry {field}")

@@ -1,11 +1,11 @@
-"""Declared messages: a class says what a message is in every version, a compiler does the rest.
+"""Declared messages: a class declares a message in all versions, a compiler creates its functions.
 
     class OffsetCommitKey(Message, versions="0-1"):
         group: str = string("0+")
         partition: int = int32("0+")
 
-`reader(OffsetCommitKey, 1)` and `writer(OffsetCommitKey, 1)` are plain functions for exactly that
-version, made when first asked for and kept. docs/format/wire.md shows one.
+`reader(OffsetCommitKey, 1)` and `writer(OffsetCommitKey, 1)` are plain functions for that version,
+compiled on first use and cached. docs/format/wire.md shows one.
 
 Kafka's counterpart: the message generator and its JSON files (KIP-482 for flexible versions).
 """
@@ -21,14 +21,14 @@ from ottla.codec.schema_reader import compile_reader
 from ottla.codec.schema_writer import compile_writer
 
 _UNSET: Any = ()
-"""The default of lists and structs in a constructor: a fresh one is made."""
+"""The default of lists and structs in a constructor, which creates a new one for it."""
 
 
 @dataclass_transform(kw_only_default=True)
 class StructType(type):
-    """Collects the fields of a class and gives it slots, in one pass and without `exec`.
+    """Collects the fields of a class and adds slots, in one pass and without `exec`.
 
-    Hundreds of classes are made this way, so the constructor is only compiled when first called.
+    There are hundreds of such classes, so the constructor is only compiled on its first call.
     """
 
     FIELDS: tuple[Field, ...]
@@ -71,7 +71,7 @@ class Struct(metaclass=StructType):
 
 
 class Message(Struct):
-    """A struct that stands alone: a request, a response, or a record of an internal topic."""
+    """A top-level struct: a request, a response, or a record of an internal topic."""
 
     API_KEY: ClassVar[int | None] = None
     VERSIONS: ClassVar[VersionRange] = NO_VERSIONS
@@ -95,10 +95,10 @@ M = TypeVar("M", bound=Message)
 
 
 def reader(message: type[M], version: int) -> Callable[..., tuple[M, int]]:
-    """The function that reads a message at a position and returns it with the position after it.
+    """The function that reads a message at a position, and returns it and the position after it.
 
-    It raises `ProtocolError` for bytes that are no such message. Bytes after the message are the
-    caller's matter. Raises `ApiError` (UNSUPPORTED_VERSION) when there is no such version.
+    The function raises `ProtocolError` for an invalid message, and ignores bytes after the message.
+    Raises `ApiError` (UNSUPPORTED_VERSION) for an unknown version.
     """
     function = message.READERS.get(version)
     if function is None:
@@ -111,8 +111,8 @@ def reader(message: type[M], version: int) -> Callable[..., tuple[M, int]]:
 def writer(message: type[M], version: int) -> Callable[[M, Output], None]:
     """The function that appends a message to an `Output`.
 
-    A field that the version lacks is skipped while it holds its default or is ignorable, and
-    is an `ApiError` (UNSUPPORTED_VERSION) otherwise, as in Kafka.
+    It skips a field that the version lacks if the field has its default or is ignorable; otherwise
+    it raises `ApiError` (UNSUPPORTED_VERSION), as in Kafka. Raises the same for an unknown version.
     """
     function = message.WRITERS.get(version)
     if function is None:
@@ -131,7 +131,7 @@ def _check_version(message: type[Message], version: int) -> None:
 
 
 def _compile_constructor(struct: type[Struct]) -> Callable[..., None]:
-    """Writes `__init__` with one keyword per field, as `dataclasses` would."""
+    """Compiles `__init__` with one keyword argument per field, as `dataclasses` does."""
     names: dict[str, Any] = {"unset": _UNSET}
     parameters = []
     lines = []

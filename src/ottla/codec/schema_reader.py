@@ -1,12 +1,12 @@
 """Writes and compiles the function that reads one message in one version.
 
-Why source text: a general reader asks of every field of every request which version carries it, of
-which type, and whether it may be null. All of that is known beforehand. A function written for one
-version only does the reading: neighbouring fields of fixed size become one `struct` call, nested
-structs stand inline, and every value goes from the bytes to its slot. That is five to ten times as
-fast as walking the declaration, and it is what a one-record produce spends most of its time in.
+A general reader would check the versions, type and nullability of each field of each request, which
+are known beforehand. A function that is generated for one version only reads: adjacent fields of
+fixed size are read by one `struct` call, nested structs are inline, and each value is stored
+directly in its slot. This is five to ten times as fast as walking the declaration. A produce
+request with one record spends most of its time in these functions.
 
-The text is built from declarations in this code base alone, never from anything a peer sent.
+The source text is only built from declarations in this code base, never from received data.
 """
 
 import struct
@@ -30,7 +30,7 @@ from ottla.codec.varint import read_unsigned_varint
 def compile_reader(message: Any, version: int, is_flexible: bool) -> Callable[..., Any]:
     """`read(buffer, position, pace=None) -> (message, position)` for one version.
 
-    With a `Pace` the elements of all arrays are counted, and read in turns.
+    With a `Pace` the elements of all arrays are counted and read in turns.
     """
     compiler = ReaderCompiler(version, is_flexible)
     source = compiler.message(message)
@@ -55,7 +55,7 @@ class ReaderCompiler:
             "unpack_from": struct.unpack_from,
         }
         self._run: list[tuple[str, str]] = []
-        """Fields of fixed size read with the next `unpack`: (letter, target)."""
+        """The fields of fixed size for the next `unpack`: (format character, target)."""
 
     def message(self, message: Any) -> Source:
         source = self.source
@@ -100,7 +100,7 @@ class ReaderCompiler:
             self._sized(field, target)
 
     def _flush(self) -> None:
-        """Emits the pending run."""
+        """Emits the `unpack` of the pending run."""
         if not self._run:
             return
         letters = "".join(letter for letter, _ in self._run)
@@ -116,9 +116,9 @@ class ReaderCompiler:
         self.source.line(f"p += {shape.size}")
 
     def _varint(self, stem: str, *, is_often_long: bool = False) -> str:
-        """Reads an unsigned varint; its first byte comes with the run before it.
+        """Emits the reading of an unsigned varint, whose first byte is read with the run before it.
 
-        One of two bytes is read in place where that is the common case.
+        A varint of two bytes is read inline if that is the common case.
         """
         source = self.source
         name = source.fresh(stem)
@@ -136,9 +136,9 @@ class ReaderCompiler:
         return name
 
     def _length(self, field: Field, target: str) -> str:
-        """Reads a length or a count, and emits the branch for null; returns the real length.
+        """Emits the reading of a length or count, and the branch for null.
 
-        Everything that the caller emits next must go into the `else:` that this leaves open.
+        Returns the expression of the length. The caller must emit the `else:` branch next.
         """
         if self.is_flexible:
             name = self._varint("length", is_often_long=field.kind == "records")
@@ -162,7 +162,7 @@ class ReaderCompiler:
         self.source.line(f"raise MalformedError({reason!r})")
 
     def _sized(self, field: Field, target: str) -> None:
-        """Strings, bytes and records."""
+        """Emits the reading of a string, bytes or records."""
         source = self.source
         length = self._length(field, target)
         end = source.fresh("end")
@@ -257,10 +257,10 @@ class ReaderCompiler:
                 source.line("else:")
                 source.line(f"    p = {end}")
                 with source.block(f"if p != {end}:"):
-                    self._malformed("a tagged field is not as long as it says")
+                    self._malformed("a tagged field's size does not match its content")
 
     def _smallest_element(self, field: Field) -> int:
-        """The fewest bytes that one element takes: what an honest count is compared with."""
+        """The smallest size of an element in bytes, which limits the count of an array."""
         if field.element is not None:
             return self._smallest(field.element)
         return max(1, self._smallest_struct(field.struct))

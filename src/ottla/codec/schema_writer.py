@@ -1,8 +1,8 @@
 """Writes and compiles the function that writes one message in one version.
 
-Source text for the same reason as in `schema_reader`. Fields of fixed size that stand together are
-packed by one `struct` call, together with the length of what follows them and with the empty
-sections of tagged fields between them, so that a small answer is three or four appends.
+The function is generated for the same reason as in `schema_reader`. Adjacent fields of fixed size
+are packed by one `struct` call, together with the length of the next field and with empty sections
+of tagged fields between them, so that a small response takes three or four appends.
 """
 
 import struct
@@ -23,10 +23,10 @@ from ottla.codec.source import Source, default_expression, layout
 from ottla.codec.varint import write_unsigned_varint
 
 ERROR_CODE = "error_code"
-"""The name of the field in which Kafka's messages say what went wrong, 0 for nothing."""
+"""The name of the field for error codes in Kafka's messages, 0 for no error."""
 
 EMPTY_TAGS = ("x", "")
-"""A zero byte that `struct` writes without an argument: the number of tagged fields."""
+"""A zero byte, which `struct` writes without an argument: no tagged fields."""
 
 
 def compile_writer(message: Any, version: int, is_flexible: bool) -> Callable[..., Any]:
@@ -37,7 +37,7 @@ def compile_writer(message: Any, version: int, is_flexible: bool) -> Callable[..
 
 
 class WriterCompiler:
-    """Emits the writer of one message; `data` is the bytearray that grows."""
+    """Emits the writer of one message; `data` is the output's bytearray."""
 
     def __init__(self, version: int, is_flexible: bool) -> None:
         self.version = version
@@ -53,7 +53,7 @@ class WriterCompiler:
             "write_varint": write_unsigned_varint,
         }
         self._run: list[tuple[str, str]] = []
-        """What the next `pack` writes: (letter, expression)."""
+        """The fields for the next `pack`: (format character, expression)."""
         self._is_in_tag = False
 
     def message(self, message: Any) -> Source:
@@ -86,13 +86,13 @@ class WriterCompiler:
             self.source.line(f"raise unsupported({field.name!r}, {self.version})")
 
     def _differs(self, field: Field, value: str) -> str:
-        """An expression that is true when a field does not hold its default."""
+        """An expression that is true if a field does not have its default."""
         if field.default is None and field.kind != "nested":
             return f"{value} is not None"
         if field.default == () and field.kind == "array":
             return value if field.nullable is None else f"({value} is None or len({value}) > 0)"
         if field.kind == "nested" and (field.default is None and field.nullable is None):
-            # A struct of defaults is the same as none; see `fields.nested`.
+            # A struct of defaults is equivalent to `None`; see `fields.nested`.
             blank = self.source.constant(f"blank_{field.struct.__name__}", field.struct())
             return f"({value} is not None and {value} != {blank})"
         if field.default is None:
@@ -113,7 +113,7 @@ class WriterCompiler:
             self._sized(field, value)
 
     def _flush(self, *more: tuple[str, str]) -> None:
-        """Emits the pending run, with `more` after it that stays out of the run."""
+        """Emits the `pack` of the pending run, followed by `more`, and keeps the run."""
         run = [*self._run, *more]
         if not run:
             return
@@ -132,7 +132,7 @@ class WriterCompiler:
         self._run = []
 
     def _varint(self, value: str) -> None:
-        """Writes an unsigned varint: nearly always one byte, which joins the run before it."""
+        """Emits the writing of an unsigned varint; its usual one byte is packed with the run."""
         with self.source.block(f"if {value} < 128:"):
             self._flush(("B", value))
         with self.source.block("else:"):
@@ -140,7 +140,7 @@ class WriterCompiler:
             self.source.line(f"write_varint(data, {value})")
 
     def _length(self, field: Field, length: str, value: str) -> None:
-        """Writes a length or a count; `length` is an expression that may not see `None`."""
+        """Emits the writing of a length or count; `length` is an expression for non-null values."""
         source = self.source
         name = source.fresh("length")
         shift = " + 1" if self.is_flexible else ""
@@ -159,7 +159,7 @@ class WriterCompiler:
             self._end_run()
 
     def _sized(self, field: Field, value: str) -> None:
-        """Strings, bytes and records."""
+        """Emits the writing of a string, bytes or records."""
         source = self.source
         content = source.fresh(field.name)
         source.line(f"{content} = {value}")
@@ -216,7 +216,7 @@ class WriterCompiler:
             if element.kind == "uuid":
                 letters = f"'>' + '{letter}' * len({items})"
             with source.block(f"if {items}:"):
-                # Where nothing is replicated, a list of replicas has one element.
+                # A list of one element, such as the replicas of a single broker, is common.
                 pack_one = source.constant(f"pack_{letter}", layout(letter).pack)
                 one = f"{pack_one}({items}[0])"
                 several = f"pack({letters}, *{items})"
@@ -257,7 +257,7 @@ class WriterCompiler:
             self._field(field, value)
             self._end_run()
             return
-        # The size comes first, so the content is written to a buffer of its own.
+        # The content is written to another buffer, since its size comes before it.
         outer = source.fresh("outer")
         was_in_tag, self._is_in_tag = self._is_in_tag, True
         source.line(f"{outer} = data")

@@ -1,4 +1,4 @@
-"""Python source in the making: what the two message compilers write their functions with."""
+"""A builder for Python source, used by the two message compilers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from ottla.codec.fields import Field
 
 
 class Source:
-    """The lines of one function, and the objects that its lines name."""
+    """The lines of one function, and the objects that they refer to by name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -23,21 +23,21 @@ class Source:
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
-        """Writes `opening` and indents what follows."""
+        """Adds the line `opening`, and indents the lines added within the context."""
         self.line(opening)
         self._indent += "    "
         yield
         self._indent = self._indent[:-4]
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing else in the function has, since nested structs are written inline."""
+        """A name that is unique in the function, since nested structs are inline."""
         self._count += 1
         return f"{stem}_{self._count}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """The name of an object that the function uses."""
+        """The name of an object that the function uses; `stem` is used for a new name."""
         for name, known in self.names.items():
-            # A method is a new object each time that it is looked up, so equal ones are the same.
+            # A bound method is a new object on each lookup, so callables are compared by value.
             if known is value or (callable(value) and known == value):
                 return name
         stem = stem.replace("?", "t")
@@ -49,7 +49,7 @@ class Source:
         return "\n".join(self.lines) + "\n"
 
     def function(self, name: str, origin: str) -> Callable[..., Any]:
-        """Compiles the text and takes a function out of it; `origin` is shown in tracebacks."""
+        """Compiles the text and returns its function `name`; `origin` is shown in tracebacks."""
         namespace = dict(self.names)
         exec(compile(self.text(), f"<{origin}>", "exec"), namespace)
         return namespace[name]  # type: ignore[no-any-return]
@@ -61,7 +61,7 @@ def layout(letters: str) -> Struct:
 
 
 def default_expression(source: Source, field: Field) -> str:
-    """An expression for the default of a field; lists and structs are new ones each time."""
+    """An expression for the default of a field, which creates new lists and structs."""
     if field.default == () and field.kind == "array":
         return "[]"
     if field.default == () and field.kind == "nested":

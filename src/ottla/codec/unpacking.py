@@ -1,9 +1,9 @@
-"""What a long request unpacks: beside the loop, and into memory that is given back in turns.
+"""Decompresses batches of a long request without blocking other requests.
 
-100 MB of a batch are copied in 80 ms and freed in 16, in which nobody else has the interpreter. So
-they are unpacked into pages of their own, by calls that leave the interpreter, and the pages are
-given back some at a time. Others find no difference to `codec/compression.py`, which bounds what
-there is to unpack, and unpacks what is not in a long request.
+100 MB of records are copied in 80 ms and freed in 16 ms, in which no other thread has the
+interpreter. So they are decompressed into separate memory pages, by calls that release the
+interpreter lock, and the pages are freed some at a time. The results are those of
+`codec/compression.py`, which is used outside of long requests.
 """
 
 import mmap
@@ -25,39 +25,39 @@ from ottla.codec.compression import (
 )
 
 PART_SIZE: Final = 1 << 20
-"""What is inflated, or given back, at once: 0.2 ms."""
+"""The bytes that are decompressed or freed in one step, of 0.2 ms."""
 
 HAS_PAGES: Final = sys.platform == "linux"
-"""Whether pages can be given back, and a mapping cut to its size (`mremap`)."""
+"""Whether single pages can be freed, and a mapping shrunk (`mremap`)."""
 
 
 class UnpackedMemory:
-    """What one long request has unpacked, until it gives it back."""
+    """The memory with the decompressed records of one long request, until `give_back`."""
 
     def __init__(self) -> None:
         self._mapped: list[mmap.mmap] = []
 
     def unpack(self, codec: Compression, data: Buffer, limit: int) -> Buffer:
-        """The plain bytes, as a mapping when that is worth it.
+        """The decompressed bytes, in a long request as a memory mapping.
 
-        Raises `CompressionError`, and `MemoryError`.
+        Raises `CompressionError` and `MemoryError`.
         """
         if codec is Compression.NONE or not (HAS_PAGES and in_a_turn()):
             return decompress(codec, data, limit)
         try:
             pages = mmap.mmap(-1, limit, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
-            # Not a disk's failure, which an OSError is where records are read.
-            raise MemoryError(f"no {limit} bytes to unpack a batch into") from error
+            # Callers take an OSError for a disk failure.
+            raise MemoryError(f"no {limit} bytes of memory to decompress a batch") from error
         self._mapped.append(pages)
         size = aside(lambda: _INTO[codec](data, pages))
         if not size:
             return b""
         pages.resize(size)
-        return cast(Buffer, pages)  # of which each slice is bytes
+        return cast(Buffer, pages)  # whose slices are bytes
 
     def give_back(self) -> None:
-        """In turns; nobody may look at what was unpacked any more."""
+        """Frees the memory in turns; the decompressed bytes must not be used any more."""
         while self._mapped:
             pages = self._mapped.pop()
             for start in range(0, len(pages), PART_SIZE):
@@ -78,7 +78,7 @@ def _gunzip(data: Buffer, pages: mmap.mmap) -> int:
                 raise CompressionError(f"gzip: {error}") from error
             rest = unpacker.unconsumed_tail
             if not (part or rest or unpacker.eof):
-                raise CompressionError("gzip: the data are cut short")
+                raise CompressionError("gzip: the data is cut short")
             if end + len(part) > len(pages):
                 raise too_large(len(pages))
             pages[end : end + len(part)] = part

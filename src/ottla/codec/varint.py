@@ -1,4 +1,4 @@
-"""Variable-length integers: seven bits a byte, lowest first, zig-zag where signed.
+"""Variable-length integers: seven bits per byte, lowest first, and zig-zag if signed.
 
 Kafka's counterpart: `ByteUtils`. The scheme is Protocol Buffers'.
 """
@@ -15,14 +15,14 @@ class VarintError(OttlaError, ValueError):
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit number and the position after it."""
+    """An unsigned 32-bit number and the position after it; raises `VarintError`."""
     return _read(buffer, position, MAX_VARINT_SIZE, 0xFFFFFFFF)
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed 32-bit number and the position after it."""
+    """A signed 32-bit number and the position after it; raises `VarintError`."""
     try:
-        # Most take a byte or two, for which a loop is twice the work.
+        # Most numbers have one or two bytes, for which a loop takes twice as long.
         byte = buffer[position]
         if byte < 0x80:
             return (byte >> 1) ^ -(byte & 1), position + 1
@@ -37,7 +37,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed 64-bit number and the position after it."""
+    """A signed 64-bit number and the position after it; raises `VarintError`."""
     try:
         byte = buffer[position]
         if byte < 0x80:
@@ -60,14 +60,14 @@ def _read(buffer: Buffer, position: int, max_size: int, mask: int) -> tuple[int,
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            # As in Java, bits beyond the type's width are dropped.
+            # As in Java, bits that exceed the type's width are dropped.
             return value & mask, position
         shift += 7
     raise VarintError("a varint is cut short" if shift < 7 * max_size else "a varint is too long")
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
-    """Appends a number of 32 bits, or what the writers below have made of theirs."""
+    """Appends an unsigned number of 32 bits, or a zig-zag number of 64."""
     assert value >= 0
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)

@@ -1,4 +1,4 @@
-"""A message with its version in two bytes before it, as internal topics and group members keep it.
+"""Messages with a version of two bytes before them, as in internal topics and group metadata.
 
 Kafka's counterpart: `MessageUtil.toVersionPrefixedByteBuffer`.
 """
@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_versioned(message: Message, version: int) -> bytes:
-    """The version and the message; raises `ApiError` when the version cannot carry it."""
+    """The version and the message; raises `ApiError` if the version cannot carry a field."""
     output = Output()
     output.data += VERSION.pack(version)
     writer(type(message), version)(message, output)
@@ -27,18 +27,18 @@ def encode_versioned(message: Message, version: int) -> bytes:
 
 
 def version_of(buffer: Buffer) -> int:
-    """The version in front; raises `ProtocolError` when the buffer is too short for one."""
+    """The version at the start; raises `ProtocolError` if the buffer is too short."""
     if len(buffer) < VERSION.size:
-        raise ProtocolError(f"{len(buffer)} bytes, where a version takes {VERSION.size}")
+        raise ProtocolError(f"{len(buffer)} bytes are too few for a version of {VERSION.size}")
     version: int = VERSION.unpack_from(buffer)[0]
     return version
 
 
 def decode_versioned(message: type[M], buffer: Buffer, *, newer_is_newest: bool = False) -> M:
-    """Reads a message of any known version; raises `ProtocolError` for everything else.
+    """Reads a message of any known version; raises `ProtocolError` for anything else.
 
-    With `newer_is_newest` an unknown later version is read as the newest known: fields are only
-    ever added at the end there, and what is left over is not looked at.
+    With `newer_is_newest` a later version is read as the newest known one, for messages whose later
+    versions only add fields at the end; the additional bytes are ignored.
     """
     version = version_of(buffer)
     if newer_is_newest:

@@ -1,4 +1,1 @@
-"""Record batches and records, in all of Kafka's formats.
-
-May import `codec` and below. Start at `batch.py`.
-"""
+"""Record batches and records, in all of Kafka's formats. Start at `batch.py`."""

@@ -1,9 +1,10 @@
-"""A v2 record batch seen through its 61-byte header, without touching its records.
+"""A view of a v2 record batch by its 61-byte header, without decoding its records.
 
 Format page: docs/format/record-batch.md. Kafka's counterpart: `DefaultRecordBatch`.
 
-Any magic: `batch_at` gives a view with the same reading properties for the older formats, so that
-storage need not ask. Base offset and leader epoch lie outside the CRC and can be patched in place.
+For the older formats, `batch_at` returns a view with the same properties, so that storage handles
+all formats alike. The CRC does not cover base offset and leader epoch, which can be patched in
+place.
 """
 
 import struct
@@ -40,7 +41,7 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
 COMPRESSIONS = tuple(Compression)
-"""By number: an enum's own lookup takes longer than reading a header."""
+"""The codecs by number, since a lookup by an enum's value takes longer than reading a header."""
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -50,11 +51,11 @@ NO_LEADER_EPOCH: Final = -1
 
 
 class InvalidBatchError(OttlaError):
-    """Bytes that no writer of batches produces; the reason says what is wrong."""
+    """Bytes that are not a valid batch or record; the message says why."""
 
 
 class TimestampType(Enum):
-    """Whose clock a record's timestamp is from."""
+    """Whether a record's timestamp is the producer's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -65,7 +66,7 @@ class TimestampType(Enum):
 
 
 class Batch(Protocol):
-    """A batch of any format. `size` counts all its bytes, offset and length too."""
+    """A batch of any format. `size` is the number of all its bytes, with offset and length."""
 
     @property
     def base_offset(self) -> int: ...
@@ -114,11 +115,14 @@ class Batch(Protocol):
         """The whole batch."""
 
     def check(self) -> None:
-        """Raises `InvalidBatchError` unless the whole batch is here and its checksum is right."""
+        """Raises `InvalidBatchError` unless the batch is complete and its CRC is right."""
 
 
 class RecordBatch:
-    """A view of a v2 batch in a buffer; only the header need be there, until `payload` is asked."""
+    """A view of a v2 batch in a buffer, which must hold the header, and the rest for `payload`.
+
+    Raises `InvalidBatchError` for an invalid header.
+    """
 
     __slots__ = (
         "attributes",
@@ -210,19 +214,19 @@ class RecordBatch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether compaction has stamped the time at which tombstones and markers may go."""
+        """Whether compaction has set the time at which tombstones and markers may be removed."""
         return bool(self.attributes & DELETE_HORIZON_BIT)
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers wrap to 0 after the largest signed 32-bit number."""
+        """The last sequence number, which wraps to 0 after `MAX_SEQUENCE`; -1 without one."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
     @property
     def payload(self) -> memoryview:
-        """The records as they are stored, compressed or not."""
+        """The records as stored, compressed or not."""
         start = self.position + HEADER_SIZE
         return memoryview(self.buffer)[start : self.position + self.size]
 
@@ -231,21 +235,21 @@ class RecordBatch:
         return memoryview(self.buffer)[self.position : self.position + self.size]
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
-        """Gives the batch its place in the log, in the buffer: the CRC covers neither field."""
+        """Writes base offset and leader epoch into the buffer; the CRC covers neither."""
         length = self.size - LENGTH_END
         PLACE.pack_into(self.buffer, self.position, base_offset, length, leader_epoch)
         self.base_offset = base_offset
         self.partition_leader_epoch = leader_epoch
 
     def stamp_max_timestamp(self, timestamp_ms: int) -> None:
-        """Sets the largest timestamp, and computes the CRC again."""
+        """Writes the largest timestamp into the buffer, and the new CRC."""
         self.max_timestamp_ms = timestamp_ms
         TIMESTAMP.pack_into(self.buffer, self.position + MAX_TIMESTAMP_POSITION, timestamp_ms)
         self.crc = self.compute_crc()
         CRC.pack_into(self.buffer, self.position + CRC_POSITION, self.crc)
 
     def stamp_append_time(self, timestamp_ms: int) -> None:
-        """Gives every record the broker's time, by the header alone, and computes the CRC again."""
+        """Writes LogAppendTime into the header, which applies to every record, and the new CRC."""
         self.attributes |= LOG_APPEND_TIME_BIT
         ATTRIBUTES.pack_into(self.buffer, self.position + ATTRIBUTES_POSITION, self.attributes)
         self.stamp_max_timestamp(timestamp_ms)
@@ -272,18 +276,18 @@ class RecordBatch:
 
 
 class BuiltBatch(RecordBatch):
-    """A batch that this process has just built: neither its checksum nor its records can lie."""
+    """A batch that this process has just built, so that nothing has to be checked."""
 
     __slots__ = ()
 
     def check(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def batch_at(buffer: Buffer, position: int = 0) -> Batch:
-    """A view of the batch (or old log entry) that begins here; its header must be in the buffer.
+    """A view of the batch, or entry of an old format, at a position of the buffer.
 
-    Raises `InvalidBatchError`.
+    Raises `InvalidBatchError` for an incomplete or invalid header.
     """
     if position + MAGIC_POSITION >= len(buffer):
         raise InvalidBatchError("the header is cut short")
@@ -298,9 +302,10 @@ def batch_at(buffer: Buffer, position: int = 0) -> Batch:
 
 
 def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[Batch]:
-    """The batches of a region, in their order.
+    """The batches in a buffer, in order, unchecked.
 
-    A last batch that is not wholly there raises `InvalidBatchError`, or ends the walk.
+    Raises `InvalidBatchError`. With `allow_torn_tail`, an incomplete last batch ends the iteration
+    instead.
     """
     position = 0
     end = len(buffer)
@@ -315,7 +320,7 @@ def iter_batches(buffer: Buffer, *, allow_torn_tail: bool = False) -> Iterator[B
 
 
 def whole_size(buffer: Buffer) -> int:
-    """The bytes of the batches that are wholly there, from the first on."""
+    """The number of bytes of the complete batches at the start of a buffer."""
     position = 0
     while _is_whole(buffer, position):
         length: int = OFFSET_AND_LENGTH.unpack_from(buffer, position)[1]
@@ -333,7 +338,7 @@ def _is_whole(buffer: Buffer, position: int) -> bool:
 
 
 def kept_runs(data: memoryview, is_left_out: Callable[[Batch], bool]) -> Iterator[memoryview]:
-    """The runs of batches between those that are left out, as views."""
+    """Views of the runs of consecutive batches that are kept; raises `InvalidBatchError`."""
     start = position = 0
     for batch in iter_batches(data):
         end = position + batch.size

@@ -1,9 +1,9 @@
-"""The batches of an offset range in three numbers: another log's, or changed ones, differ.
+"""A fingerprint of the batches in an offset range, to compare two logs or find changes.
 
-Each batch's offset and CRC are taken in order into one CRC-32C. A batch's own CRC covers its
-records, but neither its offset nor its place among the others. A batch that a range cuts counts
-with all of it, on both sides of the cut: its CRC cannot be cut, and so the roll-up depends on the
-log and the range alone, not on how many tasks read it. Kafka has no counterpart.
+It is the CRC-32C of the base offsets and CRCs of all batches, in order: a batch's own CRC covers
+its records, but not its offset. A batch that overlaps with two ranges counts fully in both. So the
+result depends only on the log and the range, not on how many tasks read it. Kafka has no
+counterpart.
 """
 
 import struct
@@ -17,7 +17,7 @@ from ottla.record.record import read_records
 
 _ONE_BATCH = struct.Struct(
     ">q"  # base offset, which the CRC does not cover
-    "I"  # the CRC as the batch states it
+    "I"  # the CRC in the batch's header
 )
 assert _ONE_BATCH.size == 12
 
@@ -26,24 +26,24 @@ NO_LEADER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRollUp:
-    """The batches that overlap with a range, boiled down."""
+    """The fingerprint of the batches that overlap with a range."""
 
     batch_count: int
     crc: int
     leader_epoch: int
-    """The epoch of the last batch's leader; -1 when it has none."""
+    """The leader epoch of the last batch; -1 without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """A range by its batches."""
+    """The record count and fingerprint of a range."""
 
     record_count: int
     batches: BatchRollUp
 
 
 def survey(batches: Iterable[tuple[Batch, bool]], wanted: OffsetRange) -> Survey:
-    """Of all batches that overlap with a range, each with whether its records are seen."""
+    """The survey of a range; `batches` overlap with it, each with whether its records count."""
     counts: list[int] = []
 
     def counted() -> Iterator[Batch]:
@@ -56,7 +56,7 @@ def survey(batches: Iterable[tuple[Batch, bool]], wanted: OffsetRange) -> Survey
 
 
 def count_in(batch: Batch, wanted: OffsetRange) -> int:
-    """The records of a batch that lie in a range; only where it is cut are they looked at."""
+    """The number of a batch's records in a range; reads the records only at the range's ends."""
     is_inside = batch.base_offset >= wanted.from_offset and batch.last_offset < wanted.until_offset
     if is_inside and isinstance(batch, RecordBatch):
         return batch.record_count
@@ -66,7 +66,7 @@ def count_in(batch: Batch, wanted: OffsetRange) -> int:
 
 
 def roll_up(batches: Iterable[Batch]) -> BatchRollUp:
-    """Of batches in the order of their offsets: data, control and aborted ones alike."""
+    """The fingerprint of batches in offset order, with control and aborted batches."""
     packed = bytearray()
     leader_epoch = NO_LEADER_EPOCH
     for batch in batches:

@@ -39,18 +39,18 @@ from ottla.record.layout import (
 Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_RECORD_OVERHEAD = 21
-"""What a record adds to key, value and headers at the most (Kafka: `MAX_RECORD_OVERHEAD`)."""
+"""The most bytes of a record besides key, value and headers (Kafka: `MAX_RECORD_OVERHEAD`)."""
 
 _NULL = b"\x01"
-"""The size of a null: -1 in zigzag."""
+"""The length of a null: -1 in zigzag."""
 
 
 @dataclass(slots=True)
 class RecordBatchBuilder:
-    """Collects records; `build` gives the batch's bytes. Offsets count from `base_offset`.
+    """Collects records for one batch, which `build` returns. Offsets count from `base_offset`.
 
-    With `append_time_ms` every record carries that broker time; with `delete_horizon_ms` the base
-    timestamp's place holds it.
+    With `append_time_ms` all records have this LogAppendTime. With `delete_horizon_ms` the batch
+    has this delete horizon, in the field of the base timestamp.
 
     >>> builder = ottla.RecordBatchBuilder()
     >>> builder.append(b"table 1", b"tea", 1_767_225_600_000)
@@ -84,7 +84,7 @@ class RecordBatchBuilder:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes so far, before compression.
+        """The size of the batch so far in bytes, before compression.
 
         >>> ottla.RecordBatchBuilder().size_estimate
         61
@@ -114,7 +114,7 @@ class RecordBatchBuilder:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> int:
-        """Adds a record at an offset of the caller's, which must not go backwards.
+        """Adds a record at a given offset, which must be after the last one; returns that offset.
 
         >>> builder = ottla.RecordBatchBuilder(base_offset=10)
         >>> builder.append_at(12, None, b"tea", 1_767_225_600_000)
@@ -142,10 +142,10 @@ class RecordBatchBuilder:
     def append_packed(
         self, records: Buffer, count: int, *, base_timestamp_ms: int, max_timestamp_ms: int
     ) -> None:
-        """Adds encoded records of a batch of the same base offset, as the first ones.
+        """Adds `count` encoded records as the first ones of the batch.
 
-        They are copied when the batch is built. Their timestamp deltas count from
-        `base_timestamp_ms`. `build` needs the last offset.
+        Their deltas count from `base_offset` and `base_timestamp_ms`. The bytes are copied by
+        `build`, which needs `last_offset` then.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> record = bytes([18, 0, 0, 0, 1, 6, 116, 101, 97, 0])  # docs/format/record-batch.md
@@ -160,7 +160,7 @@ class RecordBatchBuilder:
         self.record_count = count
 
     def build(self, *, last_offset: int | None = None) -> bytes:
-        """The batch; `last_offset` keeps an end that compaction has emptied.
+        """Builds the batch; `last_offset` may be later than the last record's, after compaction.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> builder.append(None, b"tea", 1_767_225_600_000)
@@ -173,8 +173,9 @@ class RecordBatchBuilder:
     def build_writable(
         self, *, last_offset: int | None = None, memory: bytearray | None = None
     ) -> bytearray | memoryview:
-        """As `build`, for a log that writes its own offsets into the batch. It is in `memory` if
-        that is large enough: memory that is used again costs no page faults.
+        """As `build`, but writable, so that a log can patch its offsets.
+
+        The result is in `memory` if that is large enough: reused memory costs no page faults.
 
         >>> builder = ottla.RecordBatchBuilder()
         >>> builder.append(None, b"tea", 1_767_225_600_000)
@@ -229,9 +230,9 @@ def _joined(header: bytes, payload: Buffer, memory: bytearray | None) -> bytearr
 def single_record_batch(
     key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
 ) -> bytearray:
-    """The batch of one record, as the builder would write it, in a third of the time.
+    """The batch of one record, as `RecordBatchBuilder` builds it, in a third of the time.
 
-    Raises `TypeError` and `ValueError` for what no record can hold.
+    Raises `TypeError` and `ValueError` for values that a record cannot hold.
     """
     tail = _packed_headers(headers) if headers else b"\0"
     if key is not None and type(key) is not bytes:
@@ -248,8 +249,8 @@ def single_record_batch(
             0, 0, timestamp_ms, largest_ms, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1
         )
     except struct.error as error:
-        raise ValueError(f"{timestamp_ms} is no timestamp") from error
-    # Without attributes, at the batch's own time and offset.
+        raise ValueError(f"{timestamp_ms} is not a timestamp") from error
+    # Attributes and both deltas of the record are 0.
     checked = b"".join((header, size, b"\0\0\0", key_part, value_size, value, tail))
     length = BEFORE_CHECKED.size - LENGTH_END + len(checked)
     batch = bytearray(BEFORE_CHECKED.pack(0, length, NO_LEADER_EPOCH, 2, crc32c(checked)))
@@ -269,7 +270,7 @@ def _packed_headers(headers: Headers) -> bytes:
 def _varint(size: int) -> bytes:
     if size < 0x40:
         return bytes((size << 1,))
-    if size < 0x2000:  # Two bytes, as nearly always.
+    if size < 0x2000:  # two bytes, the common case
         return bytes((size << 1 & 0x7F | 0x80, size >> 6))
     out = bytearray()
     write_varint(out, size)
@@ -282,7 +283,7 @@ def builder_like(
     compression: Compression = Compression.NONE,
     delete_horizon_ms: int | None = None,
 ) -> RecordBatchBuilder:
-    """For a batch that takes another's place: its offsets, its producer, its times, its epoch."""
+    """A builder for a batch that replaces another, with its offset, producer, times and epoch."""
     is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     return RecordBatchBuilder(
         batch.base_offset,
@@ -299,10 +300,10 @@ def builder_like(
 
 
 def build_empty_batch(batch: RecordBatch) -> bytes:
-    """The header alone of a batch all of whose records are gone.
+    """A batch with the header of another and no records.
 
-    Compaction keeps it so that the producer's last sequence number, and the end of its transaction,
-    stay in the log (Kafka: `DefaultRecordBatch.writeEmptyHeader`).
+    Compaction keeps such a batch for the producer's last sequence number, or the end of its
+    transaction (Kafka: `DefaultRecordBatch.writeEmptyHeader`).
     """
     builder = builder_like(batch)
     builder._max_timestamp_ms = batch.max_timestamp_ms
@@ -320,8 +321,8 @@ def _write_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def _flat(content: Buffer) -> bytes:
-    """What a field holds of an array or a view, whose length may count something else than bytes.
+    """The bytes of an array or view, whose `len` may not be in bytes.
 
-    Raises `TypeError` for what has no bytes.
+    Raises `TypeError` for an object without a buffer.
     """
     return bytes(memoryview(content))

@@ -1,9 +1,9 @@
-"""Batches of a region as Arrow columns, without a Python object per record.
+"""Decodes the batches of a region to Arrow columns, without a Python object per record.
 
-`iter_columns` gives record batches of a size that engines like, `decode_columns` a single one.
-Control batches are no data and are left out. v2 batches go through `scan`; messages of formats v0
-and v1 through `read_records`, some twenty times slower. numpy and pyarrow are imported when a
-function is called. Kafka has no counterpart.
+`iter_columns` returns record batches of a size that suits query engines, `decode_columns` a single
+one. Control batches are left out. v2 batches are decoded by `scan`; messages of formats v0 and v1
+by `read_records`, some twenty times slower. numpy and pyarrow are imported when a function is
+called. Kafka has no counterpart.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,21 +36,21 @@ NO_TIMESTAMP_TYPE: Final = -1
 MAX_OFFSET: Final = 2**63 - 1
 
 MAX_ROWS: Final = 16_384
-"""Rows in a record batch of `iter_columns`, which engines take best."""
+"""The most rows in a record batch of `iter_columns`, which suits query engines."""
 
 
 SCAN_ROWS: Final = MAX_ROWS if IS_COMPILED else 4 * MAX_ROWS
 SCAN_SIZE: Final = (4 if IS_COMPILED else 16) * 1024 * 1024
-"""How many rows and bytes are scanned at once, about.
+"""The approximate number of rows and bytes that are scanned at once.
 
-As many as a processor's cache holds; for numpy, enough for many batches in lock step.
+They fit into a processor's cache; for numpy, they are enough for many batches in lock step.
 """
 
 _FEW_BYTES: Final = 256 * 1024
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
-    """The Arrow schema of the columns, in the order asked for. `ValueError` for unknown names."""
+    """The Arrow schema of the columns, in the given order; `ValueError` for unknown names."""
     return _schema(tuple(columns))
 
 
@@ -79,10 +79,10 @@ def decode_columns(
     start_offset: int = 0,
     end_offset: int = MAX_OFFSET,
 ) -> "pa.RecordBatch":
-    """The records of a region of whole batches with `start_offset <= offset < end_offset`.
+    """The records of a buffer of whole batches with `start_offset <= offset < end_offset`.
 
-    `headers` is empty, not null, for a record without any. Checksums are verified. Raises
-    `InvalidBatchError`; `ValueError` for more data than one Arrow column holds (2 GiB).
+    `headers` is empty, not null, for a record without headers. CRCs are checked. Raises
+    `InvalidBatchError`, and `ValueError` for more data than fits into one Arrow column (2 GiB).
     """
     selection = Selection(schema(columns), start_offset, end_offset)
     return selection.decode(list(selection.batches(buffer)))
@@ -96,7 +96,7 @@ def iter_columns(
     *,
     max_rows: int = MAX_ROWS,
 ) -> "Iterator[pa.RecordBatch]":
-    """The same as `decode_columns` in pieces of one to `max_rows` rows, as they are scanned."""
+    """As `decode_columns`, in record batches of one to `max_rows` rows."""
     selection = Selection(schema(columns), start_offset, end_offset)
     yield from _pieces(selection, selection.batches(buffer), max_rows)
 
@@ -104,7 +104,7 @@ def iter_columns(
 def columns_of(
     batches: Iterable[Batch], columns: Sequence[str], start_offset: int, end_offset: int
 ) -> "Iterator[pa.RecordBatch]":
-    """The same as `iter_columns` for batches of one buffer that have been checked."""
+    """As `iter_columns`, for checked batches of one buffer."""
     selection = Selection(schema(columns), start_offset, end_offset)
     yield from _pieces(selection, selection.wanted(batches), MAX_ROWS)
 
@@ -119,11 +119,11 @@ def _pieces(
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Batches to be scanned together: no more rows than suits, unless one batch alone has more."""
+    """Lists of batches to scan together, of at most SCAN_ROWS rows unless one batch has more."""
     group: list[Batch] = []
     row_count = size = 0
     for batch in batches:
-        # How many messages a wrapper of an old format holds is known only when it is unpacked.
+        # The message count of an old wrapper is unknown before it is decompressed.
         count = batch.record_count if isinstance(batch, RecordBatch) else 1
         if group and (row_count + count > SCAN_ROWS or size >= SCAN_SIZE):
             yield group
@@ -138,27 +138,27 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of the log is asked for."""
+    """The requested columns and offsets."""
 
     schema: Any
     start_offset: int
     end_offset: int
 
     def batches(self, buffer: Buffer) -> Iterator[Batch]:
-        """The checked batches of data that may hold an offset of the range."""
+        """The data batches in a buffer that may overlap with the range, checked."""
         for batch in self.wanted(iter_batches(buffer)):
             batch.check()
             yield batch
 
     def wanted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Those of data that may hold an offset of the range, unchecked."""
+        """The data batches that may overlap with the range, unchecked."""
         for batch in batches:
             if batch.is_control or batch.last_offset < self.start_offset:
                 continue
             if isinstance(batch, RecordBatch):
                 if batch.base_offset >= self.end_offset:
                     return
-                if batch.record_count == 0:  # Kept by compaction for its producer's sake.
+                if batch.record_count == 0:  # kept by compaction for the producer's state
                     continue
             yield batch
 
@@ -207,10 +207,10 @@ def _value(record: Record, column: str) -> object:
 
 
 def numbers(values: Any, kind: Any = None) -> Any:
-    """Numbers of numpy as an Arrow array, without a copy.
+    """A numpy array as an Arrow array, without a copy.
 
-    `pyarrow.array` imports `numpy.ma` to ask whether some are masked, which takes longer than all
-    of a few records.
+    Not by `pyarrow.array`, which imports `numpy.ma` to check for masked values: that takes longer
+    than decoding a few records.
     """
     import numpy as np
     import pyarrow as pa
@@ -231,7 +231,7 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
     found = _places(batches, scan, selection)
     names = set(selection.schema.names)
     source = pa.py_buffer(buffer)
-    # The fields follow each other: those after the last one that is asked for are not read.
+    # Fields are read in order; those after the last requested one are not read.
     if names & {"key", "value", "headers"}:
         keys = scan.fields()
         if "key" in names:
@@ -252,7 +252,7 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
 def _places(
     batches: Sequence[RecordBatch], scan: "RecordScan", selection: Selection
 ) -> dict[str, Any]:
-    """Offset, time and whose time of each record; drops the rows outside the range."""
+    """Offset, timestamp and timestamp type of each record; drops the rows outside the range."""
     import numpy as np
 
     counts = [one.record_count for one in batches]
@@ -279,11 +279,9 @@ def _places(
 
 
 def _binary(source: Any, fields: "Fields") -> Any:
-    """The fields as an Arrow array; Arrow itself copies their bytes.
-
-    `source` is seen as an array whose elements are alternately a field and the bytes up to the next
-    one; every second of them is taken, and null where a field is.
-    """
+    """The fields as an Arrow array; Arrow copies their bytes."""
+    # An array over `source` has the fields as its even elements, and the bytes between them as its
+    # odd ones. The result takes the even elements, masked for null fields.
     import numpy as np
     import pyarrow as pa
 
@@ -303,7 +301,7 @@ def _binary(source: Any, fields: "Fields") -> Any:
 
 
 def _gathered(source: Any, fields: "Fields", sizes: Any) -> Any:
-    """The same for so few bytes that Arrow's functions take longer to import than these to copy."""
+    """As `_binary`, for so few bytes that importing Arrow's functions would take longer."""
     import numpy as np
     import pyarrow as pa
 
@@ -329,7 +327,7 @@ def _headers(source: Any, scan: "RecordScan", column_type: Any) -> Any:
     try:
         keys = keys.cast(pa.string())
     except pa.ArrowInvalid:
-        # Not all UTF-8: as `read_records` and Java's consumer do.
+        # Some names are not UTF-8: bad bytes are replaced, as in `read_records` and Java.
         keys = pa.array([name.decode(errors="replace") for name in keys.to_pylist()], pa.string())
     headers = pa.StructArray.from_arrays(
         [keys, _binary(source, values)], fields=list(column_type.value_type)

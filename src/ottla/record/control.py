@@ -1,4 +1,4 @@
-"""Control records: what brokers write into a log for themselves, such as transaction markers.
+"""Control records, which brokers write into a log, such as transaction markers.
 
 Format page: docs/format/record-batch.md. Kafka's counterparts: `ControlRecordType`,
 `EndTransactionMarker` (KIP-98).
@@ -30,14 +30,14 @@ class ControlRecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionMarker:
-    """Commit or abort, and the coordinator that decided it."""
+    """A marker that commits or aborts a transaction, with its coordinator's epoch."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def control_type(key: bytes | None) -> ControlRecordType | None:
-    """The kind of a control record's key; `None` for kinds of later versions."""
+    """The type in a control record's key; `None` for unknown types. Raises `InvalidBatchError`."""
     if key is None or len(key) < KEY.size:
         raise InvalidBatchError("a control record's key is cut short")
     kind = KEY.unpack_from(key)[1]
@@ -48,7 +48,10 @@ def control_type(key: bytes | None) -> ControlRecordType | None:
 
 
 def parse_end_transaction_marker(batch: Batch) -> EndTransactionMarker | None:
-    """The marker in a control batch; `None` when it is of another kind, or was compacted away."""
+    """The marker in a control batch; `None` for another type, or if compaction removed it.
+
+    Raises `InvalidBatchError`.
+    """
     record = next(iter(read_records(batch)), None)
     if record is None:
         return None

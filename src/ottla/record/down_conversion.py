@@ -1,7 +1,7 @@
-"""Batches for consumers that know only the older formats: magic 0 or 1 instead of 2.
+"""Converts batches for consumers that only support the older formats, magic 0 or 1.
 
-Headers, producers and transactions have no place there and are left out; control records are
-skipped, and so leave gaps. Kafka's counterpart: `RecordsUtil.downConvert` (Kafka 4 gave it up).
+Headers, producer ids and transactions are lost; control records are skipped, which leaves gaps.
+Kafka's counterpart: `RecordsUtil.downConvert`, which Kafka 4 has removed.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from ottla.record.record import records_in_turns
 def down_convert(batches: Iterable[Batch], magic: int, from_offset: int) -> bytes:
     """A message set of `magic` with the records from `from_offset` on.
 
-    Batches that are of that format or an older one stay as they are. Raises
+    Batches of that format or an older one are not changed. Raises
     `ApiError(UNSUPPORTED_COMPRESSION_TYPE)` for zstd, which old consumers cannot read, and
     `InvalidBatchError`.
     """

@@ -1,6 +1,6 @@
-"""The fields of many records as lists, for readers that hand out objects.
+"""Decodes records to lists of fields, for readers that return objects.
 
-`ListCutter` cuts them from v2 batches without a call for each record. numpy is not needed.
+`ListCutter` decodes v2 batches without a call for each record. numpy is not needed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from ottla.record.list_cutting import ListCutter
 from ottla.record.record import Headers, Record, read_records, unpacked_payload
 
 COUNT: Final = 500
-"""Maximum records in a list. Objects of so few stay in the processor's cache, and are mostly
-freed before Python's collector of cycles runs, after 700 new objects."""
+"""The most records in a list. Their objects stay in the processor's cache, and most are freed
+before Python's cyclic garbage collector runs, after 700 new objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldLists:
-    """One entry of each list for each record, in the log's order."""
+    """Lists with one entry for each record, in the log's order."""
 
     offsets: list[int] = field(default_factory=list)
     timestamps_ms: list[int] = field(default_factory=list)
@@ -43,7 +43,7 @@ class FieldLists:
 
 
 def field_lists(batches: Iterable[Batch]) -> Iterator[FieldLists]:
-    """The records of checked batches, some at a time; raises `InvalidBatchError`."""
+    """The records of checked batches, up to COUNT at a time; raises `InvalidBatchError`."""
     for is_v2, run in groupby(batches, lambda one: isinstance(one, RecordBatch)):
         if is_v2:
             yield from _cut(one for one in run if isinstance(one, RecordBatch))
@@ -56,9 +56,9 @@ def _cut(batches: Iterable[RecordBatch]) -> Iterator[FieldLists]:
     lists = FieldLists()
     for batch in batches:
         if batch.record_count < 0:
-            raise InvalidBatchError(f"the header says {batch.record_count} records")
+            raise InvalidBatchError(f"a record count of {batch.record_count}")
         if not batch.record_count:
-            continue  # As in Kafka, whatever the codec makes of nothing.
+            continue  # as in Kafka, without decompressing the payload
         kind, epoch = batch.timestamp_type, batch.partition_leader_epoch
         cutter = ListCutter(batch, unpacked_payload(batch))
         while cutter.left:

@@ -1,4 +1,4 @@
-"""The header of a v2 record batch, field by field; every struct and every position follows from it.
+"""The fields of a v2 record batch's header; all structs and positions are derived from them.
 
 Format page: docs/format/record-batch.md. Kafka's counterpart: the constants of
 `DefaultRecordBatch`.
@@ -12,7 +12,7 @@ FIELDS: Final = {
     "length": "i",  # bytes after this field
     "leader_epoch": "i",
     "magic": "b",
-    "crc": "I",  # CRC-32C of all that follows
+    "crc": "I",  # CRC-32C of everything after this field
     "attributes": "h",
     "last_offset_delta": "i",
     "base_timestamp": "q",  # or the delete horizon
@@ -22,19 +22,19 @@ FIELDS: Final = {
     "base_sequence": "i",
     "record_count": "i",
 }
-"""The names of the fields in their order, and the letters that `struct` has for their types."""
+"""The names of the fields in order, with their format characters of `struct`."""
 
 
 def position_of(name: str) -> int:
-    """How many bytes of the header come before a field."""
+    """The position of a field in the header."""
     names = list(FIELDS)
     return calcsize(">" + "".join(FIELDS[one] for one in names[: names.index(name)]))
 
 
 def struct_of(*names: str) -> Struct:
-    """Reads some fields, given in their order, from the position of the first one.
+    """A struct of some fields, given in order, that begins at the first one.
 
-    What lies between them is skipped, so only neighbours may be written with it.
+    It skips the fields between them, so only adjacent fields may be written with it.
     """
     fields = list(FIELDS.items())
     span = fields[list(FIELDS).index(names[0]) : list(FIELDS).index(names[-1]) + 1]
@@ -48,7 +48,7 @@ assert HEADER_SIZE == 61
 
 BEFORE_CHECKED: Final = struct_of("base_offset", "length", "leader_epoch", "magic", "crc")
 CHECKED: Final = struct_of(*list(FIELDS)[5:])
-"""What of the header the checksum covers."""
+"""The fields that the CRC covers."""
 
 PLACE: Final = struct_of("base_offset", "length", "leader_epoch")
 
@@ -61,12 +61,12 @@ LAST_OFFSET_DELTA: Final = struct_of("last_offset_delta")
 TIMESTAMP: Final = struct_of("max_timestamp")
 
 LENGTH_END: Final[int] = OFFSET_AND_LENGTH.size
-"""How many bytes of a batch, or of an older log entry, its length does not count."""
+"""The bytes of a batch, or of an entry of an old format, that its length does not include."""
 
 LEADER_EPOCH_POSITION: Final[int] = position_of("leader_epoch")
 MAGIC_POSITION: Final[int] = position_of("magic")
 MAGIC_END: Final[int] = MAGIC_POSITION + 1
-"""So many bytes show a batch's size and format, whatever the format is."""
+"""The number of bytes that show a batch's size and format, in all formats."""
 
 CRC_POSITION: Final[int] = position_of("crc")
 ATTRIBUTES_POSITION: Final[int] = position_of("attributes")

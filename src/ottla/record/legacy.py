@@ -34,7 +34,7 @@ ENTRY = struct.Struct(
     ">"
     "q"  # offset
     "i"  # size of the message after this field
-    "I"  # CRC-32 of all that follows
+    "I"  # CRC-32 of everything after this field
     "b"  # magic
     "b"  # attributes
 )
@@ -54,7 +54,10 @@ MIN_MESSAGE_SIZE = {0: 14, 1: 22}
 
 
 class LegacyBatch:
-    """One log entry of format v0 or v1, with the reading properties of a batch."""
+    """A view of one log entry of format v0 or v1, with the properties of a batch.
+
+    Raises `InvalidBatchError` for an invalid header.
+    """
 
     __slots__ = (
         "attributes",
@@ -88,7 +91,7 @@ class LegacyBatch:
             self.last_offset, size, self.crc, self.magic, self.attributes = ENTRY.unpack_from(
                 buffer, position
             )
-            # A wrapper carries the largest of its messages'; v0 has none.
+            # A wrapper has the largest timestamp of its messages; v0 has no timestamps.
             self.max_timestamp_ms = (
                 TIMESTAMP.unpack_from(buffer, position + ENTRY.size)[0]
                 if self.magic
@@ -104,7 +107,7 @@ class LegacyBatch:
 
     @property
     def base_offset(self) -> int:
-        """The first inner offset; to find it, a wrapper must be unpacked."""
+        """The offset of the first message, for which a wrapper must be decompressed."""
         if self.compression is Compression.NONE:
             return self.last_offset
         return next(read_legacy_records(self)).offset
@@ -141,7 +144,7 @@ class LegacyBatch:
 
     @property
     def payload(self) -> memoryview:
-        """The message from its key's length on."""
+        """The message from the length of its key on."""
         start = self.position + ENTRY.size + (TIMESTAMP.size if self.magic else 0)
         return memoryview(self.buffer)[start : self.position + self.size]
 
@@ -150,13 +153,13 @@ class LegacyBatch:
         return memoryview(self.buffer)[self.position : self.position + self.size]
 
     def stamp(self, last_offset: int) -> None:
-        """Gives the entry its place in the log, in the buffer: the CRC leaves it out."""
+        """Writes the offset into the buffer; the CRC does not cover it."""
         OFFSET.pack_into(self.buffer, self.position, last_offset)
         self.last_offset = last_offset
 
     def stamp_time(self, timestamp_ms: int, *, is_append_time: bool) -> None:
-        """Gives a v1 entry another time, or another kind of it, and computes the CRC again."""
-        assert self.magic == 1, "v0 has no time"
+        """Writes the timestamp and timestamp type of a v1 entry, and the new CRC."""
+        assert self.magic == 1, "v0 has no timestamp"
         is_same_kind = bool(self.attributes & LOG_APPEND_TIME_BIT) is is_append_time
         if is_same_kind and self.max_timestamp_ms == timestamp_ms:
             return
@@ -179,7 +182,7 @@ class LegacyBatch:
 
     @property
     def has_plain_nulls(self) -> bool:
-        """Whether a null key or value has the size -1: some clients know no other."""
+        """Whether null keys and values have the size -1, the only one that some clients accept."""
         payload = self.payload
         (key_size,) = LENGTH.unpack_from(payload)
         (value_size,) = LENGTH.unpack_from(payload, LENGTH.size + max(key_size, 0))
@@ -199,7 +202,10 @@ class LegacyBatch:
 
 
 def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
-    """The messages of an entry, those inside a wrapper included; raises `InvalidBatchError`."""
+    """The messages of an entry, or of all in a wrapper; raises `InvalidBatchError`.
+
+    `limit` is the largest decompressed size in bytes.
+    """
     assert isinstance(batch, LegacyBatch)
     if batch.compression is Compression.NONE:
         yield _record(batch, batch.last_offset, batch.timestamp_type, batch.max_timestamp_ms)
@@ -207,7 +213,7 @@ def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Re
     inner = list(inner_messages(batch, limit))
     base_offset = _inner_base_offset(batch, inner[-1])
     for one in inner:
-        # An inner message's own kind of time says nothing, and under append time neither its time.
+        # The wrapper decides the timestamp type, and with LogAppendTime also the timestamp.
         timestamp_type = batch.timestamp_type if one.magic else None
         is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
         timestamp_ms = batch.max_timestamp_ms if is_append_time else one.max_timestamp_ms
@@ -215,12 +221,10 @@ def read_legacy_records(batch: Batch, limit: int = DEFAULT_LIMIT) -> Iterator[Re
 
 
 def _inner_base_offset(wrapper: LegacyBatch, last: LegacyBatch) -> int:
-    """What is added to the offsets inside (Kafka: `DeepRecordsIterator`).
-
-    v0 stores them absolute. v1 counts from 0 and gives the wrapper the last one's absolute offset,
-    which also fits clients that store absolute ones; a wrapper at 0 is old librdkafka's, and its
-    messages are as they say.
-    """
+    """The number to add to the inner offsets (Kafka: `DeepRecordsIterator`)."""
+    # v0 stores absolute offsets. v1 counts from 0, and the wrapper has the absolute offset of the
+    # last message; the difference is 0 for clients that store absolute offsets. Old librdkafka
+    # sends wrappers at offset 0, whose messages have the right offsets.
     if wrapper.magic == 0 or wrapper.last_offset == 0:
         return 0
     if wrapper.last_offset < last.last_offset:
@@ -231,7 +235,7 @@ def _inner_base_offset(wrapper: LegacyBatch, last: LegacyBatch) -> int:
 
 
 def inner_messages(wrapper: LegacyBatch, limit: int = DEFAULT_LIMIT) -> Iterator[LegacyBatch]:
-    """The messages in a wrapper as they are stored, each checked; raises `InvalidBatchError`."""
+    """The messages in a wrapper as stored, with CRCs checked; raises `InvalidBatchError`."""
     _, value = wrapper.key_and_value()
     if value is None:
         raise InvalidBatchError("a compressed wrapper has no value")
@@ -301,7 +305,7 @@ def build_message(
 def pack_messages(
     messages: Buffer, magic: int, compression: Compression, level: int | None = None
 ) -> Buffer:
-    """The value of a wrapper that holds a message set; `level` is the codec's own."""
+    """The value of a wrapper: a compressed message set. `level` is the codec's own."""
     assert compression is not Compression.NONE
     packed = compress(compression, messages, level)
     if magic == 0 and compression is Compression.LZ4:

@@ -16,8 +16,8 @@ from ottla.record.legacy import build_message, pack_messages
 class MessageSetBuilder:
     """Collects messages; `build` joins them, or puts them into one wrapper.
 
-    `base_offset` is that of the first message: a v1 wrapper counts from it, whatever else is stored
-    says the offset itself. With `append_time_ms` every v1 message carries that broker time.
+    `base_offset` is the offset of the first message: in a v1 wrapper offsets are relative to it,
+    otherwise they are absolute. With `append_time_ms` all v1 messages have this LogAppendTime.
     """
 
     base_offset: int = 0
@@ -42,7 +42,7 @@ class MessageSetBuilder:
     def append_at(
         self, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int
     ) -> int:
-        """Adds a message at an offset of the caller's, which must not go backwards."""
+        """Adds a message at a given offset, which must be after the last one; returns it."""
         assert offset >= self._next_offset
         if self.append_time_ms is not None:
             timestamp_ms = self.append_time_ms
@@ -60,7 +60,7 @@ class MessageSetBuilder:
         return offset
 
     def build(self) -> bytes:
-        """The set; nothing when no message was added."""
+        """The message set; empty without messages."""
         if self.compression is Compression.NONE or not self.record_count:
             return bytes(self._messages)
         return build_message(

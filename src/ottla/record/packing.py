@@ -1,9 +1,9 @@
-"""Arrow columns as the records of v2 batches, without a Python object per record.
+"""Encodes Arrow columns as the records of v2 batches, without a Python object per record.
 
-`pack_records` is the way back from `columns`. The varints of all records are computed column by
-column in numpy, and Arrow joins them with keys, values and headers in one pass. A batch's header is
-`RecordBatchBuilder`'s matter. numpy and pyarrow are imported when a function is called. Format
-page: docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
+`pack_records` is the inverse of `columns`. numpy computes the varints of all records column by
+column, and Arrow joins them with keys, values and headers in one pass. `RecordBatchBuilder` adds
+the header of a batch. numpy and pyarrow are imported when a function is called. Format page:
+docs/format/record-batch.md. Kafka's counterpart: `MemoryRecordsBuilder`.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,12 @@ _NULL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """Rows to pack: `key` and `value` are binary arrays, nulls are nulls; `headers` a list of
-    structs of a string `key` and a binary `value`. `None` stands for nulls, and for no headers.
-    `timestamp_ms` is an array of numpy; `None` leaves the times to whom the batches go."""
+    """Rows to pack.
+
+    `key` and `value` are binary arrays; `headers` is an array of lists of structs with a string
+    `key` and a binary `value`. `None` means all nulls, or no headers. `timestamp_ms` is a numpy
+    array; with `None` the receiver of the batches sets the times.
+    """
 
     key: Any
     value: Any
@@ -46,7 +49,7 @@ class RecordColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRecords:
-    """The records of one batch, without its header: `count` records.
+    """The `count` encoded records of one batch, without its header.
 
     Timestamps are `None` if none were given: then all records have a timestamp delta of 0.
     """
@@ -59,16 +62,18 @@ class PackedRecords:
 
     @property
     def size(self) -> int:
-        """Bytes of the batch, if it is not compressed."""
+        """The size in bytes of the batch without compression."""
         return HEADER_SIZE + len(self.payload)
 
 
 def pack_records(
     columns: RecordColumns, partitions: "NDArray[Any]", max_size: int
 ) -> list[PackedRecords]:
-    """Batches of at most `max_size` bytes, partition by partition, rows in their order.
+    """Packs rows into batches of at most `max_size` bytes, ordered by partition.
 
-    A record that is larger stands alone. `ValueError` for a header without a name.
+    `partitions` is a numpy array with the partition of each row. Rows of one partition keep their
+    order. A record that is larger than `max_size` has its own batch. Raises `ValueError` for a
+    header without a name.
     """
     import numpy as np
 
@@ -102,12 +107,12 @@ def pack_records(
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A key, a value or a header's part of each row; a null has no bytes."""
+    """One field of each row, such as the keys; a null has no bytes."""
 
     data: Any
     sizes: Integers
     prefix: Integers
-    """The length as it stands before the bytes, in zigzag."""
+    """The length before the bytes, in zigzag."""
 
     @staticmethod
     def of(array: Any, row_count: int) -> "_Field":
@@ -128,7 +133,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Strings:
-    """A binary array's bytes, and where each row begins."""
+    """The bytes of a binary array, and the bounds of its rows."""
 
     data: memoryview
     bounds: "NDArray[Any]"
@@ -152,7 +157,7 @@ def _joined(
     offset_delta: Integers,
     time_delta: "Integers | None",
 ) -> _Strings:
-    """Each record: size, attributes, two deltas, key, value, headers."""
+    """Joins the parts of each record: size, attributes, two deltas, key, value, headers."""
     tail, sizes = rest
     fields = [_NO_BITS, _NO_BITS, _Varint.of(offset_delta * 2), _Varint.of(keys.prefix)]
     if time_delta is not None:
@@ -161,7 +166,7 @@ def _joined(
     for one in (*fields, value):
         sizes = sizes + one.sizes
     fields.insert(0, _Varint.of(sizes * 2))
-    if keys.data is None:  # Nothing stands between the two lengths.
+    if keys.data is None:  # no bytes between the two lengths
         start = _written([*fields, value], len(offset_delta))
         return _Strings.of(_join(start, values.data, tail))
     start, between = (_written(one, len(offset_delta)) for one in (fields, [value]))
@@ -169,7 +174,7 @@ def _joined(
 
 
 def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
-    """The headers of each row as they stand in a record, and their sizes."""
+    """The encoded headers of each row, and their sizes."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -191,7 +196,7 @@ def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
 
 
 def _batch_starts(changes: "NDArray[Any]", sizes: Integers, max_size: int) -> "NDArray[Any]":
-    """Where a batch begins: with each partition, and where the one before would grow too large."""
+    """The first row of each batch: at each new partition, and before a batch grows too large."""
     import numpy as np
 
     ends = np.cumsum(sizes)
@@ -208,7 +213,7 @@ def _batch_starts(changes: "NDArray[Any]", sizes: Integers, max_size: int) -> "N
 
 @dataclass(frozen=True, slots=True)
 class _Varint:
-    """A number of each row, or one of all rows, with the bytes that its varint takes."""
+    """A number for each row, or one for all rows, with the size of its varint in bytes."""
 
     values: "Integers | int"
     sizes: "Integers | int"
@@ -223,7 +228,7 @@ class _Varint:
         return _Varint(values, _varint_sizes(values))
 
     def write(self, out: "NDArray[Any]", position: Integers) -> None:
-        """Writes the varint of each row at its position, and moves the positions behind it."""
+        """Writes the varint of each row at its position, and moves the positions after it."""
         import numpy as np
 
         values, sizes = self.values, self.sizes
@@ -260,7 +265,7 @@ def _varints(values: Integers) -> Any:
 
 
 def _written(fields: "Sequence[_Varint]", row_count: int) -> Any:
-    """Of each row the varints of all fields, joined, as a binary array."""
+    """A binary array with the joined varints of all fields of each row."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""The partition of a key: murmur2, as in Kafka's default partitioner.
+"""Computes the partition of a key by murmur2, as Kafka's default partitioner does.
 
 Kafka's counterparts: `Utils.murmur2`, `BuiltInPartitioner.partitionForKey`. numpy is imported when
 `partitions_for_keys` is called, which hashes a whole Arrow column.
@@ -15,7 +15,7 @@ SEED = 0x9747B28C
 MASK = 0xFFFFFFFF
 
 LONG_KEY = 512
-"""Longer keys are hashed one by one: in lock step a single long one would cost as many steps."""
+"""Longer keys are hashed one by one: in lock step, the longest key decides the number of steps."""
 
 
 def murmur2(data: bytes) -> int:
@@ -35,12 +35,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition that every Kafka client puts this key into."""
+    """The partition of a key, as in Java's and other Kafka clients."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 def partitions_for_keys(keys: Any, partition_count: int) -> "NDArray[np.int64]":
-    """The same for each key of a binary array, all keys in lock step; a null is hashed as empty."""
+    """The partition of each key of a binary array, in lock step; a null is hashed as empty."""
     import numpy as np
 
     hashes = _hashes(keys)
@@ -57,12 +57,13 @@ def _sizes(keys: Any) -> "NDArray[np.int64]":
 
 
 def _hashes(keys: Any) -> "NDArray[np.uint32]":
-    """32-bit arithmetic wraps as Java's does. What is longer than `LONG_KEY` comes out wrong."""
+    """The hash of each key; those of keys longer than `LONG_KEY` are wrong."""
+    # 32-bit arithmetic of numpy wraps as that of Java.
     import numpy as np
 
     _, offsets, data = keys.buffers()
     start = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys)].astype(np.int64)
-    # Some bytes more, so that a word may be read at any byte of a key.
+    # Padded, so that a word can be read at any byte of a key.
     padded = np.zeros((0 if data is None else len(data)) + 7, np.uint8)
     if data is not None:
         padded[: len(data)] = np.frombuffer(data, np.uint8)

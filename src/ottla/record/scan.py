@@ -1,9 +1,9 @@
-"""Finds the fields of many v2 records at once: numpy arrays of positions instead of a loop.
+"""Finds the fields of many v2 records at once, as numpy arrays of positions.
 
-A record's place is known only when the one before it has been measured, so the chain of sizes is
-followed first: for all batches in lock step, record k of each, and one by one where too few
-batches are that long. All else is then read for every record together.
-This module imports numpy: `columns` imports it when it is called.
+The position of a record is only known once the record before it was measured. So the sizes of
+records are followed first: in lock step, record k of all batches at once, and one by one if too few
+batches have that many records. All other fields are then read for all records together. This module
+imports numpy; `columns` imports it when it is called.
 """
 
 from collections.abc import Sequence
@@ -32,27 +32,27 @@ REASONS: Final = {
 }
 
 MIN_RECORD_SIZE: Final = 7
-"""A byte each: size, attributes, both deltas, key size, value size, header count."""
+"""One byte each for size, attributes, both deltas, key size, value size and header count."""
 
 MAX_SCAN_SIZE: Final = 2**31 - 1
-"""Arrow's binary columns count bytes with 32 bits."""
+"""The most bytes in a binary column of Arrow, whose offsets have 32 bits."""
 
 MIN_LOCK_STEP_WIDTH: Final = 100
-"""Below so many batches at once a step of numpy costs more than a plain loop (measured)."""
+"""With fewer batches at once, a step of numpy takes longer than a plain loop (measured)."""
 
 _WORD: Final = np.arange(1 << 16, dtype=np.int64)
 _UNSIGNED: Final = np.where(_WORD & 0x80, _WORD & 0x7F | (_WORD >> 8 & 0x7F) << 7, _WORD & 0x7F)
 NUMBERS: Final = (_UNSIGNED >> 1) ^ -(_UNSIGNED & 1)
 SIZES: Final = np.where(_WORD & 0x80, np.where(_WORD & 0x8000, 3, 2), 1).astype(np.uint8)
-"""Of the number that each two bytes begin with: what it is, and its bytes, 3 for more than two."""
+"""By a word of two bytes: the varint at its start, and the varint's size, 3 for more than two."""
 
 RECORD_SIZES: Final = np.where((SIZES < 3) & (NUMBERS >= 0), SIZES + NUMBERS, 0)
-"""Of the record that each two bytes begin: all its bytes; 0 for 8 KB and more, and below 0."""
+"""By a word of two bytes: the size of the record that it begins; 0 from 8 KiB, or if invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Where a batch's plain records lie in the scanned bytes, and how many they are."""
+    """The bounds of a batch's decompressed records in the scanned bytes, and their number."""
 
     start: int
     end: int
@@ -60,9 +60,10 @@ class Payload:
 
 
 def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload]]:
-    """The records of all batches in one buffer: the log's own where nothing is compressed.
+    """The decompressed records of all batches in one buffer.
 
-    `ValueError` for more than Arrow's offsets count.
+    It is the buffer of the batches if none is compressed. Raises `ValueError` for more bytes than
+    fit into one Arrow column.
     """
     buffer: Buffer
     if all(one.compression is Compression.NONE for one in batches):
@@ -86,7 +87,7 @@ def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """One kind of field of all records: where its bytes are. A null field has no bytes."""
+    """The positions of one field of all records. A null field has no bytes."""
 
     start: Positions
     end: Positions
@@ -97,9 +98,8 @@ class Fields:
 class RecordScan:
     """The records of several payloads, in order, read field by field.
 
-    `start` is where each record begins, `position` where its next unread field does. Rows can be
-    dropped on the way; what is not asked for is neither read nor checked. Raises
-    `InvalidBatchError`.
+    `start` is the position of each record, `position` that of its next unread field. Rows can be
+    dropped on the way; unread fields are not checked. All methods raise `InvalidBatchError`.
     """
 
     data: Data
@@ -117,7 +117,7 @@ class RecordScan:
         return RecordScan(data, start, position, end)
 
     def deltas(self) -> tuple[Positions, Positions]:
-        """Timestamp and offset deltas; to be read first."""
+        """The timestamp and offset deltas; must be read first."""
         timestamp_delta, position = read_varints(self.data, self.position + 1, MAX_VARLONG_SIZE)
         offset_delta, position = read_varints(self.data, position, MAX_VARINT_SIZE)
         self._advance(position)
@@ -135,14 +135,14 @@ class RecordScan:
         return found
 
     def headers(self) -> tuple[Positions, Fields, Fields]:
-        """How many headers each record has; names and values of all, in order. To be read last."""
-        # Mostly no record has any: then one byte is left of each, which is 0.
+        """The header count of each record, and all names and values in order; must be read last."""
+        # If no record has headers, as usual, each has one byte left, which is 0.
         if (self.end - self.position == 1).all() and not self.data[self.position].any():
             return np.zeros(len(self.end), np.int64), _empty_fields(0), _empty_fields(0)
         counts, position = read_varints(self.data, self.position, MAX_VARINT_SIZE)
-        # Each header takes two bytes: the check keeps what follows from allocating for a lie.
+        # Each header has at least two bytes: a wrong count must not allocate memory.
         if ((counts < 0) | (counts * 2 > self.end - position)).any():
-            raise InvalidBatchError("a record says that it has more headers than fit into it")
+            raise InvalidBatchError("a record has a larger header count than fits into it")
         first = np.cumsum(counts) - counts
         total = int(counts.sum())
         names = _empty_fields(total)
@@ -166,7 +166,7 @@ class RecordScan:
 
 @dataclass(slots=True)
 class _CompiledScan(RecordScan):
-    """All fields found beforehand, in one compiled loop."""
+    """A scan whose fields were all found in one compiled loop."""
 
     columns: Positions
     _next: int = walk.KEY_START
@@ -212,7 +212,7 @@ def read_varints(data: Data, position: Positions, max_size: int) -> tuple[Positi
 
 
 def _words_at(data: Data, position: Positions) -> NDArray[np.uint16]:
-    """The byte at each position and the one after it; after the last byte comes a 0."""
+    """The byte at each position and the next one as a little-endian word, 0 after the last byte."""
     count = len(data) - 1
     words = _words(data)
     try:
@@ -228,7 +228,7 @@ def _words_at(data: Data, position: Positions) -> NDArray[np.uint16]:
 
 
 def _words(data: Data) -> NDArray[np.uint16]:
-    """Each byte but the last, with the one after it."""
+    """Each byte but the last, with the next one, as a little-endian word."""
     return np.ndarray((max(len(data) - 1, 0),), "<u2", data, strides=(1,))
 
 
@@ -261,7 +261,7 @@ def _bytes_at(data: Data, position: Positions) -> Data:
 
 
 def read_fields(data: Data, position: Positions) -> Fields:
-    """A field at each position: its size, -1 for null, and its bytes."""
+    """The field at each position: a size, -1 for null, and its bytes."""
     size, start = read_varints(data, position, MAX_VARINT_SIZE)
     return Fields(start=start, end=start + np.maximum(size, 0), is_null=size < 0)
 
@@ -283,7 +283,7 @@ def _read_into(fields: Fields, slots: Positions, data: Data, position: Positions
 
 
 def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, Positions]:
-    """Start and end of every record."""
+    """The start and end of every record."""
     _check_counts(payloads)
     counts, starts, stops = (
         np.array([getattr(one, name) for one in payloads], np.int64)
@@ -306,7 +306,8 @@ def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, P
 
 
 def _check_counts(payloads: Sequence[Payload]) -> None:
-    """So that nothing is allocated for a lie."""
+    """Raises `InvalidBatchError` for a record count that does not fit into the payload."""
+    # Before memory is allocated by that count.
     for one in payloads:
         if not 0 <= one.record_count * MIN_RECORD_SIZE <= one.end - one.start:
             raise InvalidBatchError(
@@ -317,15 +318,15 @@ def _check_counts(payloads: Sequence[Payload]) -> None:
 def _lock_step(
     data: Data, starts: Positions, counts: Positions, ends: Positions
 ) -> tuple[Positions, int]:
-    """Measures record k of all batches at once, while enough of them have one.
+    """Measures record k of all batches at once, while enough batches have one.
 
-    Gives the number of steps, and the position that each batch has reached: -1 where a record is
-    larger than these steps can measure, or is none.
+    Returns the position reached in each batch, -1 after a record that is invalid or too large for
+    `RECORD_SIZES`, and the number of steps.
     """
     steps = 0
     if len(counts) >= MIN_LOCK_STEP_WIDTH:
         steps = int(np.partition(counts, -MIN_LOCK_STEP_WIDTH)[-MIN_LOCK_STEP_WIDTH])
-    # The longest first, so that the batches that have a record k are always the front ones.
+    # Batches with the most records first, so that the batches with a record k are at the front.
     order = np.argsort(-counts, kind="stable")
     widths = len(counts) - np.searchsorted(counts[order][::-1], np.arange(steps), side="right")
     position, slots = starts[order], (np.cumsum(counts) - counts)[order]
@@ -345,7 +346,7 @@ def _lock_step(
 
 
 def _one_by_one(data: Data, count: int) -> Positions:
-    """Where records end that follow each other in `data`."""
+    """The ends of `count` consecutive records in `data`."""
     try:
         return np.array(walk.record_ends(data.tobytes(), 0, count), np.int64)
     except (IndexError, ValueError) as error:
