@@ -1,7 +1,7 @@
-"""A cluster as a source, through our own client: any that speaks Kafka's protocol. See `Source`.
+"""A cluster as a `Source`, read by Ottla's own client; any broker with Kafka's protocol will do.
 
-Everything up to the high watermark is read, control batches and aborted records too, as a follower
-would see it.
+Everything up to the high watermark is read, with control batches and aborted records, as followers
+do.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ from ottla.record.record import Record, read_records
 
 FETCH_SIZE = 4 << 20
 EMPTY_ANSWERS = 3
-"""How often nothing below the high watermark must be answered until it is believed."""
+"""Empty responses below the high watermark after which the range counts as empty."""
 
 
 class BrokerSource:
-    """Its bounds end at the high watermark."""
+    """A cluster as a `Source`; the bounds of its partitions end at the high watermark."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class BrokerSource:
         sleep: Callable[[float], None],
         security: Security = PLAINTEXT,
     ) -> None:
-        """Raises `UnreachableError` and `AuthenticationError`."""
+        """Connects to a broker; raises `UnreachableError` and `AuthenticationError`."""
         self._cluster = Cluster([(host, port)], ClientSettings(security=security), sleep=sleep)
         self.name = address_text(host, port)
 
@@ -75,7 +75,7 @@ class BrokerSource:
             try:
                 return self._bounds(topic, partition, start)
             except ApiError:
-                # Retention was there between two questions.
+                # Retention may have moved the start between two requests.
                 before, start = start, self._offset(topic, partition, EARLIEST)
                 if start <= before:
                     raise
@@ -118,7 +118,7 @@ class BrokerSource:
     def _answers(
         self, topic: str, partition: int, from_offset: int, until_offset: int, isolation: int
     ) -> Iterator[Fetched]:
-        """Until the range is read, or the broker says for good that there is no more."""
+        """The fetch responses of a range, until its end or `EMPTY_ANSWERS` empty responses."""
         wanted = FetchFrom(
             topic=topic,
             partition=partition,

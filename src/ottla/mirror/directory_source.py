@@ -1,4 +1,4 @@
-"""Data directories of one broker as a source: read-only, also while it runs. See `Source`."""
+"""The data directories of one broker as a `Source`, read without changes, also while it runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 class DirectorySource:
-    """Bounds end where the log does: what a crash has torn at the end is not read."""
+    """Data directories as a `Source`; bounds end at the log's end, before a torn tail."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class DirectorySource:
     ) -> None:
         """`others` are more directories of the same broker (`log.dirs`).
 
-        With `on_damage` damage is stepped over, and reported. Raises `UserError` when there is no
-        log directory at one of the paths.
+        With `on_damage` damage is skipped and reported. Raises `UserError` if a path is not a log
+        directory.
         """
         self._directories = [
             open_for_reading(one, file_system, on_damage=on_damage) for one in (path, *others)
@@ -45,7 +45,7 @@ class DirectorySource:
         self.name = ",".join((path, *others))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing, as no file is held open."""
 
     def topics(self, selection: Selection) -> list[SourceTopic]:
         paths = [one.path for one in self._directories]
@@ -83,7 +83,7 @@ class DirectorySource:
     ) -> Iterator[memoryview]:
         log = self._log(topic, partition)
         for region in log.regions(from_offset, until_offset):
-            # Here damage has a file and a position; for the target it is only bytes.
+            # Checked here, where an error has a file and a position.
             for _ in log.checked_batches(region):
                 pass
             yield region.data
@@ -113,7 +113,7 @@ class DirectorySource:
 
 
 def _bounds(log: ReadOnlyLog) -> Bounds:
-    # First: where retention overtakes the walk that this may take, the log starts later.
+    # First, since this may take long, and retention may move the log start meanwhile.
     stable = log.last_stable_offset
     start = log.log_start_offset
     first = next(log.batches(start, start + 1), None)

@@ -1,13 +1,13 @@
-"""One mirror: rounds that bring a target to where its source is, partition by partition.
+"""A mirror: rounds that copy a source to a target, partition by partition.
 
-A round asks the source for its topics, makes what is missing, copies each partition up to the end
-it had when its turn came, follows the source's starts, and commits what groups had committed before
-the first batch was copied (so no group is ahead of its records). What is refused for one partition
-does not keep the others; `plan` says what is refused. Nothing is remembered between rounds, nor
-between processes: the target's log ends are how far the mirror is.
+A round reads the groups' committed offsets and the source's topics, creates missing topics, copies
+each partition up to its current end, follows the source's log starts, and then commits the offsets
+that it read first, so that no group is ahead of its records. If one partition is refused (see
+`plan`), the others are still copied. No state is kept between rounds or processes: the target's log
+ends say how far the mirror is.
 
-Kafka's counterparts: `ReplicaFetcherThread`, as which this reads; `MirrorMaker`, whose job it does
-without new offsets.
+Kafka's counterparts: `ReplicaFetcherThread`, which reads in the same way, and `MirrorMaker`, which
+does not keep offsets.
 """
 
 import contextlib
@@ -39,6 +39,8 @@ from ottla.storage.index import time_index
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
+    """The topics to mirror; whether to accept gaps, and to commit groups' offsets."""
+
     selection: Selection = field(default_factory=Selection)
     allow_gaps: bool = False
     with_groups: bool = True
@@ -46,14 +48,17 @@ class MirrorOptions:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionReport:
-    """What a round did for one partition; offsets are [from, until), sizes bytes."""
+    """The result of a round for one partition.
+
+    The offsets [from_offset, until_offset) were copied, with `size` bytes.
+    """
 
     topic: str
     partition: int
     number: int = 1
-    """Which of the round's partitions it is, from 1."""
+    """The number of the partition in the round, from 1."""
     count: int = 1
-    """How many partitions the round has."""
+    """The number of partitions in the round."""
     from_offset: int = 0
     until_offset: int = 0
     source_end: int = 0
@@ -68,8 +73,12 @@ class PartitionReport:
 
 @dataclass(slots=True, kw_only=True)
 class RoundReport:
-    """`unknown_settings` are the source's, by topic; `held_back` offsets that groups committed
-    after what was copied, since the next round will have it."""
+    """The result of a round.
+
+    `unknown_settings` are settings of the source that Ottla does not have, by topic. `held_back` is
+    the number of committed offsets that are after the copied records, and so are left to the next
+    round.
+    """
 
     partitions: list[PartitionReport] = field(default_factory=list)
     unknown_settings: dict[str, list[str]] = field(default_factory=dict)
@@ -83,7 +92,7 @@ class RoundReport:
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Why, by the name of a topic or a partition."""
+        """The reasons of refusals by topic or partition name."""
         found = dict(self.refused_topics)
         found.update({one.name: one.refusal for one in self.partitions if one.refusal})
         return found
@@ -93,7 +102,7 @@ OnProgress = Callable[[PartitionReport], None]
 
 
 def empty_reports(topics: Sequence[SourceTopic]) -> dict[str, list[PartitionReport]]:
-    """A round's, by topic, before anything is copied."""
+    """The reports of a round by topic, before anything is copied."""
     count = sum(one.partition_count for one in topics)
     numbers = itertools.count(1)
     return {
@@ -106,7 +115,10 @@ def empty_reports(topics: Sequence[SourceTopic]) -> dict[str, list[PartitionRepo
 
 
 class Mirror:
-    """`on_progress` hears of a partition's report whenever some more of it is copied."""
+    """Copies a source to a target.
+
+    `on_progress` is called with a partition's report after each copied part.
+    """
 
     def __init__(
         self,
@@ -124,9 +136,9 @@ class Mirror:
         self._on_progress = on_progress
 
     def run_round(self, *, with_groups: bool = True) -> RoundReport:
-        """Raises `UserError` and `StorageError` for what concerns all partitions.
+        """Runs one round; raises `UserError` and `StorageError` for errors of the whole round.
 
-        To ask for all that groups have committed takes long; a round may leave it to another.
+        A round may run without groups, as reading all committed offsets takes long.
         """
         report = RoundReport()
         with_groups = with_groups and self._options.with_groups
@@ -143,7 +155,7 @@ class Mirror:
         return report
 
     def _prepare(self, topic: SourceTopic, report: RoundReport) -> bool:
-        """Makes a topic, and returns whether it can be copied."""
+        """Creates or updates a topic; returns whether it can be copied."""
         known = self._target.topic(topic.name)
         refusal = check_identity(topic.topic_id, known.topic_id if known else None)
         if refusal is not None:
@@ -159,10 +171,10 @@ class Mirror:
         return True
 
     def plan_bulk(self) -> list[BulkCopy]:
-        """What of a first round others may copy, into files that the target then adopts.
+        """Plans the copies of a first round that other tasks may write, as files to be adopted.
 
-        Topics are made, and logs that begin later are begun. What is refused, or missing, is left
-        to a round, which says so.
+        Creates topics, and sets the start of logs that do not begin at offset 0. Refused and
+        missing partitions are left to a round, which reports them.
         """
         report = RoundReport()
         found = []
@@ -207,7 +219,7 @@ class Mirror:
                 self._bring_up(topic, report, bounds)
                 break
             except ApiError as error:
-                # Overtaken by retention, it is planned again as often as the source starts later.
+                # Retention has deleted records meanwhile: retry as long as the start moves.
                 is_overtaken = error.code is ErrorCode.OFFSET_OUT_OF_RANGE
                 if not is_overtaken or not is_later:
                     report.refusal = error.message
@@ -235,7 +247,7 @@ class Mirror:
     def _check_last(
         self, topic: SourceTopic, index: int, state: TargetState, bounds: Bounds
     ) -> Refusal | None:
-        """Holds the target's last batch against the source, as far as that still has it."""
+        """Compares the target's last batch with the source, if the source still has it."""
         assert state.last is not None
         start = max(state.last.base_offset, bounds.start)
         if start > state.last.last_offset:
@@ -283,13 +295,13 @@ class Mirror:
 
 
 def segment_size(config: TopicConfig) -> int:
-    """What a segment may hold so that its time index, of one entry an interval, has room."""
+    """The largest segment in bytes whose time index, with one entry per interval, is not full."""
     entries = config.segment_index_bytes // time_index.ENTRY.size - 1
     return min(config.segment_bytes, entries * config.index_interval_bytes)
 
 
 def batches_in(source: Source, topic: str, partition: int, offsets: tuple[int, int]) -> list[Batch]:
-    """The batches that reach into [offsets[0], offsets[1])."""
+    """The batches that overlap with [offsets[0], offsets[1])."""
     found: list[Batch] = []
     for records in source.batches(topic, partition, *offsets):
         for batch in iter_batches(records):

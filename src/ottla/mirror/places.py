@@ -1,4 +1,4 @@
-"""A source or a target as a person names it: data directories, or HOST:PORT of a broker."""
+"""Parses the source and target of a command: data directories, or HOST:PORT of a broker."""
 
 import os
 import re
@@ -22,22 +22,23 @@ def open_source(
     security: Security = PLAINTEXT,
     on_damage: Callable[[Damage], None] | None = None,
 ) -> Source:
-    """A directory that is there is one, whatever it is called. Raises `UserError`.
+    """Opens a source by its name; raises `UserError`.
 
-    `security` is for a broker, `on_damage` for a directory: see `open_for_reading`.
+    `security` is only for a broker, and `on_damage` only for a directory (see `open_for_reading`).
     """
+    # An existing directory is a directory, even if its name looks like HOST:PORT.
     if not os.path.isdir(place) and is_address(place):
         if on_damage is not None:
             raise UserError(f"{place} is a broker; --skip-damaged is for a data directory")
         return BrokerSource(*parse_address(place), sleep=sleep, security=security)
     if security != PLAINTEXT:
-        raise UserError(f"{place} is no broker's HOST:PORT; leave the settings of a client out")
+        raise UserError(f"{place} is not HOST:PORT of a broker; leave out the client settings")
     first, *others = directories_of(place)
     return DirectorySource(first, others=others, on_damage=on_damage)
 
 
 def directories_of(place: str) -> list[str]:
-    """One, or several with commas between them, as `log.dirs` has them."""
+    """The directories in a comma-separated list, as in `log.dirs`."""
     if os.path.isdir(place):
         return [place]
     return [one.strip() for one in place.split(",") if one.strip()] or [place]
@@ -49,18 +50,18 @@ def is_address(place: str) -> bool:
 
 
 def target_directory(place: str) -> str:
-    """The data directory that is to be written; raises `UserError` for a broker's address."""
+    """The data directory to be written; raises `UserError` for a broker's address."""
     if not os.path.isdir(place) and is_address(place):
         raise UserError(
-            f"{place} is a broker, and Kafka's protocol has no way to write offsets into one; name "
-            "the data directory of a stopped Ottla broker, or use --mode reproduce, where offsets "
-            "change"
+            f"{place} is a broker, and records cannot be written to one with their offsets; name "
+            "the data directory of a stopped Ottla broker, or use --mode reproduce, which assigns "
+            "new offsets"
         )
     return place
 
 
 def check_apart(source: str, target: str) -> None:
-    """Raises `UserError` when a directory is to be mirrored into itself."""
+    """Raises `UserError` if source and target are the same directory."""
     for one in directories_of(source):
         if os.path.isdir(one) and os.path.realpath(one) == os.path.realpath(target):
             raise UserError(f"{one} and {target} are the same directory; name another target")

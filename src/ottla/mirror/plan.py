@@ -1,9 +1,9 @@
-"""What to do for one partition, decided on values: where its copy continues, or why it must not.
+"""Decides from values where the copy of a partition continues, or why it is refused.
 
-Only the target's log end says how far a copy is, so a mirror that was killed continues where it
-was. Whatever shows that the two logs are not one history any more is refused with what a person can
-do about it; nothing is ever cut off to make them fit. Kafka's counterpart: the truncation of
-followers (KIP-101), which trusts the leader, where a mirror must not.
+The target's log end says how far a copy is, so a mirror continues there after a kill. If the two
+logs have diverged, the copy is refused with advice for the user; the target is never truncated.
+Kafka's counterpart: the truncation of followers (KIP-101), which trust the leader; a mirror must
+not trust its source.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from ottla.record.record import Record, read_records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState:
-    """A partition's copy. `last` is its last batch; a new log has none and ends at 0."""
+    """A partition's copy in the target. `last` is its last batch; `None` without batches."""
 
     topic_id: Uuid | None
     start: int
@@ -27,7 +27,7 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets that were gone from the source before they were copied: [from, until)."""
+    """Offsets [from_offset, until_offset) that the source deleted before they were copied."""
 
     from_offset: int
     until_offset: int
@@ -35,9 +35,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """Copy [from_offset, until_offset). `begins` when the log is to be emptied and start there.
+    """Copy [from_offset, until_offset).
 
-    `gap` is what a person allowed to be missing.
+    If `begins`, the target's log is emptied first and starts there. `gap` are missing offsets that
+    the user has allowed.
     """
 
     from_offset: int
@@ -48,9 +49,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkCopy:
-    """[from_offset, until_offset) of a partition, to be appended where the target's log ends now.
+    """Copy [from_offset, until_offset) of a partition to the target's log, which ends at
+    `target_end`.
 
-    `segment_size` is the most bytes that a segment may have.
+    `segment_size` is the largest size of a segment in bytes.
     """
 
     topic: str
@@ -63,19 +65,19 @@ class BulkCopy:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nothing is done; the text has the reason and the fix."""
+    """The partition is not copied; `reason` includes the advice for the user."""
 
     reason: str
 
 
 def plan_copy(source: Bounds, target: TargetState, *, allow_gaps: bool) -> Copy | Refusal:
-    """Where the copy continues, up to the source's end as it is now."""
+    """Plans the copy of a partition up to the source's current end."""
     if target.last is None and target.end == 0:
         return Copy(from_offset=source.start, until_offset=source.end, begins=source.start > 0)
     if source.end < target.end:
         return Refusal(
             f"the source ends at offset {source.end:,}, the target at {target.end:,}: the source "
-            "was cut, or another program wrote to the target; "
+            "was truncated, or another program wrote to the target; "
             "delete the topic in the target and mirror it again, or mirror into another directory"
         )
     if source.first_batch <= target.end:
@@ -91,7 +93,7 @@ def plan_copy(source: Bounds, target: TargetState, *, allow_gaps: bool) -> Copy 
 
 
 def check_identity(source: Uuid | None, target: Uuid | None) -> Refusal | None:
-    """A topic that was deleted and made again is another one, whatever its name."""
+    """A refusal if the ids differ: a topic that was deleted and created again is another topic."""
     if source is None or target is None or source == target:
         return None
     return Refusal(
@@ -101,10 +103,7 @@ def check_identity(source: Uuid | None, target: Uuid | None) -> Refusal | None:
 
 
 def check_last(target: Batch, source: list[Batch], *, may_be_compacted: bool) -> Refusal | None:
-    """Whether the target's last batch is what the source has at its offsets.
-
-    `source` are the batches there that the source still has.
-    """
+    """A refusal if the target's last batch differs from the source's batches at its offsets."""
     same = next((one for one in source if one.base_offset == target.base_offset), None)
     if same is not None and fingerprint(same) == fingerprint(target):
         return None
@@ -112,14 +111,14 @@ def check_last(target: Batch, source: list[Batch], *, may_be_compacted: bool) ->
         return None
     said = "no such batch" if same is None else describe(same)
     return Refusal(
-        f"the target's last batch ({describe(target)}) is not what the source has at offset "
-        f"{target.base_offset:,} ({said}): their histories have parted; "
+        f"the target's last batch ({describe(target)}) differs from the source's at offset "
+        f"{target.base_offset:,} ({said}): their histories have diverged; "
         "delete the topic in the target and mirror it again, or mirror into another directory"
     )
 
 
 def fingerprint(batch: Batch) -> tuple[int, int, int, int, int]:
-    """All that distinguishes batches: offsets and epoch, which no checksum covers, CRC and size."""
+    """The values by which batches are compared: CRC, size, and fields that the CRC leaves out."""
     return (
         batch.base_offset,
         batch.last_offset,
@@ -137,10 +136,8 @@ def describe(batch: Batch) -> str:
 
 
 def differing_record(source: Iterable[Batch], target: Iterable[Batch]) -> int | None:
-    """The first offset at which the source has a record that the target has not, exactly so.
-
-    Compaction may have taken records from the source since they were copied: the target has more.
-    """
+    """The first offset of a source's record that the target lacks or has different."""
+    # The target may have more records, as compaction may have removed some from the source since.
     known = {record.offset: _content(one, record) for one in target for record in read_records(one)}
     for batch in source:
         for record in read_records(batch):

@@ -1,10 +1,9 @@
-"""Records sent again to any Kafka cluster, each committed one of them once; offsets change.
+"""Produces the committed records of a source to any Kafka cluster, exactly once, with new offsets.
 
-One transaction holds some records of a partition and, as an offset that the mirror's group commits
-with them, where the source continues. A mirror that is interrupted aborts its transaction; when one
-dies, its successor under the same name has it aborted before it asks the group where to continue
-(KIP-447). Keys, values, headers, timestamps and partitions are kept; batches, producers and leader
-epochs are not.
+Each transaction has some records of a partition, and commits the source's next offset for the
+mirror's group. An interrupted mirror aborts its transaction. After a crash, the next mirror with
+the same name aborts it, before it reads the committed offset (KIP-447). Keys, values, headers,
+timestamps and partitions are kept; batches, producers and leader epochs are not.
 """
 
 import threading
@@ -27,19 +26,20 @@ from ottla.record.record import Record
 
 ANSWER_S = 30.0
 GRACE_S = 2.0
-"""Beyond that, for what ends late but does end."""
+"""Additional seconds for calls that end after their timeout."""
 
 RECORDS_PER_TRANSACTION = 10_000
 SIZE_PER_TRANSACTION = 8 << 20
 NO_OFFSET = -1001
-"""What librdkafka says where a group has committed nothing."""
+"""The offset in librdkafka for a partition without a committed offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproduceOptions:
-    """`name` is the group that keeps the place and the transactional id: one mirror each.
+    """Options of a `Reproducer`.
 
-    `client` are more settings for librdkafka, such as those of TLS.
+    `name` is the consumer group and the transactional id, for one mirror at a time. `client` are
+    additional settings for librdkafka, such as those of TLS.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -49,7 +49,10 @@ class ReproduceOptions:
 
 
 class Reproducer:
-    """Use it in a `with` statement. `confluent-kafka` must be there."""
+    """Produces a source's records to a cluster; use it in a `with` statement.
+
+    Needs the package `confluent-kafka`.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class Reproducer:
         throttle: Throttle,
         on_progress: OnProgress = lambda _: None,
     ) -> None:
-        """Becomes the only mirror of its name; raises `UserError` when no broker answers."""
+        """Fences other mirrors of the same name; raises `UserError` if no broker responds."""
         self._source = source
         self._options = options
         self._throttle = throttle
@@ -87,7 +90,7 @@ class Reproducer:
         self._group.close()
 
     def run_round(self) -> RoundReport:
-        """Sends what is new of each partition, up to the last stable offset that it had."""
+        """Produces the new records of each partition, up to its current last stable offset."""
         report = RoundReport()
         topics = self._source.topics(self._options.selection)
         reports = empty_reports(topics)
@@ -98,18 +101,17 @@ class Reproducer:
         return report
 
     def _abort(self) -> None:
-        """So that readers need not wait; what cannot be aborted now, the next of the name does.
-
-        And librdkafka 2.16 may end the process when a producer goes that has partitions to add
-        to a transaction: "Assertion `rk->rk_eos.txn_req_cnt > 0' failed".
-        """
+        """Aborts the transaction, so that readers need not wait for its timeout."""
+        # On failure, the next mirror of the name aborts it. Without this, librdkafka 2.16 may end
+        # the process when a producer is freed that still has partitions to add to a transaction:
+        # "Assertion `rk->rk_eos.txn_req_cnt > 0' failed".
         with suppress(self._kafka.KafkaException):
             self._producer.abort_transaction(GRACE_S)
 
     # Topics
 
     def _prepared(self, topics: list[SourceTopic], report: RoundReport) -> Iterator[SourceTopic]:
-        """Those whose topic is there, made where it was missing."""
+        """The topics that exist in the target; creates missing ones, and refuses smaller ones."""
         with self._as_user_errors():
             known = self._admin.list_topics(timeout=ANSWER_S).topics
         for topic in topics:
@@ -119,7 +121,7 @@ class Reproducer:
             elif len(there.partitions) < topic.partition_count:
                 report.refused_topics[topic.name] = (
                     f"the target has {len(there.partitions)} partitions, the source "
-                    f"{topic.partition_count}; give the target as many"
+                    f"{topic.partition_count}; add partitions to the target"
                 )
                 continue
             yield topic
@@ -182,7 +184,7 @@ class Reproducer:
     def _send_together(
         self, report: PartitionReport, records: list[Record], next_offset: int
     ) -> None:
-        """One transaction: the records, and where the source continues after them."""
+        """One transaction: the records, and the source's next offset."""
         with self._as_user_errors():
             self._producer.begin_transaction()
             for record in records:
@@ -216,7 +218,7 @@ class Reproducer:
             yield
         except TimeoutError as error:
             raise UserError(
-                f"{self._place}: no answer; run it again to continue where it stopped"
+                f"{self._place}: no response; run the command again to continue where it stopped"
             ) from error
         except self._kafka.KafkaException as error:
             fault = error.args[0]
@@ -226,15 +228,15 @@ class Reproducer:
                     "give this one another --name"
                 )
             else:
-                reason = f"{fault.str()}; run it again to continue where it stopped"
+                reason = f"{fault.str()}; run the command again to continue where it stopped"
             raise UserError(f"{self._place}: {reason}") from error
 
 
 def within(seconds: float, call: Callable[[], None]) -> None:
-    """Makes a call that may never come back; raises `TimeoutError` when it has not by then.
+    """Makes a call that may never return; raises `TimeoutError` after some seconds.
 
-    librdkafka heeds no timeout while it waits for a group's coordinator (its #5456). The thread is
-    left to itself then, and the process does not wait for it.
+    librdkafka ignores the timeout while it waits for a group's coordinator (its #5456). The thread
+    of the call then continues, but the process does not wait for it.
     """
     outcome: Future[None] = Future()
 
@@ -250,7 +252,7 @@ def within(seconds: float, call: Callable[[], None]) -> None:
 
 
 def up_to_size(records: Iterator[Record], size: int) -> Iterator[Record]:
-    """Takes records until they come to a size; at least one."""
+    """Yields records until their total size reaches `size` bytes, at least one."""
     taken = 0
     for record in records:
         yield record
@@ -260,7 +262,7 @@ def up_to_size(records: Iterator[Record], size: int) -> Iterator[Record]:
 
 
 def size_of(record: Record) -> int:
-    """Bytes of key and value."""
+    """The bytes of key and value."""
     return len(record.key or b"") + len(record.value or b"")
 
 

@@ -1,4 +1,4 @@
-"""Where a mirror reads: topics, bounds, batches as bytes, and what groups have committed."""
+"""The source of a mirror: topics, bounds, batches as bytes, and committed offsets of groups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -13,9 +13,9 @@ from ottla.record.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTopic:
-    """A topic as its source describes it.
+    """A topic of a source.
 
-    `overrides` are the settings that are its own; `None` where the source does not know them.
+    `overrides` are the topic's own settings; `None` if the source does not have them.
     """
 
     name: str
@@ -31,9 +31,9 @@ class SourceTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The offsets of a partition that can be read: [start, end), committed up to `stable`.
+    """The readable offsets [start, end) of a partition; `stable` is the last stable offset.
 
-    `first_batch` is where the batch begins that holds the start: a log may start in the middle.
+    `first_batch` is the base offset of the batch with the start, which may be before the start.
     """
 
     start: int
@@ -43,39 +43,38 @@ class Bounds:
 
 
 class Source(Protocol):
-    """Raises `ApiError`, `CorruptionError` and `UserError` (`UnreachableError`) as it reads."""
+    """A log to read; its methods raise `ApiError`, `CorruptionError` and `UserError`."""
 
     name: str
 
     def topics(self, selection: "Selection") -> list[SourceTopic]:
-        """The topics that are wanted but internal ones, in order of name."""
+        """The selected topics without internal ones, ordered by name."""
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """The partition's bounds now; those of one that is not here are all 0."""
+        """The partition's current bounds; all 0 for a partition that does not exist."""
 
     def batches(
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[memoryview]:
-        """Whole batches with offsets in a range, some at a time, as they are kept.
+        """The whole batches that overlap with a range, some at a time, as stored.
 
-        The first one may begin before the range, the last one end after it. There may be less than
-        the range only where the log has nothing.
+        Offsets of the range are only missing if the log has no records for them.
         """
 
     def committed_records(
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[Record]:
-        """The records of a range for a read_committed consumer."""
+        """The records in a range, as for a `read_committed` consumer."""
 
     def committed_offsets(self) -> list[Committed]:
-        """How far every group has read."""
+        """The committed offsets of all groups."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which topics are wanted, by patterns with `*`, `?` and `[...]`; no pattern wants all."""
+    """Selects topics by patterns with `*`, `?` and `[...]`; without patterns, all topics."""
 
     topics: Sequence[str] = field(default=())
     exclude: Sequence[str] = field(default=())
@@ -86,7 +85,7 @@ class Selection:
 
 
 def is_internal(name: str) -> bool:
-    """Whether only coordinators or controllers write the topic, so that it is not mirrored."""
+    """Whether coordinators or controllers write the topic, so that it is not mirrored."""
     return name in INTERNAL
 
 

@@ -1,13 +1,12 @@
-"""Segments written beside the logs they are to become part of, by as many tasks as there are logs.
+"""Segments that parallel tasks write, and that then become part of the target's logs.
 
-A task writes one partition's batches into log files of its own, in a directory of its own, so that
-a task that is tried again, or twice at once, disturbs nobody. The owner of the target then renames
-the files into the partition, the first one first, and has recovery do the rest: it checks every
-batch, builds the indexes, and brings leader epochs, producers and transactions to the new end.
+A task writes one partition's batches to new log files in its own directory, so that a task may be
+retried or run twice at once. The owner of the target then renames the files into the partition's
+directory, in order. Recovery does the rest: it checks every batch, builds the indexes, and brings
+leader epochs, producers and transactions to the new end.
 
-A crash before the renames leaves files that nobody reads, which the next mirror removes; between
-them it leaves a log that ends sooner. The target must have been closed; nobody else may open it
-meanwhile.
+A crash before the renames leaves unused files, which the next mirror removes; between two renames
+it leaves a shorter log. The target must be closed, and must not be opened meanwhile.
 """
 
 import os
@@ -35,12 +34,12 @@ from ottla.storage.files.integrity import blank_integrity
 from ottla.storage.reading.read_only_directory import open_for_reading
 
 STAGING = ".mirror-staging"
-"""Its name is no partition's, so a broker passes it over."""
+"""The directory for staged files; brokers ignore it, since it is not named like a partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """The result of a task: log files by base offset, ascending, all of them durable."""
+    """The result of a task: durable log files, by ascending base offsets."""
 
     copy: BulkCopy
     directory: str
@@ -65,7 +64,10 @@ class StagedLog:
         self._ascending = scan.Ascending(copy.target_end)
 
     def append(self, records: memoryview, place: str) -> None:
-        """Whole batches, each checked; raises `CorruptionError` naming the place."""
+        """Appends whole batches after checking them.
+
+        Raises `CorruptionError` with `place` as its path.
+        """
         checks = scan.checksum, self._ascending
         start = 0
         for position, batch in scan.batches(records, place, checks=checks):
@@ -77,7 +79,7 @@ class StagedLog:
         self._write(records[start:])
 
     def _is_full(self, batch: Batch, waiting: int) -> bool:
-        """Whether a batch needs another segment, with so many bytes still to be written to this."""
+        """Whether a batch needs a new segment, with `waiting` bytes pending for the current one."""
         if self._file is None:
             self._roll()
             return False
@@ -86,7 +88,7 @@ class StagedLog:
         return (is_large or is_far) and self._file_size + waiting > 0
 
     def _roll(self) -> None:
-        """A segment begins where the one before ended, so that no hole lies between the two."""
+        """Starts a new segment at the end offset of the one before, so that there is no gap."""
         self._close_file()
         self._base_offsets.append(self._end_offset)
         path = join(self._directory, log_file_name(self._end_offset))
@@ -122,14 +124,14 @@ class StagedLog:
 def adopt(
     target: str, staged: Iterable[Staged], on_segment: Callable[[], None] = lambda: None
 ) -> None:
-    """Makes staged segments part of their logs; recovery must open the directory next.
+    """Moves staged segments into their logs; the directory must be opened with recovery next.
 
-    `on_segment` hears of each that is durably there. Raises `UserError` when a log is not where its
-    copy was planned.
+    `on_segment` is called after each durable move. Raises `UserError` if a log's end has changed
+    since the copy was planned, or if the directory is in use.
     """
     files = OsFileSystem()
     with _locked(files, target):
-        # First, or segments that nobody has indexed would be taken for what a clean stop left.
+        # First, so that the next open recovers the moved segments, which have no indexes.
         remove_clean_shutdown(files, join(target, CLEAN_SHUTDOWN))
         for one in staged:
             _adopt_one(files, target, one, on_segment)
@@ -142,15 +144,15 @@ def _adopt_one(
     log = open_for_reading(target).partition(copy.topic, copy.partition)
     if log.log_end_offset != copy.target_end:
         raise UserError(
-            f"{log.path} ends at offset {log.log_end_offset}, no more at {copy.target_end}: "
-            "another program wrote to the target; stop it and run the mirror again"
+            f"{log.path} ends at offset {log.log_end_offset} instead of {copy.target_end}: another "
+            "program wrote to the target; stop it and run the mirror again"
         )
-    # What comes now may have gaps, and epochs that the log's file does not know yet.
+    # The new segments may have gaps, and epochs that the epoch file does not have yet.
     blank_integrity(files, log.path)
     for base_offset in staged.base_offsets:
         name = log_file_name(base_offset)
         files.rename(join(staged.directory, name), join(log.path, name))
-        # One by one: what a power failure leaves has no segment without those before it.
+        # After each rename, so that a power failure leaves no segment without those before it.
         files.sync_directory(log.path)
         on_segment()
 
@@ -167,5 +169,5 @@ def _locked(files: OsFileSystem, target: str) -> Iterator[None]:
 
 
 def discard_staging(target: str) -> None:
-    """Removes what earlier mirrors left."""
+    """Removes staged files that earlier mirrors have left."""
     shutil.rmtree(join(target, STAGING), ignore_errors=True)

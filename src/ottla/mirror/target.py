@@ -1,8 +1,8 @@
-"""A data directory that a mirror writes: claimed by it alone, with nothing else going on in it.
+"""The data directory that a mirror writes, locked by the mirror.
 
-No retention, no compaction and no coordinator's clock runs here: topics, records and offsets are
-what the source has. A crash leaves a directory like any broker's: the next open recovers it, and
-the mirror continues at the ends of its logs.
+Retention, compaction and timers of coordinators do not run: topics, records and offsets are those
+of the source. A crash leaves a directory like that of a broker: the next open recovers it, and the
+mirror continues at its logs' ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,10 @@ from ottla.storage.log.partition_log import PartitionLog
 
 
 class Target:
-    """Use it in a `with` statement. Raises `ApiError`, `StorageError`, and `UserError`."""
+    """A target directory; use it in a `with` statement.
+
+    Methods raise `ApiError`, `StorageError` and `UserError`.
+    """
 
     def __init__(self, broker: Broker, clock: Clock) -> None:
         self.broker = broker
@@ -42,7 +45,7 @@ class Target:
     def open(
         cls, path: str, clock: Clock, on_progress: Callable[[str], None] = lambda _: None
     ) -> "Target":
-        """Claims the directory, made if it is missing; raises `UserError` when it is in use."""
+        """Opens the directory, and creates it if missing; raises `UserError` if it is in use."""
         broker = open_broker([path], with_local_defaults({}), clock=clock, on_progress=on_progress)
         discard_staging(path)
         return cls(broker, clock)
@@ -56,7 +59,8 @@ class Target:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes well after errors of ours, which come between two steps; else as a crash would."""
+        """Closes the broker; after an unexpected error, leaves the directory as a crash would."""
+        # An `OttlaError` is raised between two steps, so the state is consistent.
         if error is None or isinstance(error, OttlaError):
             self.broker.close()
             return
@@ -66,14 +70,14 @@ class Target:
     # Topics
 
     def prepare(self, wanted: SourceTopic) -> list[str]:
-        """Makes a topic like the source's; returns unknown settings."""
+        """Creates a topic as in the source, or updates it; returns the unknown settings."""
         known = settings_of(TopicConfig)
         overrides = {name: text for name, text in (wanted.overrides or {}).items() if name in known}
         topic = self.broker.topics.find(wanted.name)
         if topic is None:
             self._create(wanted, overrides)
             if wanted.overrides is None:
-                reason = "the source of its mirror does not say the settings"
+                reason = "the source of its mirror does not have its settings"
                 self.broker.adoption.hold(wanted.name, reason)
         else:
             self._follow(topic, wanted, overrides)
@@ -119,32 +123,32 @@ class Target:
         )
 
     def begin(self, topic: str, partition: int, offset: int) -> None:
-        """Empties a partition; it continues at `offset`."""
+        """Empties a partition, which continues at `offset`."""
         log = self.log(topic, partition)
         log.maintenance.truncate_fully_and_start_at(offset, now_ms=self._clock.now_ms())
 
     def append(self, topic: str, partition: int, records: memoryview) -> None:
-        """Appends whole batches that carry their offsets, byte for byte."""
+        """Appends whole batches byte for byte, with their offsets."""
         log = self.log(topic, partition)
         for part in split(records, log.config.segment_bytes):
             log.writer.append_as_follower(part, now_ms=self._clock.now_ms())
             log.writer.write_out()
         if log.rolled_until > log.offsets.recovery_point:
-            # As a broker does once a segment is full, so that a power failure costs little.
+            # Flushes full segments, as a broker does, so that a power failure loses little.
             log.writer.flush()
 
     def skip_to(self, topic: str, partition: int, offset: int) -> None:
-        """Follows the source over offsets at its end that hold nothing any more."""
+        """Moves the log's end after offsets at the source's end that have no records any more."""
         self.log(topic, partition).writer.skip_to(offset, now_ms=self._clock.now_ms())
 
     def follow_start(self, topic: str, partition: int, start: int) -> None:
-        """Deletes what is before the source's log start offset."""
+        """Deletes records before the source's log start offset."""
         log = self.log(topic, partition)
         wanted = min(start, log.high_watermark)
         if wanted <= log.log_start_offset:
             return
         log.maintenance.delete_records_before(wanted)
-        # On the disk before any file goes, or a crash would bring back a start without a file.
+        # Written before files are deleted, or a crash would bring back a start without files.
         self.broker.topics.partition(topic, partition).directory.checkpoints.write_log_starts()
         for deleted in log.maintenance.delete_segments_below_start():
             with log.health.guarding(changes_files=True):
@@ -179,17 +183,17 @@ class Target:
         self.broker.write_out()
         for code in (answer.error, *answer.partitions.values()):
             if code:
-                raise UserError(f"group {group}: its offsets are refused: {ErrorCode(code).name}")
+                raise UserError(f"group {group}: its offsets were refused: {ErrorCode(code).name}")
         return len(changed)
 
     def checkpoint(self) -> None:
-        """Writes down how much of the logs is safe, for the next start."""
+        """Writes the checkpoints of all directories, for the next start."""
         for directory in self.broker.directories:
             directory.checkpoints.write()
 
 
 def split(records: memoryview, max_size: int) -> Iterator[memoryview]:
-    """Whole batches in parts of at most `max_size` bytes; one that is larger comes alone."""
+    """Splits batches into parts of at most `max_size` bytes; a larger batch is its own part."""
     start = position = 0
     for batch in iter_batches(records):
         if position > start and position + batch.size - start > max_size:

@@ -1,4 +1,4 @@
-"""How fast, and how often: a rate that is kept on the average, and what is due now and then."""
+"""Limits of rate and frequency: a throttle, and periodic work."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,9 @@ from ottla.base.clock import Clock
 
 
 class Throttle:
-    """At most `rate` bytes a second, counted since it began; `None` never waits.
+    """Limits the average to `rate` bytes per second; `None` is unlimited.
 
-    Time in which nothing was taken is not saved up beyond a second.
+    Idle time of up to one second counts for the average.
     """
 
     def __init__(self, rate: int | None, clock: Clock, sleep: Callable[[float], None]) -> None:
@@ -16,10 +16,10 @@ class Throttle:
         self._clock = clock
         self._sleep = sleep
         self._free_ms = clock.monotonic_ms()
-        """When all that was taken is paid for."""
+        """When the bytes taken so far are within the rate."""
 
     def take(self, size: int) -> None:
-        """Waits until `size` bytes more keep to the rate."""
+        """Sleeps until `size` more bytes are within the rate."""
         if not self._rate:
             return
         now_ms = self._clock.monotonic_ms()
@@ -29,7 +29,7 @@ class Throttle:
 
 
 class Every:
-    """Something that is due at once, and then again when so many seconds have passed."""
+    """Periodic work that is due at once, and then again after each interval."""
 
     def __init__(self, seconds: float, clock: Clock) -> None:
         self._interval_ms = seconds * 1000
@@ -37,7 +37,7 @@ class Every:
         self._due_ms = clock.monotonic_ms()
 
     def is_due(self) -> bool:
-        """Whether it is; it counts as done then."""
+        """Whether the work is due; if so, the next interval begins."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._due_ms:
             return False

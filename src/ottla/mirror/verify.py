@@ -1,9 +1,9 @@
-"""Whether a target is its source: batch by batch, by offsets, leader epochs and checksums.
+"""Compares a target with its source, batch by batch, by offsets, leader epochs and CRCs.
 
-Both sides are read as sources are, so either may be a directory or a broker, running or not. Each
-batch's checksum is computed on both sides, and then compared. Of a compacted topic the source may
-have lost records since: where batches differ, their records are compared, and the target must have
-each that the source still has.
+Both sides are read as `Source`, so each may be a directory or a broker, running or not. Each batch
+is checked by its CRC on both sides, and then compared. Compaction may have removed records from the
+source since: if batches of a compacted topic differ, their records are compared, and the target
+must have every record that the source still has.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where source and target differ (a topic, `topic-partition`, or a group), and how."""
+    """A difference of a topic, a `topic-partition` or a group."""
 
     place: str
     text: str
@@ -30,21 +30,24 @@ class Difference:
 
 @dataclass(slots=True, kw_only=True)
 class VerifyReport:
-    """At most one difference for each partition, the first."""
+    """The result of a verification, with the first difference of each partition."""
 
     topic_count: int = 0
     partition_count: int = 0
     batch_count: int = 0
     size: int = 0
     lag: int = 0
-    """Offsets that the target is behind, where that is allowed."""
+    """The number of offsets by which the target is behind."""
     group_count: int = 0
     differences: list[Difference] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """`allow_lag` is for a source that continues: the target may be behind it, in all."""
+    """Options of a verification.
+
+    With `allow_lag` the target may be behind the source, for a source that is being written.
+    """
 
     selection: Selection = field(default_factory=Selection)
     allow_lag: bool = False
@@ -52,6 +55,8 @@ class VerifyOptions:
 
 
 class Verification:
+    """Compares a target with its source."""
+
     def __init__(
         self,
         source: Source,
@@ -66,8 +71,8 @@ class Verification:
         self._report = VerifyReport()
 
     def run(self) -> VerifyReport:
-        """Compares all selected topics; raises `UserError` when a side cannot be had at all."""
-        # First, so that it lags behind the source's, as the target does.
+        """Compares all selected topics; raises `UserError` if a side cannot be read at all."""
+        # Read first, so that they are not ahead of the source's offsets.
         committed = self._target.committed_offsets() if self._options.with_groups else []
         here = {one.name: one for one in self._target.topics(self._options.selection)}
         topics = self._source.topics(self._options.selection)
@@ -112,7 +117,7 @@ class Verification:
             try:
                 found = self._batch_difference(topic, index, begin, end)
             except ApiError as error:
-                # What is deleted while it is compared is compared no more: again, from after it.
+                # Retention has deleted records meanwhile: compare again from the new start.
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or begin <= before:
                     raise
                 self._report.batch_count, self._report.size = known.batch_count, known.size
@@ -132,7 +137,7 @@ class Verification:
         return None
 
     def _step(self, source: "_Side", target: "_Side", may_be_compacted: bool) -> str | None:
-        """Compares what comes next of both, and continues after it."""
+        """Compares the next batches of both sides, and advances; returns a difference."""
         for side in (source, target):
             if side.damage is not None:
                 return side.damage
@@ -148,7 +153,7 @@ class Verification:
         return _batches_differ(ours, theirs)
 
     def _step_over_records(self, source: "_Side", target: "_Side") -> str | None:
-        """The source's next batch, whose records must all be in the target's batches there."""
+        """Checks that the target has all records of the source's next batch, and advances."""
         batch = source.next
         if batch is None:
             target.advance()
@@ -158,7 +163,7 @@ class Verification:
             return target.damage
         offset = differing_record([batch], covering)
         if offset is not None:
-            return f"offset {offset:,}: the target has not the record that the source has"
+            return f"offset {offset:,}: the target does not have the source's record"
         self._report.batch_count += 1
         self._report.size += batch.size
         source.advance()
@@ -188,7 +193,7 @@ class Verification:
 
 
 class _Side:
-    """The batches of one side with a look at the next one, whose checksum has been computed."""
+    """The batches of one side; `next` is the next batch, with its CRC checked."""
 
     def __init__(self, name: str, regions: Iterator[memoryview]) -> None:
         self._name = name
@@ -208,7 +213,7 @@ class _Side:
             self.damage = f"a batch of the {self._name}{where} is damaged: {error}"
 
     def take_until(self, last_offset: int) -> list[Batch]:
-        """The batches that begin at or before an offset; one that reaches beyond it stays next."""
+        """The batches that begin at or before an offset; one that ends after it stays `next`."""
         found: list[Batch] = []
         while self.next is not None and self.next.base_offset <= last_offset:
             found.append(self.next)
@@ -228,7 +233,7 @@ def _batches_differ(source: Batch | None, target: Batch | None) -> str:
 
 
 def topic_differences(source: SourceTopic, target: SourceTopic) -> Iterator[str]:
-    """Ids, sizes and settings; what a side does not know is no difference."""
+    """The differences in id, partition count and settings; unknown values do not count."""
     if None not in (source.topic_id, target.topic_id) and source.topic_id != target.topic_id:
         yield "the topic's id differs: it was re-created"
     if source.partition_count != target.partition_count:
@@ -251,7 +256,10 @@ def _known(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def bounds_difference(source: Bounds, target: Bounds, *, allow_lag: bool) -> str | None:
-    """How the two differ in their offsets. A target that lags ends earlier, and starts earlier."""
+    """The difference in start and end offsets, if any.
+
+    With `allow_lag` the target may end and start before the source.
+    """
     if target.end > source.end:
         return f"the target ends at offset {target.end:,}, the source at {source.end:,}"
     if target.start > source.start:

@@ -201,7 +201,7 @@ def test_a_source_that_continued_otherwise_is_refused_and_the_target_stays(
     source.append(b"other", b"values")
     source.fill(3)
     report = mirror_once(source.files, target)
-    assert "their histories have parted" in report.refusals["t-0"]
+    assert "their histories have diverged" in report.refusals["t-0"]
     with target_on(target) as opened:
         assert opened.log("t", 0).log_end_offset == 10
 
@@ -218,7 +218,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(
         assert "another program wrote to the target" in report.refusals["t-0"]
         source.fill(3)
         report = mirror_round(source.files, opened)
-        assert "their histories have parted" in report.refusals["t-0"]
+        assert "their histories have diverged" in report.refusals["t-0"]
 
 
 def test_a_recreated_topic_is_refused(source: SourceLog, target: FakeFileSystem) -> None:

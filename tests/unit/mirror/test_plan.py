@@ -120,7 +120,7 @@ def test_histories_that_parted_are_seen_in_the_last_batch(found: list[Batch]) ->
     assert check_last(last, [last], may_be_compacted=False) is None
     refusal = check_last(last, found, may_be_compacted=False)
     assert refusal is not None
-    assert "their histories have parted" in refusal.reason
+    assert "their histories have diverged" in refusal.reason
 
 
 def test_compaction_may_take_records_but_not_change_them() -> None:

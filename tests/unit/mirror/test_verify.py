@@ -234,4 +234,4 @@ def test_a_copy_that_lacks_a_record_of_a_compacted_source_is_found() -> None:
             )
         opened.broker.write_out()
     (found,) = differences(source.files, target)
-    assert "the target has not the record that the source has" in found
+    assert "the target does not have the source's record" in found
