@@ -1,4 +1,4 @@
-"""What each listener of a broker is open to, by its settings and its users: facts, no advice."""
+"""Which clients may use each listener of a broker, by its settings and users; facts, no advice."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,10 @@ PLAIN = "PLAIN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenListener:
-    """`who` may come, and `what` they may do. `is_open_to_all`: everybody may do everything."""
+    """A listener, `who` may connect, and `what` they may do.
+
+    `is_open_to_all` says that everyone may do everything.
+    """
 
     where: str
     who: str

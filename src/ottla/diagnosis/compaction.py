@@ -1,4 +1,4 @@
-"""How far a log is compacted, what the cleaner would do now, and what holds it back."""
+"""The compaction status of a log: what is compacted, what the cleaner would do, and blockers."""
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.partitions import TopicPartition
@@ -17,7 +17,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStatus:
-    """One partition, with the cleaner's troubles and the broker's own settings."""
+    """The status of one partition, with the cleaner's failures and the broker's settings."""
 
     topic: str
     partition: int
@@ -26,42 +26,42 @@ class CompactionStatus:
     trouble: Trouble
     broker: BrokerConfig
     open_transaction: tuple[int, int] | None
-    """Of the one that holds the last stable offset: producer id and first offset."""
+    """Producer id and first offset of the transaction that holds the last stable offset."""
     is_at_work: bool
-    """Whether files of a pass under way are there."""
+    """Whether `.cleaned` files of a running pass exist."""
     now_ms: int
 
     @property
     def directory(self) -> str:
-        """The log directory, for the commands that are named."""
+        """The log directory, for commands in messages."""
         return self.path.rpartition("/")[0]
 
     @property
     def retry_ms(self) -> int | None:
-        """Until when the cleaner leaves the log alone after a failure."""
+        """When the cleaner retries after a failure; `None` if it need not wait."""
         return self.trouble.retry_ms(self.broker.log_cleaner_backoff_ms, self.now_ms)
 
     @property
     def will_be(self) -> bool:
-        """Whether a running broker would begin a pass at its next look."""
+        """Whether a running broker would begin a pass in its next round."""
         is_off = not self.broker.log_cleaner_enable
         return self.explanation.waits is None and not is_off and self.retry_ms is None
 
 
 def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -> CompactionStatus:
-    """Raises `UserError` for a log of which nothing can be compacted."""
+    """The status of a log; raises `UserError` for a log without segments."""
     key = TopicPartition(log.topic, log.partition)
     parent = log.path.rpartition("/")[0]
     directory = next(one for one in directories.opened if one.path.rstrip("/") == parent)
     if not log.segments:
-        raise UserError(f"{log.path} has no segment: nothing of it can be compacted")
+        raise UserError(f"{log.path} has no segment, so there is nothing to compact")
     try:
         troubles = read_troubles(directories.file_system, directory.path)
         view = read_view(
             log, directory.checkpointed(CHECKPOINT_CLEANER).get(key), directories.file_system
         )
     except CorruptionError as error:
-        raise RefusalError(f"{error}; ottla log check {directory.path} looks closer") from error
+        raise RefusalError(f"{error}; run ottla log check {directory.path}") from error
     names = map(parse_file_name, directories.file_system.list(log.path))
     oldest = next(iter(log.open_transactions), None)
     return CompactionStatus(

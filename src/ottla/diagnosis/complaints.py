@@ -1,4 +1,4 @@
-"""Findings of a check and their fixes, shared by all checks of brokers."""
+"""The results of checks of a broker, and the kinds of fixes."""
 
 from enum import Enum, auto
 
@@ -6,7 +6,7 @@ from ottla.base.values import dataclass
 
 
 class Remedy(Enum):
-    """What repairs something, or that nothing needs to be done; `ottla doctor` names commands."""
+    """The kinds of fixes, or that none is needed; `ottla doctor` adds the commands."""
 
     NONE = auto()
     CLOSE = auto()
@@ -41,14 +41,14 @@ class Remedy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """`kind` is the name in `--json`; a note asks for nothing to be done."""
+    """One result of a check; `kind` is the name in `--json`. A note needs no action."""
 
     kind: str
     where: str
     what: str
     remedy: Remedy
     subject: str = ""
-    """What the remedy is applied to, if that is not `where`: a path, or a topic."""
+    """The path or topic for the remedy, if that is not `where`."""
     change: str = ""
-    """The setting that `CHANGE_SETTING` gives the topic."""
+    """The new setting of the topic, for `CHANGE_SETTING`."""
     is_note: bool = False

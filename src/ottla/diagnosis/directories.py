@@ -1,7 +1,7 @@
-"""Log directories of one broker, opened for reading, with what is known of its settings.
+"""The log directories of one broker, opened for reading, with the known settings.
 
-A directory holds a topic's own settings if Ottla's broker wrote it, or if Kafka's metadata log is
-in it; a broker's `server.properties` is in neither. So each answer says where its settings come
+A directory has the settings of topics if Ottla's broker wrote it, or if Kafka's metadata log is in
+it; the broker's `server.properties` is in neither. So each result says where its settings come
 from.
 """
 
@@ -26,18 +26,21 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """`given` are settings of topics that a person added; they count first."""
+    """The log directories of one broker.
+
+    `given` are settings of topics that the user has passed; they take precedence.
+    """
 
     opened: list[ReadOnlyLogDirectory]
     file_system: FileSystem
     broker: BrokerConfig
     is_ottlas: bool
-    """Whether Ottla's broker wrote them, and kept the topics' settings."""
+    """Whether Ottla's broker wrote the directories, with the topics' settings."""
     has_properties: bool
     found: FoundSettings
-    """What the directories say of settings, those of another Kafka included."""
+    """The settings in the directories, also those written by Apache Kafka."""
     topic_settings: Callable[[str], Mapping[str, str]] | None = None
-    """What a running broker says of a topic's settings, all of them."""
+    """Returns all settings of a topic, if a running broker was asked."""
     given: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -46,8 +49,7 @@ class Directories:
 
     @property
     def unknown(self) -> dict[str, str]:
-        """The topics of which nothing is deleted or compacted, since their settings are unknown,
-        each with the reason."""
+        """The topics with unknown settings, which are not deleted or compacted, with the reason."""
         reasons = {topic: self.found.why_unknown(topic, None) for topic in self.topics}
         return {topic: reason for topic, reason in reasons.items() if reason is not None}
 
@@ -57,8 +59,10 @@ class Directories:
         return sorted(here.union(*(one.lost_topics(here) for one in self.opened)))
 
     def logs(self, topic: str) -> list[ReadOnlyLog]:
-        """A topic's partitions, in order, of each broker that has one; raises `UserError` for one
-        that is lost, and `UnknownNameError` where there is none."""
+        """The logs of a topic's partitions in order, from each directory that has one.
+
+        Raises `UserError` for a lost partition, and `UnknownNameError` for an unknown topic.
+        """
         if topic not in (topics := self.topics):
             where = ", ".join(one.path for one in self.opened)
             raise UnknownNameError("topic", topic, topics, where)
@@ -66,7 +70,7 @@ class Directories:
         return [one.partition(topic, index) for index in sorted(held) for one in held[index]]
 
     def config(self, topic: str) -> TopicConfig:
-        """A topic's settings, as far as they are known; raises `UserError` for a wrong one."""
+        """A topic's settings, with defaults for unknown ones; raises `UserError` if invalid."""
         if self.topic_settings is not None:
             config = with_values(TopicConfig(), self.topic_settings(topic))
         else:
@@ -80,11 +84,11 @@ class Directories:
 
     @property
     def are_settings_known(self) -> bool:
-        """Whether the broker's own are, which are the defaults of topics."""
+        """Whether the broker's settings are known, which are the defaults of topics."""
         return self.topic_settings is not None or self.has_properties
 
     def known_settings(self, topic: str) -> Container[str] | None:
-        """The settings of a topic that are not assumed defaults; `None`: all."""
+        """The names of a topic's settings that are not assumed defaults; `None` means all."""
         if self.are_settings_known:
             return None
         entry = self.entries.get(topic)
@@ -92,7 +96,7 @@ class Directories:
 
     @property
     def settings_source(self) -> str:
-        """Where the settings come from, in words."""
+        """Where the settings come from, as text."""
         if self.topic_settings is not None:
             return "the running broker"
         parts = [TOPIC_FILE_NAME] if self.is_ottlas else []
@@ -111,7 +115,7 @@ def read_directories(
 ) -> Directories:
     """Opens directories for reading; raises `UserError`.
 
-    `properties` are those of the broker's `server.properties`, where somebody named it.
+    `properties` is the content of the broker's `server.properties`, if the user has named it.
     """
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
@@ -135,22 +139,22 @@ def with_broker(
     topic_settings: Callable[[str], Mapping[str, str]],
     own: Mapping[str, str],
 ) -> Directories:
-    """The same, with what the running broker says of its topics' settings and its own."""
+    """The directories with the settings that the running broker reports."""
     broker = described_config(own)
     return replace(directories, topic_settings=topic_settings, broker=broker)
 
 
 def described_config(own: Mapping[str, str]) -> BrokerConfig:
-    """The settings that a running broker describes, its defaults among them."""
+    """The settings that a running broker reports, defaults included."""
     known = {name: text for name, text in own.items() if text}
     if "inter.broker.listener.name" in known:
-        # Only one of the two may be set: what is described of the other is its default.
+        # Only one of the two may be set; the other value is the default.
         known.pop("security.inter.broker.protocol", None)
     return broker_config(known)
 
 
 def are_local(paths: Iterable[str], cluster_id: str) -> bool:
-    """Whether directories that a broker reports are on this machine, and of that cluster."""
+    """Whether directories that a broker reports are on this machine, and of its cluster."""
     return all(_cluster_of(path) == cluster_id for path in paths)
 
 

@@ -39,7 +39,7 @@ from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
 LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1
 EARLIEST_SANE_MS = 1_577_836_800_000
-"""2020: no clock of a machine that runs this is right before it."""
+"""The start of 2020: an earlier clock is wrong."""
 
 CHECKPOINTS = {
     CHECKPOINT_RECOVERY_POINT: "recovery point",
@@ -51,7 +51,7 @@ CHECKPOINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the partitions of a topic are, and when they are looked at."""
+    """The directory and settings of a topic's partitions, and the time of the check."""
 
     directories: Directories
     directory: ReadOnlyLogDirectory
@@ -67,26 +67,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """One partition, as the checks of partitions are given it."""
+    """One partition, as passed to the checks of partitions."""
 
     place: Place
     log: ReadOnlyLog
     explained: ExplainedLog
 
     def checkpointed(self, name: str) -> int | None:
-        """Its offset in one of the directory's checkpoints."""
+        """The partition's offset in one of the directory's checkpoints."""
         return self.place.directory.checkpointed(name).get(
             TopicPartition(self.log.topic, self.log.partition)
         )
 
 
 def check_directories(directories: Directories, now_ms: int) -> Iterator[Complaint]:
-    """All that the files of a broker's directories show."""
+    """The results of all checks of a broker's directories by their files."""
     if now_ms < EARLIEST_SANE_MS:
         yield Complaint(
             kind="clock",
             where="this machine",
-            what="its clock is before 2020, and retention counts by it",
+            what="its clock is before 2020, and retention depends on it",
             remedy=Remedy.SET_CLOCK,
         )
     damaged = set()
@@ -104,7 +104,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
         yield Complaint(
             kind="settings_unknown",
             where="the broker's own settings",
-            what="are not in its directories: Kafka's defaults are taken for them",
+            what="are not in its directories: Kafka's defaults are assumed",
             remedy=Remedy.NAME_SETTINGS,
             is_note=True,
         )
@@ -117,7 +117,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
     yield from _check_lost(directories)
     for directory in directories.opened:
         if directory.path in damaged:
-            continue  # its checkpoint would say where its logs begin
+            continue  # the logs cannot be read without the damaged checkpoint
         is_live = is_in_use(directories.file_system, directory.path)
         for topic, indexes in directory.topics().items():
             place = Place(
@@ -132,7 +132,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
 
 
 def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
-    """What reading every batch of every log shows, as `ottla log check` does."""
+    """The findings of a full check of all logs, as by `ottla log check`."""
     for path in paths:
         for finding in check(OsFileSystem(), path).findings:
             if not finding.is_note:
@@ -140,7 +140,7 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
 
 
 def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:
-    """Reports what is open to whom."""
+    """Notes about who may use each listener."""
     for one in open_listeners(config, state):
         yield Complaint(
             kind="open_to_all" if one.is_open_to_all else "open",
@@ -152,7 +152,7 @@ def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complai
 
 
 def _check_lost(directories: Directories) -> Iterator[Complaint]:
-    """Partitions that no directory holds any more."""
+    """Partitions that a checkpoint names and that no directory has."""
     for directory in directories.opened:
         for key, file in directory.lost().items():
             if any(other.holds(*key) for other in directories.opened):
@@ -168,7 +168,7 @@ def _check_lost(directories: Directories) -> Iterator[Complaint]:
 
 
 def _check_unknown(directories: Directories) -> Iterator[Complaint]:
-    """Topics of another Kafka whose settings stayed with it."""
+    """Topics and other settings of Apache Kafka that were not adopted."""
     for why in sorted(set(directories.unknown.values())):
         topics = [name for name, reason in directories.unknown.items() if reason == why]
         yield Complaint(
@@ -191,7 +191,10 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
 def check_settings(
     topic: str, config: TopicConfig, broker: BrokerConfig, *, known: Container[str] | None = None
 ) -> Iterator[Complaint]:
-    """`known` names the settings that are not just taken for the default; `None`: all."""
+    """Contradictions in a topic's settings.
+
+    `known` are the names of settings that are not assumed defaults; `None` means all.
+    """
     for one in contradictions(config, is_alone=not broker.zookeeper_connect):
         yield Complaint(
             kind="settings",
@@ -209,7 +212,7 @@ def check_cleaner_on(topic: str, config: TopicConfig, broker: BrokerConfig) -> I
         yield Complaint(
             kind="cleaner_off",
             where=f"topic {topic}",
-            what="is to be compacted, and log.cleaner.enable=false: it only grows",
+            what="is to be compacted, but log.cleaner.enable=false: it only grows",
             remedy=Remedy.TURN_CLEANER_ON,
         )
 
@@ -275,7 +278,7 @@ def _check_names(file_system: FileSystem, path: str, is_live: bool) -> Iterator[
             yield Complaint(
                 kind="leftover",
                 where=where,
-                what="is of a deleted topic, and was not removed before the stop",
+                what="belongs to a deleted topic, and was not removed before the broker stopped",
                 remedy=Remedy.BROKER_REMOVES,
                 is_note=True,
             )
@@ -283,7 +286,7 @@ def _check_names(file_system: FileSystem, path: str, is_live: bool) -> Iterator[
             yield Complaint(
                 kind="unfinished_move",
                 where=where,
-                what="is the copy of a partition on its way to another directory",
+                what="is the unfinished copy of a partition that is being moved",
                 remedy=Remedy.BROKER_MOVES,
                 is_note=True,
             )
@@ -304,7 +307,7 @@ def _check_checkpoints(directory: ReadOnlyLogDirectory) -> Iterator[Complaint]:
 
 
 def _check_files(file_system: FileSystem, path: str) -> Iterator[Complaint]:
-    """What lies beside the partitions, but for the checkpoints."""
+    """The directory's own files, except the checkpoints."""
     for finding in check_own_files(file_system, path):
         if not finding.is_note:
             yield _of_finding(finding, path)
@@ -327,7 +330,7 @@ def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:
         yield Complaint(
             kind="cleaner_troubles",
             where=join(path, TROUBLES_FILE_NAME),
-            what=f"cannot be read ({error.reason}): what the cleaner had noted is forgotten",
+            what=f"cannot be read ({error.reason}): the cleaner's notes are lost",
             remedy=Remedy.CLEANER_REPLACES,
             is_note=True,
         )
@@ -345,8 +348,8 @@ def _check_times(
         yield Complaint(
             kind="clock",
             where=directory.path,
-            what=f"its files were written {(newest_ms - now_ms) // 1000} s after now: the clock "
-            "was set back, or is wrong",
+            what=f"its files were written {(newest_ms - now_ms) // 1000} s in the future: the "
+            "clock was set back, or is wrong",
             remedy=Remedy.COMPARE_CLOCKS,
         )
 
@@ -382,7 +385,7 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
             yield Complaint(
                 kind="future_timestamp",
                 where=f"{examined.log.path} from offset {segment.verdict.base_offset}",
-                what="a timestamp lies in the future, so retention.ms keeps the segment and "
+                what="a timestamp is in the future, so retention.ms keeps the segment and "
                 f"{after} after it",
                 remedy=Remedy.EXPLAIN_RETENTION,
                 subject=examined.log.topic,
@@ -407,15 +410,15 @@ def _check_waiting(examined: Examined) -> Iterator[Complaint]:
         yield Complaint(
             kind="leftover",
             where=explained.path,
-            what=f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are out of "
-            "the log and not removed yet",
+            what=f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are deleted "
+            "from the log, and not removed yet",
             remedy=Remedy.START_REMOVES,
             is_note=True,
         )
 
 
 def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
-    """Offsets that a stopped directory's checkpoints have, and its logs do not."""
+    """Checkpointed offsets that are outside the logs, in a directory that is not in use."""
     if examined.place.is_live:
         return
     log = examined.log
@@ -429,7 +432,7 @@ def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
             yield Complaint(
                 kind="checkpoint",
                 where=log.path,
-                what=f"its {meaning} {offset} lies outside its offsets {first} to "
+                what=f"its {meaning} {offset} is outside its offsets {first} to "
                 f"{log.readable_end_offset} ({name})",
                 remedy=Remedy.CHECK_THEN_REPAIR,
             )
@@ -457,12 +460,12 @@ def _check_indexes(examined: Examined) -> Iterator[Complaint]:
 
 
 def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
-    """What the cleaner has noted: tries that failed, and segments that it leaves as they are."""
+    """The cleaner's notes: failed passes, and segments that it skips."""
     place, log = examined.place, examined.log
     try:
         troubles = read_troubles(place.file_system, place.directory.path)
     except CorruptionError:
-        return  # a complaint of the directory
+        return  # reported by `_check_troubles`
     trouble = troubles.get(TopicPartition(log.topic, log.partition), Trouble())
     if not place.config.is_compacted:
         return

@@ -1,4 +1,4 @@
-"""Where a group will continue: a user's words, and the resulting offsets.
+"""Parses where a group should continue, and plans the resulting offsets.
 
 Kafka's counterpart: `kafka-consumer-groups --reset-offsets`.
 """
@@ -24,6 +24,8 @@ PLACES = (
 
 
 class ResetKind(Enum):
+    """How the new offsets are determined."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
     CURRENT = "current"
@@ -34,7 +36,7 @@ class ResetKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Where to go; `number` is an offset, a time in milliseconds, or what to shift by."""
+    """The new place; `number` is an offset, a timestamp in milliseconds, or a shift."""
 
     kind: ResetKind
     number: int = 0
@@ -44,7 +46,7 @@ class Reset:
 class PlannedOffset:
     """A partition's offset now and after the reset.
 
-    `is_clamped` says that the log does not hold what was asked for, and its nearest end is taken.
+    `is_clamped` says that the requested offset is outside the log, and its nearest end is used.
     """
 
     place: TopicPartition
@@ -59,7 +61,7 @@ class PlannedOffset:
 
 
 def parse_place(option: str, text: str, now_ms: int) -> Reset:
-    """A place in a log as people write it; raises `UserError`."""
+    """Parses a place in a log, one of `PLACES`; raises `UserError`."""
     text = text.strip()
     if text in ("earliest", "latest", "current"):
         return Reset(kind=ResetKind(text))
@@ -73,7 +75,7 @@ def parse_place(option: str, text: str, now_ms: int) -> Reset:
 
 
 def parse_time(option: str, text: str) -> int:
-    """Milliseconds, of a date (UTC where it names no zone) or of digits; raises `UserError`."""
+    """Parses a date (UTC without a zone) or milliseconds to milliseconds; raises `UserError`."""
     if _OFFSET.fullmatch(text):
         return int(text)
     try:
@@ -91,9 +93,10 @@ def plan_reset(
     bounds: Mapping[TopicPartition, tuple[int, int]],
     at_time: Mapping[TopicPartition, int],
 ) -> list[PlannedOffset]:
-    """The offset of each partition in `bounds`; `at_time` are offsets by time, -1 for the end.
+    """The new offset of each partition in `bounds`, which are start and end offsets.
 
-    A partition without a commit is left out where the place depends on one.
+    `at_time` are the offsets at the reset's time, -1 for the end. A partition without a committed
+    offset is left out if the place depends on it.
     """
     planned = []
     for place in sorted(bounds):

@@ -1,4 +1,4 @@
-"""Retention, judged by what offsets and settings say, where the files are on another machine."""
+"""Judges retention by offsets and settings alone, for logs on another machine."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from ottla.storage.retention.retention import CLOCK_SLACK_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRetention:
-    """`None` stands for no limit."""
+    """The state of retention for one partition; `None` means no limit."""
 
     all_gone_by_ms: int | None
     bytes_over_limit: int | None
@@ -18,7 +18,7 @@ class RemoteRetention:
 def judge_remote(
     settings: Mapping[str, str | None], size: int, largest_timestamp_ms: int, now_ms: int
 ) -> RemoteRetention:
-    """Of one partition; its timestamp is -1 where it has none."""
+    """Judges one partition; `largest_timestamp_ms` is -1 without timestamps."""
     retention_ms = int(settings["retention.ms"] or -1)
     limit = int(settings["retention.bytes"] or -1)
     is_deleted = "delete" in (settings["cleanup.policy"] or "")

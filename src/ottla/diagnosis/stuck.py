@@ -1,4 +1,4 @@
-"""Open transactions, and what their coordinator knows, as log directories have them."""
+"""Reads open transactions, and their coordinator's state, from log directories."""
 
 from collections.abc import Iterator
 
@@ -28,11 +28,11 @@ STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-"""The names that ListTransactions has for the statuses of `__transaction_state`."""
+"""The names in ListTransactions of the status numbers in `__transaction_state`."""
 
 
 def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
-    """The result from the files; raises `UserError` for a topic that does not exist."""
+    """The open transactions of a topic; raises `UserError` for an unknown topic."""
     return [
         PartitionHeld(
             topic=topic,
@@ -61,7 +61,7 @@ def _holdings(log: ReadOnlyLog) -> Iterator[Holding]:
 
 
 def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
-    """`None` where retention has taken it: an open transaction does not keep its first records."""
+    """The batch at an offset; `None` if retention has deleted it, as it may in a transaction."""
     try:
         return next(log.batches(offset, offset + 1), None)
     except ApiError:
@@ -69,7 +69,10 @@ def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
 
 
 def coordinators_on_disk(directories: Directories) -> CoordinatorView:
-    """What `__transaction_state` says, where it is. Clusters spread it over brokers: never all."""
+    """The transactions in `__transaction_state`, if it is in the directories.
+
+    The result is complete only for an Ottla broker that is not a member of a cluster.
+    """
     if TRANSACTION_STATE not in directories.topics:
         return NO_COORDINATOR
     known: dict[str, TransactionLogValue] = {}

@@ -1,4 +1,1 @@
-"""The metadata of a Kafka cluster in KRaft mode: its records.
-
-May import `record` and below; never `protocol`, `storage` or `broker`. Start at `records.py`.
-"""
+"""The metadata of a Kafka cluster in KRaft mode: its records. Start at `records.py`."""

@@ -1,9 +1,9 @@
-"""The control records of raft and of snapshots, which stand in the metadata log between the others.
+"""The control records of raft and of snapshots in the metadata log.
 
 Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `ControlRecordUtils`,
 `LeaderChangeMessage` (KIP-595), `SnapshotHeaderRecord` (KIP-630), `VotersRecord` (KIP-853).
 
-The value begins with its own version, which is the message's first field and decides the rest.
+The value begins with its own version, which is also the message's first field.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ class SnapshotHeaderRecord(Message, versions="0", flexible="0+"):
 
 
 class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
-    """The last record of a snapshot: one without it is not whole."""
+    """The last record of a snapshot; without it a snapshot is incomplete."""
 
     version: int = int16("0+")
 
@@ -84,12 +84,12 @@ KINDS: Final = {message: kind for kind, message in CONTROL_RECORDS.items()}
 
 
 def control_key(record: Message) -> bytes:
-    """The key of a control record: version 0, and the kind."""
+    """The key of a control record: version 0, and its type."""
     return KEY.pack(0, KINDS[type(record)])
 
 
 def encode_control_record(record: Message) -> bytes:
-    """The value of a control record, in the version that the record says."""
+    """The value of a control record, in the version of its `version` field."""
     output = Output()
     version: int = record.version  # type: ignore[attr-defined]
     writer(type(record), version)(record, output)
@@ -97,7 +97,7 @@ def encode_control_record(record: Message) -> bytes:
 
 
 def decode_control_record(kind: ControlRecordType, value: Buffer) -> Message:
-    """Raises `ProtocolError` for bytes that are no such record, or one of a later Kafka."""
+    """The control record in a value; raises `ProtocolError` if invalid or of an unknown version."""
     message = CONTROL_RECORDS.get(kind)
     if message is None:
         raise ProtocolError(f"a metadata log has no {kind.name} records")

@@ -1,9 +1,9 @@
-"""What the records of a KRaft cluster's metadata add up to.
+"""The metadata image of a KRaft cluster: the state after a replay of its metadata records.
 
-A snapshot and the log after it are replayed in order. Records inside a metadata transaction count
-when it is ended (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
-`MetadataBatchLoader`. There a topic that is deleted and made again within one delta inherits the
-settings of the deleted one; here records count one by one, and it does not.
+A snapshot and the log after it are replayed in order. Records of a metadata transaction are applied
+when it ends (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
+`MetadataBatchLoader`. In Kafka, a topic that is deleted and created again within one delta inherits
+the settings of the deleted topic; here records are applied one by one, and it does not.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,20 +46,20 @@ from ottla.metadata.records import (
 )
 
 ALL_BROKERS = ""
-"""The name of the resource whose settings hold for every broker."""
+"""The name of the resource with the settings of all brokers."""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Pairs of type and name in order of type; a name of `None` is "any other"."""
+"""Pairs of type and name, ordered by type; the name `None` is the default entity of its type."""
 
 ConfigResource = tuple[int, str]
-"""Kind and name."""
+"""The type and name of a resource with settings."""
 
 Configs = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """A partition as the controller knows it."""
+    """The controller's state of a partition."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -83,13 +83,16 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImage:
-    """`end_offset` is the offset after the last record, `epoch` the leader's of the last batch."""
+    """The metadata of a cluster.
+
+    `end_offset` is the offset after the last record, `epoch` the leader epoch of the last batch.
+    """
 
     end_offset: int = 0
     epoch: int = 0
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Configs] = field(default_factory=dict)
-    """Settings of what is no topic: brokers, groups, client metrics."""
+    """The settings of brokers, groups and client metrics; topics have their own."""
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     scram_credentials: Mapping[tuple[str, int], UserScramCredentialRecord] = field(
         default_factory=dict
@@ -103,13 +106,13 @@ class MetadataImage:
     zk_migration_state: int = 0
 
     def broker_configs(self, name: str = ALL_BROKERS) -> Configs:
-        """The settings of one broker, or those that hold for all."""
+        """The settings of one broker, or of all brokers."""
         return self.configs.get((BROKER_RESOURCE, name), {})
 
 
 @dataclass(slots=True)
 class MetadataReplay:
-    """Takes records in the log's order; `image` is what they add up to so far."""
+    """Replays records in the log's order; `image` returns the current state."""
 
     epoch: int = 0
     end_offset: int = 0
@@ -126,10 +129,10 @@ class MetadataReplay:
     _next_producer_id: int = 0
     _zk_migration_state: int = 0
     _transaction: list[Message] | None = None
-    """The records of the transaction that is open."""
+    """The records of the open transaction, if any."""
 
     def replay(self, record: Message) -> None:
-        """Raises `KeyError` for a change of what the records before do not know."""
+        """Applies a record; raises `KeyError` for a change of an unknown topic or partition."""
         match record:
             case BeginTransactionRecord():
                 self._transaction = []
@@ -164,7 +167,8 @@ class MetadataReplay:
         )
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
-        """A leader that is named begins an epoch, the same one too (`PartitionRegistration`)."""
+        """Applies the changed fields of a partition."""
+        # A leader in the record begins an epoch, even the same leader (`PartitionRegistration`).
         partitions = self._partitions[record.topic_id]
         old = partitions[record.partition_id]
         has_leader_change = record.leader != NO_LEADER_CHANGE
@@ -254,10 +258,10 @@ class MetadataReplay:
         self._brokers.pop(record.broker_id, None)
 
     def _pass_over(self, record: Message) -> None:
-        """Whether brokers are fenced, and eligible leaders, are of no use without the cluster."""
+        """Ignores fenced brokers and eligible leaders, which only matter in the cluster."""
 
     def image(self) -> MetadataImage:
-        """A copy that later records leave as it is."""
+        """A copy of the current state, which later records do not change."""
         topics = {
             name: TopicImage(
                 name=name,

@@ -1,8 +1,8 @@
-"""The records that lead from one image of a cluster's metadata to another.
+"""The records that change one image of a cluster's metadata into another.
 
-From an empty image they are all that a new metadata log needs. A topic that goes is stripped of its
-settings first: Apache Kafka 3.9 gives them to a later topic of that name when it replays both in
-one go. Kafka's counterparts: the writers of its images (`TopicsImage.write` and the like).
+From an empty image, they are the content of a new metadata log. The settings of a removed topic are
+removed first: Apache Kafka 3.9 gives them to a later topic of the same name if it replays both in
+one delta. Kafka's counterparts: the writers of its images (`TopicsImage.write` and the like).
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from ottla.metadata.records import (
 
 METADATA_VERSION = "metadata.version"
 FIRST_WITH_DIRECTORIES = 17
-"""3.7-IV2: from here on a partition's record has the log directories of its replicas (KIP-858)."""
+"""3.7-IV2, the first version whose partition records have log directories (KIP-858)."""
 
 VersionedRecord = tuple[Message, int]
 
@@ -35,7 +35,7 @@ NO_OWNER = -1
 
 
 def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
-    """The records, each with the version that the new image's `metadata.version` asks for."""
+    """The records, each with its version for the new image's `metadata.version`."""
     version = new.features.get(METADATA_VERSION, 0)
     for name, level in sorted(new.features.items()):
         if old.features.get(name) != level:
@@ -90,7 +90,7 @@ def _topics(
 def partition_record(
     topic: TopicImage, index: int, partition: PartitionImage, version: int
 ) -> PartitionRecord:
-    """All that is known of a partition; a later such record takes the place of an earlier one."""
+    """The complete state of a partition as a record, which replaces an earlier such record."""
     return PartitionRecord(
         partition_id=index,
         topic_id=topic.topic_id,

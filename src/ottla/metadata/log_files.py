@@ -1,9 +1,9 @@
-"""The image out of what lies in `__cluster_metadata-0`: snapshots, and the segments of the log.
+"""Reads the metadata image from the files of `__cluster_metadata-0`: a snapshot and log segments.
 
-Format page: docs/format/cluster-metadata.md. Only bytes come in here. What a crash tore off the
-end of the last segment was never acknowledged and does not count; everything else that is not as
-it must be raises `CorruptionError`, since settings that are half known would be wrong ones.
-Kafka's counterparts: `RecordsSnapshotReader`, `KafkaMetadataLog`, `MetadataLoader`.
+Format page: docs/format/cluster-metadata.md. The callers read the files. A torn batch at the end of
+the last segment after a crash was never acknowledged, and is ignored. Any other damage raises
+`CorruptionError`, since incomplete settings would be wrong. Kafka's counterparts:
+`RecordsSnapshotReader`, `KafkaMetadataLog`, `MetadataLoader`.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ ABOUT_NODES = frozenset(
         RegisterControllerRecord,
     )
 )
-"""Kinds whose later versions are skipped: they say nothing of topics and settings."""
+"""Records about nodes, whose unknown versions are skipped: they have no topics and settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataFile:
-    """A file's path and content; of a snapshot and a segment the offset in its name."""
+    """A file's path and content, and the offset (and for a snapshot the epoch) in its name."""
 
     path: str
     content: bytes
@@ -54,10 +54,10 @@ class MetadataFile:
 def read_image(
     snapshot: MetadataFile | None, segments: Sequence[MetadataFile], *, may_be_torn: bool
 ) -> MetadataImage:
-    """The image at the log's end: a snapshot, and what the segments say after it.
+    """The image at the log's end, by a snapshot and the segments after it.
 
-    `may_be_torn` after a crash, when the last batch may lack its end. Raises `CorruptionError`
-    naming the file and the byte.
+    `may_be_torn` says that the last segment may end with a torn batch, as after a crash. Raises
+    `CorruptionError` with file and position.
     """
     reading = _Reading(MetadataReplay())
     if snapshot is not None:
@@ -65,7 +65,7 @@ def read_image(
     start = segments[0].offset if segments else reading.replay.end_offset
     if start > reading.replay.end_offset:
         raise CorruptionError(
-            segments[0].path, 0, f"the log begins at offset {start}, and no snapshot leads up to it"
+            segments[0].path, 0, f"the log begins at offset {start}, and no snapshot reaches it"
         )
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
@@ -77,10 +77,10 @@ def read_image(
 class _Reading:
     replay: MetadataReplay
     log_offset: int | None = None
-    """The offset that the next batch of the log must begin with."""
+    """The base offset that the next batch of the log must have."""
 
     def read_snapshot(self, file: MetadataFile) -> None:
-        """Raises `CorruptionError` for one without its header or footer: it is not whole."""
+        """Replays a snapshot; raises `CorruptionError` if its header or footer is missing."""
         kinds: list[ControlRecordType | None] = []
         position = 0
         while position < len(file.content):
@@ -89,7 +89,7 @@ class _Reading:
             position += batch.size
         expected = ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER
         if not kinds or (kinds[0], kinds[-1]) != expected:
-            raise CorruptionError(file.path, position, "the snapshot is not whole")
+            raise CorruptionError(file.path, position, "the snapshot is incomplete")
         self.replay.end_offset, self.replay.epoch = file.offset, file.epoch
 
     def read_segment(self, file: MetadataFile, *, may_be_torn: bool) -> None:
@@ -113,7 +113,7 @@ class _Reading:
     def _take(
         self, file: MetadataFile, position: int, batch: Batch, *, from_offset: int
     ) -> list[ControlRecordType | None]:
-        """Replays what of a batch is new; returns the kinds of its records, `None` for others."""
+        """Replays the records from `from_offset`; returns the control type of each record."""
         kinds: list[ControlRecordType | None] = []
         try:
             for record in read_records(batch):
@@ -127,7 +127,7 @@ class _Reading:
         except (InvalidBatchError, ProtocolError) as error:
             raise CorruptionError(file.path, position, str(error)) from error
         except KeyError as error:
-            reason = "a record changes what no record before it has made"
+            reason = "a record changes a topic or partition that no earlier record has created"
             raise CorruptionError(file.path, position, reason) from error
         return kinds
 
@@ -151,7 +151,7 @@ def _batch(file: MetadataFile, position: int) -> Batch:
 
 
 def _is_torn(content: bytes, position: int) -> bool:
-    """Whether nothing follows but a batch without its end, or zeros that were allocated."""
+    """Whether only an incomplete batch, or preallocated zeros, follow."""
     if not any(content[position:]):
         return True
     if len(content) - position < LENGTH_END:

@@ -1,7 +1,7 @@
-"""The bytes of a metadata log and of a snapshot, as a controller of Apache Kafka writes them.
+"""Encodes a metadata log and snapshots, as a controller of Apache Kafka writes them.
 
-Format page: docs/format/cluster-metadata.md. An epoch begins with a LeaderChange control batch;
-records follow in batches, each of which counts as a whole. Kafka: `BatchAccumulator`,
+Format page: docs/format/cluster-metadata.md. An epoch begins with a LeaderChange control batch,
+followed by batches of records; each batch is atomic. Kafka's counterparts: `BatchAccumulator`,
 `RecordsSnapshotWriter`, `BootstrapDirectory`.
 """
 
@@ -22,7 +22,7 @@ from ottla.metadata.records import encode_record
 from ottla.record.builder import RecordBatchBuilder
 
 RECORDS_PER_BATCH = 1000
-"""A batch must be smaller than 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
+"""Keeps batches smaller than 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
 
 
 def epoch_bytes(
@@ -33,10 +33,9 @@ def epoch_bytes(
     leader: tuple[int, Uuid | None],
     now_ms: int,
 ) -> bytes:
-    """A leader's epoch: who it is, then the records.
+    """The batches of a leader's epoch: a LeaderChange record, then the records.
 
-    The leader is the only voter: its node, and the id of its directory where voters have one
-    (`kraft.version` 1).
+    `leader` is the only voter: its node id, and with `kraft.version` 1 its directory id.
     """
     node_id, directory_id = leader
     voter = LeaderChangeVoter(voter_id=node_id)
@@ -56,7 +55,7 @@ def epoch_bytes(
 
 
 def snapshot_bytes(records: Sequence[VersionedRecord], *, epoch: int, now_ms: int) -> bytes:
-    """A whole snapshot: a header, the records in one batch, a footer."""
+    """A complete snapshot: a header, the records in one batch, and a footer."""
     return b"".join(
         (
             control_batch(SnapshotHeaderRecord(last_contained_log_timestamp=0), 0, epoch, now_ms),
@@ -67,7 +66,7 @@ def snapshot_bytes(records: Sequence[VersionedRecord], *, epoch: int, now_ms: in
 
 
 def control_batch(record: Message, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """One control record in a batch of its own."""
+    """A batch of one control record."""
     builder = RecordBatchBuilder(base_offset, is_control=True, leader_epoch=epoch)
     builder.append(control_key(record), encode_control_record(record), now_ms)
     return bytes(builder.build())
@@ -76,7 +75,7 @@ def control_batch(record: Message, base_offset: int, epoch: int, now_ms: int) ->
 def record_batch(
     records: Iterable[VersionedRecord], base_offset: int, epoch: int, now_ms: int
 ) -> bytes:
-    """Records in one batch, which counts as a whole or not at all."""
+    """A batch of records, which readers apply atomically."""
     builder = RecordBatchBuilder(base_offset, leader_epoch=epoch)
     for record, version in records:
         builder.append(None, encode_record(record, version), now_ms)

@@ -3,8 +3,8 @@
 Format page: docs/format/cluster-metadata.md. Kafka's counterparts: the JSON files of the package
 `org.apache.kafka.common.metadata`, `MetadataRecordSerde`, `AbstractApiMessageSerde`.
 
-All versions are flexible. A key's first version is Kafka 3.0's or of the Kafka that brought the
-record; the last ones are those of Kafka 4.0.
+All versions are flexible. The first version of a record is that of Kafka 3.0, or of the Kafka that
+introduced the record; the last is that of Kafka 4.0.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ from ottla.codec.schema import Message, Struct, reader, writer
 from ottla.codec.varint import VarintError, read_unsigned_varint, write_unsigned_varint
 
 FRAME_VERSION = 1
-"""Kafka: `AbstractApiMessageSerde.DEFAULT_FRAME_VERSION`; there is no other so far."""
+"""The only frame version so far (Kafka: `AbstractApiMessageSerde.DEFAULT_FRAME_VERSION`)."""
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -38,11 +38,11 @@ NO_LEADER_CHANGE = -2
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
-"""Kinds of resources that settings belong to (Kafka: `ConfigResource.Type`)."""
+"""The types of resources with settings (Kafka: `ConfigResource.Type`)."""
 
 
 class UnknownRecordError(ProtocolError):
-    """A record of a kind or version that this code does not know."""
+    """A record of an unknown type or version."""
 
     def __init__(self, api_key: int, version: int) -> None:
         super().__init__(f"metadata record {api_key} of version {version} is not known here")
@@ -91,7 +91,7 @@ class TopicRecord(Message, api_key=2, versions="0", flexible="0+"):
 class PartitionRecord(Message, api_key=3, versions="0-2", flexible="0+"):
     """A new partition. Version 1 adds directories (KIP-858), version 2 eligible leaders (KIP-966).
 
-    In a snapshot it stands for all that is known of the partition.
+    In a snapshot it is the complete state of the partition.
     """
 
     partition_id: int = int32("0+", default=-1)
@@ -112,7 +112,7 @@ class PartitionRecord(Message, api_key=3, versions="0-2", flexible="0+"):
 
 
 class ConfigRecord(Message, api_key=4, versions="0", flexible="0+"):
-    """A setting was given, or taken back where the value is null."""
+    """A setting was set, or removed if the value is null."""
 
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
@@ -121,7 +121,7 @@ class ConfigRecord(Message, api_key=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, api_key=5, versions="0-2", flexible="0+"):
-    """What changed of a partition; null, or a number below its range, where nothing did."""
+    """The changed fields of a partition; others are null, or a number below their range."""
 
     partition_id: int = int32("0+", default=-1)
     topic_id: Uuid = uuid("0+")
@@ -149,7 +149,7 @@ class UnfenceBrokerRecord(Message, api_key=8, versions="0", flexible="0+"):
 
 
 class RemoveTopicRecord(Message, api_key=9, versions="0", flexible="0+"):
-    """A topic was deleted, and its settings with it: they are not taken back one by one."""
+    """A topic was deleted with its settings, which are not removed by records of their own."""
 
     topic_id: Uuid = uuid("0+")
 
@@ -176,14 +176,14 @@ class UserScramCredentialRecord(Message, api_key=11, versions="0", flexible="0+"
 
 
 class FeatureLevelRecord(Message, api_key=12, versions="0", flexible="0+"):
-    """A feature was finalized at a level, or taken back with level 0 (KIP-584)."""
+    """A feature was finalized at a level, or removed with level 0 (KIP-584)."""
 
     name: str = string("0+")
     feature_level: int = int16("0+")
 
 
 class QuotaEntity(Struct):
-    """A part of what a quota is for; the name is null for the default of its type."""
+    """A part of a quota's entity; the name is null for the default of its type."""
 
     entity_type: str = string("0+")
     entity_name: str | None = string("0+", nullable="0+")
@@ -205,7 +205,7 @@ class ProducerIdsRecord(Message, api_key=15, versions="0", flexible="0+"):
 
 
 class BrokerRegistrationChangeRecord(Message, api_key=17, versions="0-2", flexible="0+"):
-    """Fenced: -1 unfenced, 0 no change, 1 fenced."""
+    """A change of a broker's registration; `fenced` is -1 unfenced, 0 no change, 1 fenced."""
 
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+")
@@ -230,11 +230,11 @@ class RemoveAccessControlEntryRecord(Message, api_key=19, versions="0", flexible
 
 
 class NoOpRecord(Message, api_key=20, versions="0", flexible="0+"):
-    """Written now and then so that the high watermark moves (KIP-835)."""
+    """Written periodically so that the high watermark moves (KIP-835)."""
 
 
 class ZkMigrationStateRecord(Message, api_key=21, versions="0", flexible="0+"):
-    """0 none, 1 migration, 2 before it, 3 after it, 4 never had a ZooKeeper (KIP-866)."""
+    """0 none, 1 migration, 2 pre-migration, 3 post-migration, 4 never had ZooKeeper (KIP-866)."""
 
     zk_migration_state: int = int8("0+")
 
@@ -245,7 +245,7 @@ class RemoveUserScramCredentialRecord(Message, api_key=22, versions="0", flexibl
 
 
 class BeginTransactionRecord(Message, api_key=23, versions="0", flexible="0+"):
-    """What follows counts only when the transaction is ended (KIP-868)."""
+    """The records after it are applied when the transaction ends (KIP-868)."""
 
     name: str | None = string("0+", default=None, nullable="0+", tag=0)
 
@@ -271,7 +271,7 @@ class RegisterControllerRecord(Message, api_key=27, versions="0", flexible="0+")
 
 
 class ClearElrRecord(Message, api_key=28, versions="0", flexible="0+"):
-    """Eligible leaders are forgotten, of all topics where the name is empty (KIP-966)."""
+    """Removes the eligible leaders of a topic, or of all topics if the name is empty (KIP-966)."""
 
     topic_name: str = string("0+")
 
@@ -308,7 +308,7 @@ BY_KEY: Final = {record.API_KEY: record for record in RECORDS}
 
 
 def encode_record(record: Message, version: int = 0) -> bytes:
-    """A record's value: the frame, the kind, the version, and the message of that version."""
+    """A record's value: frame version, API key, version, and the message of that version."""
     assert record.API_KEY is not None
     output = Output()
     for number in (FRAME_VERSION, record.API_KEY, version):
@@ -320,9 +320,8 @@ def encode_record(record: Message, version: int = 0) -> bytes:
 def decode_record(value: Buffer) -> tuple[Message, int]:
     """The record in a value, and its version.
 
-    Tagged fields that this code does not know are skipped, as everywhere (KIP-482). Raises
-    `UnknownRecordError` for a kind or version of a later Kafka, and `ProtocolError` for bytes that
-    are no record.
+    Unknown tagged fields are skipped, as in all messages (KIP-482). Raises `UnknownRecordError` for
+    a type or version of a later Kafka, and `ProtocolError` for an invalid record.
     """
     try:
         frame, position = read_unsigned_varint(value, 0)

@@ -149,7 +149,7 @@ def test_records_below_the_snapshot_are_not_counted_twice() -> None:
 
 def test_a_log_that_begins_after_a_gap_is_damaged() -> None:
     made = [encode_record(record) for record in topic()]
-    with pytest.raises(CorruptionError, match="no snapshot leads up to it"):
+    with pytest.raises(CorruptionError, match="no snapshot reaches it"):
         read_image(None, [log(batch(7, *made), offset=7)], may_be_torn=False)
     with pytest.raises(CorruptionError, match="begins at offset 5, not 2"):
         read_image(None, [log(batch(0, *made), batch(5, *made))], may_be_torn=False)
@@ -166,5 +166,5 @@ def test_an_unknown_record_is_named_unless_it_is_about_nodes() -> None:
 
 def test_a_change_of_what_nobody_made_is_damage() -> None:
     change = encode_record(RemoveTopicRecord(topic_id=ONE))
-    with pytest.raises(CorruptionError, match="no record before it"):
+    with pytest.raises(CorruptionError, match="no earlier record has created"):
         read_image(None, [log(batch(0, change))], may_be_torn=False)
