@@ -147,7 +147,7 @@ def test_a_snapshot_without_its_footer_is_not_whole() -> None:
     file = snapshot()
     batches = list(_ends(file.content))
     cut = MetadataFile(path=file.path, content=file.content[: batches[-2]], offset=123, epoch=1)
-    with pytest.raises(CorruptionError, match="not whole"):
+    with pytest.raises(CorruptionError, match="incomplete"):
         read_image(cut, [segment()], may_be_torn=False)
 
 

@@ -438,4 +438,4 @@ def test_what_unpacks_to_more_than_it_may_is_refused(
     with pytest.raises(ApiError) as refused:
         log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
     assert refused.value.code is ErrorCode.INVALID_RECORD
-    assert "unpacks to more than" in str(refused.value)
+    assert "decompresses to more than" in str(refused.value)

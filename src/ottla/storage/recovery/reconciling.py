@@ -118,8 +118,8 @@ def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> Pro
 def _flush_unknown_gaps(log: OpenedLog, end: LogEnd) -> int:
     """Flushes recovered segments whose gaps cannot be judged; returns the recovery point.
 
-    In a compacted log without a gap checkpoint, a hole that a power failure leaves cannot be told
-    from a gap that compaction left.
+    In a compacted log without a gap checkpoint, a hole that a power failure leaves looks like a
+    gap that compaction left.
     """
     request = log.request
     recovery_point = end.recovery_point
