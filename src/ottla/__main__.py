@@ -1,6 +1,6 @@
 """`python -m ottla` is `ottla`."""
 
-from ottla.cli.main import main
+from ottla.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -121,7 +121,7 @@ def test_a_broker_that_is_killed_at_any_step_is_gone_on_with(
 
 
 def create_topic(address: str) -> None:
-    from ottla.client.connection import SocketConnection
+    from ottla.client.socket_connection import SocketConnection
     from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
     with SocketConnection(*parse_address(address)) as connection:

@@ -9,6 +9,7 @@ A class that mypyc compiled (`setup.py`) has its own slots, and is left to Pytho
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
@@ -92,17 +93,31 @@ def _with_slots(written: type, options: dict[str, Any]) -> type:
 
 def _generated(written: type, options: dict[str, Any], name: str) -> Any:
     """Makes Python generate only this attribute, in a copy of the class."""
+    if name == "__dataclass_params__":
+        return _parameters(**options)
     members = {"__doc__": "", **written.__dict__}
-    for own in ("__dict__", "__weakref__"):
-        members.pop(own, None)
-    copy = type(written)(written.__name__, written.__bases__, members)
-    copy.__qualname__ = written.__qualname__
+    for one in ("__dict__", "__weakref__"):
+        members.pop(one, None)
     parts = {part: name in names for part, names in PARTS.items()}
-    if name == "__dataclass_fields__":
-        parts["slots"] = False
-        if not hasattr(written, name):
-            parts["frozen"] = False  # same fields, and Python compiles two functions fewer
-    return dataclasses.dataclass(**options | parts)(copy).__dict__[name]
+    if name != "__dataclass_fields__":
+        copy = type(written)(written.__name__, written.__bases__, members)
+        copy.__qualname__ = written.__qualname__
+        return dataclasses.dataclass(**options | parts)(copy).__dict__[name]
+    # Python compiles nothing for a class that neither inherits nor is frozen.
+    copy = type(written)(written.__name__, (), members)
+    own: Any = dataclasses.dataclass(**options | parts | {"slots": False, "frozen": False})(copy)
+    inherited: dict[str, Any] = {}
+    for base in written.__mro__[-1:0:-1]:
+        inherited |= getattr(base, name, {})
+    return inherited | own.__dict__[name]
+
+
+@functools.cache
+def _parameters(**options: Any) -> Any:
+    """Returns `__dataclass_params__`, the same for all classes with these options."""
+    return dataclasses.dataclass(**options)(type("Any", (), {"__doc__": ""})).__dict__[
+        "__dataclass_params__"
+    ]
 
 
 def _initializer(made: type, is_frozen: bool) -> Any:

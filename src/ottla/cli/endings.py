@@ -7,7 +7,6 @@ Every failure is one line on standard error, never a traceback. Codes 124 and 13
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -62,6 +61,8 @@ def ended() -> Iterator[None]:
         _end_interrupted(error)
     except Exception as error:
         if os.environ.get(TRACEBACK_VARIABLE):
+            import traceback
+
             traceback.print_exc()
         text, code = _judged(error)
         notes = "".join(f" ({one})" for one in getattr(error, "__notes__", ()))

@@ -58,7 +58,7 @@ def quicken(name: str) -> None:
     It has no effect in another program that calls the command.
     """
     begun = getattr(sys.modules["__main__"], "main", None)
-    is_own = getattr(begun, "__module__", None) == "ottla.cli.main"
+    is_own = getattr(begun, "__module__", None) == "ottla.cli.start"
     if name == LOCAL and is_own and "pyarrow" not in sys.modules:
         _keep_pandas_out()
 

@@ -1,7 +1,5 @@
 """`ottla`: every command by its name; a command is imported when it is called."""
 
-import atexit
-import gc
 import importlib
 import io
 import os
@@ -15,10 +13,6 @@ from ottla.cli.screen import ScreenContext, hinted
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-
-NEW_OBJECTS = 50_000
-"""More than a short command makes, and few beside what a long one uses."""
 
 
 class LazyGroup(click.Group):
@@ -434,11 +428,8 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Runs a command, as the shell calls it."""
+    """Runs a command."""
     _prepare_output()
-    # What a short command imports stays until its end: nothing in it is worth a search.
-    gc.set_threshold(NEW_OBJECTS)
-    atexit.register(gc.freeze)
     return cli.main(args=arguments, prog_name="ottla")
 
 

@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connection import CLIENT_ID, Connection, SocketConnection, UnreachableError
+from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
 from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -106,6 +106,8 @@ class SocketTransport:
     settings: ClientSettings
 
     def connect(self, address: Address) -> Connection:
+        from ottla.client.socket_connection import SocketConnection
+
         settings = self.settings
         return SocketConnection(
             *address,

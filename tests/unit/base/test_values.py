@@ -146,6 +146,8 @@ def test_a_class_has_the_fields_of_those_that_it_inherits_from() -> None:
         assert ours(3) == ours(3, "red", 1) != ours(3, "blue")
         assert inspect.signature(ours) == inspect.signature(pythons)
         assert ours.__slots__ == pythons.__slots__
+        assert repr(fields(ours)) == repr(fields(pythons))
+        assert repr(ours.__dataclass_params__) == repr(pythons.__dataclass_params__)
 
 
 def test_a_match_statement_takes_a_value_apart() -> None:

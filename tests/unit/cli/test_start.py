@@ -144,9 +144,11 @@ def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
         "log check DIRECTORY",
         "snapshot list DIRECTORY",
         "doctor DIRECTORY",
+        "explain retention DIRECTORY orders",
+        "explain compaction DIRECTORY orders",
     ],
 )
-def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_clusters(
+def test_what_opens_a_directory_imports_no_extra_no_socket_and_nothing_for_clusters(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
@@ -165,9 +167,53 @@ def test_what_opens_a_directory_imports_no_extra_no_event_loop_and_nothing_for_c
         "prometheus_client",
     }
     assert not modules & extras
-    assert not modules & {"asyncio", "ssl", "http", "email", "tomllib", "multiprocessing"}
+    unwanted = {"asyncio", "socket", "ssl", "hmac", "http", "email", "tomllib", "multiprocessing"}
+    assert not modules & unwanted
     rooms = ("cluster", "controller", "registries", "spark", "loading", "console", "mirror")
     assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}." for it in rooms))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "doctor DIRECTORY",
+        "explain retention DIRECTORY orders",
+        "explain compaction DIRECTORY orders",
+        "log check DIRECTORY",
+    ],
+)
+def test_what_examines_a_directory_imports_no_client(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
+    rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
+    assert not rooms & {"client", "embedded", "protocol", "server"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "delete-records DIRECTORY orders --before 0",
+        "configs set DIRECTORY orders retention.ms=7d",
+        "topics create DIRECTORY teas",
+        "topics grow DIRECTORY orders 2",
+    ],
+)
+def test_what_changes_one_kind_of_thing_imports_the_requests_of_no_other(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
+    with ottla.open(tmp_path / "data") as log:
+        log.create_topic("orders")
+    modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
+    assert "ottla.client.admin" not in modules
+    for name in ("groups", "quotas", "security", "transactions"):
+        assert f"ottla.client.administration.{name}" not in modules
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ from ottla.cli.terminal import ExampleCommand, print_json, with_options
 from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ConfigEntry, ResourceKind
+    from ottla.client.cluster import Cluster
     from ottla.config.setting import Setting
 
 resource_options = with_options(
@@ -181,8 +181,11 @@ def _change(
     dry_run: bool,
     output: Output,
 ) -> None:
-    with target.admin() as admin:
-        before = _known_entries(admin, kind, name)
+    from ottla.client.administration.configs import ConfigAdmin
+
+    with target.open() as cluster:
+        admin = ConfigAdmin(cluster)
+        before = _known_entries(cluster, kind, name)
         _check_known(changes, before)
         _check_values(kind, changes)
         admin.alter_configs(kind, name, changes, validate_only=dry_run)
@@ -204,12 +207,15 @@ def _change(
         )
 
 
-def _known_entries(admin: "Admin", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
+def _known_entries(cluster: "Cluster", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
     """Returns all settings that exist; of all brokers together only those that are set."""
-    if name:
-        return admin.describe_configs(kind, [name])[name]
-    first = str(min(admin.describe_cluster().brokers))
-    return admin.describe_configs(kind, [first])[first]
+    from ottla.client.administration.configs import ConfigAdmin
+
+    if not name:
+        from ottla.client.administration.log_directories import LogDirectoryAdmin
+
+        name = str(min(LogDirectoryAdmin(cluster).describe_cluster().brokers))
+    return ConfigAdmin(cluster).describe_configs(kind, [name])[name]
 
 
 def _check_known(keys: Any, known: Mapping[str, object]) -> None:

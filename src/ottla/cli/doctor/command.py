@@ -42,10 +42,6 @@ def doctor_command(
     TARGET is HOST:PORT, or a directory, which more directories of the same broker may follow. Exits
     with 0 if nothing needs to be done, otherwise with 1. Nothing is written.
     """
-    from ottla.base.clock import SystemClock
-    from ottla.client.admin import Admin
-    from ottla.client.doctor import complaints_of_broker
-
     if more and not target.is_directory:
         raise UserError(
             f"{more[0]}: the target is a broker, {target.text}, which sees to its directories "
@@ -56,11 +52,18 @@ def doctor_command(
         paths = (*target.directories, *more)
         found = list(_of_directories(paths, config_file, deep=deep))
     else:
-        with target.open() as cluster:
-            found = list(complaints_of_broker(Admin(cluster), SystemClock().now_ms(), deep=deep))
+        found = list(_of_broker(target, deep=deep))
     _show(found, target.pasted, output)
     if not all(one.is_note for one in found):
         sys.exit(EXIT_COMPLAINTS)
+
+
+def _of_broker(target: Target, *, deep: bool) -> "Iterator[Complaint]":
+    from ottla.base.clock import SystemClock
+    from ottla.client.doctor import complaints_of_broker
+
+    with target.admin() as admin:
+        yield from complaints_of_broker(admin, SystemClock().now_ms(), deep=deep)
 
 
 def _of_directories(

@@ -71,15 +71,13 @@ class ExplainOptions:
         """Explains a topic from its directories, or from a broker that may be on another
         machine.
         """
-        from ottla.client.admin import Admin
-        from ottla.client.doctor import local_directories
-
         setting = Setting(topic=topic, target=self.target.pasted)
         if self.target.is_directory:
             show(self.read(), setting)
             return
-        with self.target.open() as cluster:
-            admin = Admin(cluster)
+        from ottla.client.doctor import local_directories
+
+        with self.target.admin() as admin:
             found = local_directories(admin, topic, given=self.given)
             if found is None:
                 show_remote(admin)

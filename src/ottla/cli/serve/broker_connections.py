@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.client.connection import SocketConnection, UnreachableError
+from ottla.client.connection import UnreachableError
 from ottla.client.security import (
     FILE,
     MECHANISMS,
@@ -18,6 +18,7 @@ from ottla.client.security import (
     AuthenticationError,
     Security,
 )
+from ottla.client.socket_connection import SocketConnection
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of

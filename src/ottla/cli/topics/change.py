@@ -13,7 +13,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, yes_option
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.topics import TopicAdmin
 
 EXAMPLE = "retention.ms=7d"
 
@@ -53,11 +53,13 @@ def create_command(
     """Create topics NAME. Settings that are not given have the broker's defaults. A data directory
     is created if it is missing. Times and sizes may be written as 7d and 1Gi.
     """
+    from ottla.client.administration.topics import TopicAdmin
     from ottla.config.topic import TopicConfig
 
     configs = topic_changes(settings)
     check_settings(configs, TopicConfig())
-    with target.admin(may_create=True) as admin:
+    with target.open(may_create=True) as cluster:
+        admin = TopicAdmin(cluster)
         there = set(admin.list_topics(internal=True)) if how["if_missing"] else set()
         for name in names:
             if name in there:
@@ -99,6 +101,8 @@ def alter_command(
 ) -> None:
     """Change settings of topics; the others stay as they are."""
     from ottla.client.administration.config_values import ResourceKind
+    from ottla.client.administration.configs import ConfigAdmin
+    from ottla.client.administration.topics import TopicAdmin
     from ottla.config.topic import TopicConfig
 
     given = topic_changes(settings)
@@ -106,8 +110,9 @@ def alter_command(
     changes: dict[str, str | None] = {**given, **dict.fromkeys(unset)}
     if not changes:
         raise UserError(f"name a change: -o {EXAMPLE}, or --unset KEY")
-    with target.admin() as admin:
-        for name in matching("topic", patterns, admin.list_topics(internal=True)):
+    with target.open() as cluster:
+        admin = ConfigAdmin(cluster)
+        for name in matching("topic", patterns, TopicAdmin(cluster).list_topics(internal=True)):
             admin.alter_configs(ResourceKind.TOPIC, name, changes)
             texts = [f"{key} unset" if value is None else f"{key}={value}"
                      for key, value in changes.items()]  # fmt: skip
@@ -128,7 +133,10 @@ def grow_command(target: Target, name: str, count: int, dry_run: bool, output: O
     Keys may then map to other partitions than before, so the order of a key's records is only kept
     within its old partition, and within its new one.
     """
-    with target.admin() as admin:
+    from ottla.client.administration.topics import TopicAdmin
+
+    with target.open() as cluster:
+        admin = TopicAdmin(cluster)
         before = len(admin.partitions([name])[name])
         admin.create_partitions(name, count, validate_only=dry_run)
     verb = "would grow" if dry_run else "grew"
@@ -157,7 +165,10 @@ def delete_command(
 
     A NAME may be a pattern such as 'test-*', which leaves internal topics alone.
     """
-    with target.admin() as admin:
+    from ottla.client.administration.topics import TopicAdmin
+
+    with target.open() as cluster:
+        admin = TopicAdmin(cluster)
         names = _chosen(admin, patterns, if_there)
         if not names:
             return
@@ -167,7 +178,7 @@ def delete_command(
     output.say(f"deleted {what}", *({"topic": name, "is_deleted": True} for name in names))
 
 
-def _chosen(admin: "Admin", patterns: tuple[str, ...], if_there: bool) -> list[str]:
+def _chosen(admin: "TopicAdmin", patterns: tuple[str, ...], if_there: bool) -> list[str]:
     known = {one.name: one for one in admin.describe_topics(internal=True)}
     offered = [name for name, one in known.items() if not one.is_internal or name in patterns]
     if if_there:

@@ -14,7 +14,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, yes_option
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.topics import TopicAdmin
     from ottla.diagnosis.offset_reset import PlannedOffset, Reset
 
 
@@ -53,10 +53,12 @@ def delete_records_command(
 
     Consumers that have not read them continue at the first remaining record.
     """
+    from ottla.client.administration.topics import TopicAdmin
     from ottla.diagnosis.offset_reset import parse_place
 
     reset = parse_place("--before", place, SystemClock().now_ms())
-    with target.admin() as admin:
+    with target.open() as cluster:
+        admin = TopicAdmin(cluster)
         planned = _planned(admin, topic, partitions, reset)
         count = sum(map(_count, planned))
         if planned and not how["dry_run"]:
@@ -84,7 +86,7 @@ def delete_records_command(
 
 
 def _planned(
-    admin: "Admin", topic: str, partitions: tuple[int, ...], reset: "Reset"
+    admin: "TopicAdmin", topic: str, partitions: tuple[int, ...], reset: "Reset"
 ) -> "list[PlannedOffset]":
     """Returns the partitions' new log start offsets, without those that do not change."""
     from ottla.diagnosis.offset_reset import ResetKind, plan_reset

@@ -1,6 +1,6 @@
 """Sizes and rates of topics, their producers, and the lag of groups."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
@@ -18,7 +18,7 @@ from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.administration.log_directories import LogDirectoryAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.connection import Connection
-from ottla.client.reading import EARLIEST, LATEST, FetchFrom, fetch
+from ottla.client.reading import FetchFrom, fetch
 from ottla.record.batch import iter_batches
 
 ONE_BATCH = 1
@@ -83,17 +83,6 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
             TopicPartition(topic.name, one.partition) for one in topic.partitions
         )
 
-    def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset of each partition, and its end offset.
-
-        >>> place = ottla.TopicPartition("orders", 0)
-        >>> bounds = admin.bounds([place])
-        >>> bounds[place]
-        (0, 3)
-        """
-        starts, ends = self.list_offsets(places, EARLIEST), self.list_offsets(places, LATEST)
-        return {one: (starts[one].offset, ends[one].offset) for one in places}
-
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
     ) -> list[PartitionLag]:
@@ -110,19 +99,6 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         """
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
         return lags_of(group, committed, self, now_ms)
-
-    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        """The partitions that exist, in order.
-
-        >>> admin.existing([ottla.TopicPartition("orders", 0), ottla.TopicPartition("orders", 7)])
-        [TopicPartition(topic='orders', partition=0)]
-        """
-        known = self._cluster.look_up({one.topic for one in places})
-        return sorted(
-            one
-            for one in places
-            if one.topic in known and one.partition in known[one.topic].leaders
-        )
 
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
         """The timestamp of the first record from an offset on; `None` without one.

@@ -13,7 +13,7 @@ from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.connection import Connection
-from ottla.client.reading import LATEST, READ_UNCOMMITTED, by_partition, offsets_request
+from ottla.client.reading import EARLIEST, LATEST, READ_UNCOMMITTED, by_partition, offsets_request
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -214,6 +214,30 @@ class TopicAdmin(Asking):
             place: ListedOffset(offset=one.offset, timestamp_ms=one.timestamp)
             for place, one in found.items()
         }
+
+    def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset of each partition, and its end offset.
+
+        >>> place = ottla.TopicPartition("orders", 0)
+        >>> bounds = admin.bounds([place])
+        >>> bounds[place]
+        (0, 3)
+        """
+        starts, ends = self.list_offsets(places, EARLIEST), self.list_offsets(places, LATEST)
+        return {one: (starts[one].offset, ends[one].offset) for one in places}
+
+    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
+        """The partitions that exist, in order.
+
+        >>> admin.existing([ottla.TopicPartition("orders", 0), ottla.TopicPartition("orders", 7)])
+        [TopicPartition(topic='orders', partition=0)]
+        """
+        known = self._cluster.look_up({one.topic for one in places})
+        return sorted(
+            one
+            for one in places
+            if one.topic in known and one.partition in known[one.topic].leaders
+        )
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Deletes the records before an offset of each partition; returns the new log start
