@@ -1,5 +1,5 @@
-"""Topics and partitions over the log directories, and fetches that wait: no sockets, no messages.
+"""Topics and partitions over the log directories, and delayed fetches, without sockets or messages.
 
-May import `storage` and `coordinator`, and all below them; time and ids are passed in. It is used
-by the server, the embedded log and the command line. Start at `broker.py`.
+May import `storage` and `coordinator`, and all rooms below them; the caller passes in time and ids.
+The server, the embedded log and the command line use it. Start at `broker.py`.
 """

@@ -1,7 +1,7 @@
 """Changes by admin clients to a running broker: topics, groups, settings, quotas.
 
-Every change is on disk and in effect when the call returns. Errors are `ApiError`, and change
-nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
+Every change is durable and in effect when the call returns. A call that raises `ApiError` has
+changed nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
 """
 
 import dataclasses
@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 
 class Configured(Protocol):
-    """The part of a broker that applies other settings."""
+    """The part of a broker that checks and applies changed settings."""
 
     node_id: int
     quotas: ClientQuotas
     on_event: OnEvent
 
     def check_config(self, config: BrokerConfig) -> None:
-        """Raises `UserError`."""
+        """Raises `UserError` for settings that cannot be applied."""
 
     def reconfigure(self, config: BrokerConfig) -> None: ...
 
@@ -72,7 +72,7 @@ class Admin:
     def grow_topics(
         self, growths: Sequence[TopicGrowth], *, validate_only: bool = False
     ) -> list[ApiError | None]:
-        """Adds partitions to topics, each named once; returns the error of each, if any."""
+        """Adds partitions to topics, each named once; returns one error, or `None`, for each."""
         if not validate_only:
             refusals = self._store.grow_all(growths, self._growing_topic)
             for growth, refusal in in_turns(zip(growths, refusals, strict=True)):
@@ -145,7 +145,7 @@ class Admin:
         self._report(owner, before, values, alteration.by)
 
     def _checked_config(self, state: ClusterState) -> BrokerConfig:
-        """Returns the settings of a state; raises `ApiError` for invalid ones."""
+        """Returns the config that results from a state; raises `ApiError` for invalid settings."""
         try:
             config = self._settings.config_under(state)
             client_listeners(config)  # raises for invalid listeners
@@ -162,9 +162,9 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> dict[str, ApiError]:
-        """Changes the settings of groups, which need not exist, with one write for all of them.
+        """Changes the settings of groups, which need not exist, with one write for all groups.
 
-        Returns why some are refused.
+        Returns the errors of the groups whose changes were refused.
         """
         refusals: dict[str, ApiError] = freed_in_turns({})
         changed: dict[str, Mapping[str, str]] = freed_in_turns({})
@@ -209,9 +209,9 @@ class Admin:
     # Quotas
 
     def adopt_quotas(self, quotas: Quotas) -> Quotas:
-        """Takes over another cluster's quotas, except for entities that have their own here.
+        """Adds another cluster's quotas; entities that have quotas here keep them.
 
-        Returns those that it took over; raises `StorageError`.
+        Returns the added quotas; raises `StorageError`.
         """
         ours = self._cluster.state.quotas
         taken = {entity: limits for entity, limits in quotas.items() if entity not in ours}
@@ -222,7 +222,7 @@ class Admin:
         return taken
 
     def follow_quotas(self, quotas: Quotas) -> None:
-        """Applies the quotas in the registries of a cluster."""
+        """Applies the quotas that a cluster's registries contain."""
         self._cluster.follow(dataclasses.replace(self._cluster.state, quotas=quotas))
         self._broker.quotas.change(quotas)
 
@@ -233,9 +233,9 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> list[ApiError | None]:
-        """Changes the quotas of entities, each named in one entry, with one write for all of them.
+        """Changes the quotas of entities, each named in one entry, with one write for all entities.
 
-        Returns the error of each, if any.
+        Returns one error, or `None`, for each entry.
         """
         results: list[ApiError | None] = []
 
@@ -278,7 +278,7 @@ class Admin:
         """
         results: dict[TopicPartition, int | ApiError] = {}
         directories: dict[str, LogDirectory] = {}
-        with kept():  # the new starts are written, even if the client is gone
+        with kept():  # the new starts are written even if the client has disconnected
             for (topic, index), offset in in_turns(offsets.items()):
                 where = TopicPartition(topic, index)
                 try:

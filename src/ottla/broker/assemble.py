@@ -1,7 +1,7 @@
 """Composes a broker: every part gets its collaborators when it is created.
 
-The order is that of the dependencies. The broker itself creates what depends on it: the
-coordinators, and the requests of administrators.
+Parts are created in the order of their dependencies. The broker itself creates the parts that
+depend on it: the coordinators and the admin requests.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ def _make_parts(
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
 
     def more_is_checked(key: TopicPartition) -> None:
-        with suppress(ApiError):  # nobody waits for what is not served
+        with suppress(ApiError):  # nobody waits for a partition that is not served
             waiting.wake(store.topics.partition(*key))
 
     security = Security(found.security, directories, file_system, settings.config)
@@ -174,7 +174,7 @@ def _replicas(
 
 def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:
     def expire_tokens(at: Timestamps) -> None:
-        with suppress(ApiError):  # no disk takes it: they are expired all the same
+        with suppress(ApiError):  # no disk accepts the change: expired tokens are unusable anyway
             security.drop_expired_tokens(at.now_ms)
 
     if config().token_secret:
@@ -182,7 +182,9 @@ def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], Broker
 
 
 def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
-    """Writes what was imported, and last the record of the import: a crash repeats it."""
+    """Writes the imported state, and finally the record of the import; a start after a crash
+    repeats it.
+    """
     unknown = {
         topic.name: reason
         for topic in parts.store.topics

@@ -1,7 +1,7 @@
-"""Clients that wait until this broker has learned of the controller's changes for them.
+"""Clients that wait until this broker has received the result of their change to metadata.
 
-The controller answers once it has decided, and brokers learn of it later: a client that continues
-at once would not find the topic that it has created. Kafka's counterparts:
+The controller answers once it has decided, and brokers receive the update later. A client that
+continued at once would not find the topic that it has created. Kafka's counterparts:
 `DelayedCreatePartitions`, `DelayedDeleteTopics`.
 """
 
@@ -14,7 +14,7 @@ IsSo = Callable[[], bool]
 
 
 class MetadataWaits:
-    """A `result` is whether it happened in time."""
+    """All waits. A `result` says whether the condition became true in time."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._waiting: dict[Waiting[bool], IsSo] = {}

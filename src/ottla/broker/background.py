@@ -1,7 +1,7 @@
-"""Work that takes longer than other clients may wait, done in another thread.
+"""Preparation of records in another thread, if it takes longer than other clients should wait.
 
 The broker has no threads: the server passes in an object that has one (`server/background.py`).
-Without it, nothing is deferred. Kafka's counterpart: the other threads of
+Without it, the broker prepares the records itself. Kafka's counterpart: the other threads of
 `KafkaRequestHandlerPool`.
 """
 
@@ -30,10 +30,10 @@ class Preparation(Waiting[list[Prepared]]):
 
 
 class Background(Protocol):
-    """Another thread, from the broker's point of view."""
+    """Another thread, as the broker uses it."""
 
     def submit(self, preparation: Preparation) -> None:
-        """Starts work; later `take_done` returns it with its result."""
+        """Starts the work; `take_done` returns it when it has a result."""
 
     @property
     def has_done(self) -> bool: ...
@@ -42,7 +42,7 @@ class Background(Protocol):
 
 
 def carry_out(preparation: Preparation) -> list[Prepared]:
-    """Runs in any thread: touches nothing but the records."""
+    """Prepares the records; safe in any thread, since nothing else is touched."""
     return [_prepared(one) for one in preparation.work]
 
 

@@ -1,10 +1,10 @@
-"""The broker without a wire: topics over log directories, appends, fetches, producer ids.
+"""The broker without a wire protocol: topics over log directories, appends, fetches, producer ids.
 
-Everything is synchronous and for one thread at a time; a caller with several holds a lock. Appends
-of one round are pending until `write_out`, which makes them readable and wakes the fetches that
-wait for them. Errors are `ApiError` with the code for the client.
+Everything is synchronous and for one thread at a time; a caller with several threads holds a lock.
+The appends of one round are pending until `write_out`, which makes them readable and wakes the
+fetches that wait for them. Errors are `ApiError` with the code for the client.
 
-Kafka's counterparts: `ReplicaManager`, and of the controller what one broker needs.
+Kafka's counterparts: `ReplicaManager`, and the parts of the controller that a single broker needs.
 """
 
 import logging
@@ -67,7 +67,7 @@ LongPoll = WaitingFetch[FetchQuery, FetchResult]
 
 
 class Catalog(TopicCatalog, Protocol):
-    """The existing topics, for handlers of groups and transactions."""
+    """The existing topics, as handlers of groups and transactions use them."""
 
     def name_by_id(self, topic_id: bytes) -> str | None: ...
 
@@ -75,7 +75,7 @@ class Catalog(TopicCatalog, Protocol):
 
 
 class Broker:
-    """Made by `assemble`."""
+    """Created by `assemble`."""
 
     def __init__(self, parts: BrokerParts, quotas: Quotas, open_files: OpenFiles) -> None:
         settings, options = parts.settings, parts.options
@@ -118,7 +118,7 @@ class Broker:
         self.admin = Admin(self._store, parts.cluster, settings, self)
         self._cluster = None if parts.replicas is None else parts.replicas.topics
         self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
-        """All topics; in a cluster also those without a replica here."""
+        """All topics; in a cluster also those without a replica on this broker."""
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         if parts.replicas is not None:
@@ -128,8 +128,8 @@ class Broker:
 
     @property
     def groups(self) -> "GroupCoordinator":
-        """Created, and its modules imported, on first use: a log that a command or a program
-        opens rarely has groups.
+        """Created, and its modules imported, on first use: embedded logs and commands rarely need
+        groups.
         """
         if self._groups is None:
             from ottla.broker.groups.coordinator import GroupCoordinator
@@ -161,7 +161,9 @@ class Broker:
         return self._transactions
 
     def resume_transactions(self, at: Timestamps) -> None:
-        """Makes the next `write_out` finish what a crash left prepared; raises `UserError`."""
+        """Has the next `write_out` finish transactions that a crash left prepared; raises
+        `UserError`.
+        """
         if self.topics.find(TRANSACTION_STATE) is not None:
             self.transactions.loaded(at)
 
@@ -175,15 +177,15 @@ class Broker:
             self._config_check(config)
 
     def check_configs_with(self, check: Callable[[BrokerConfig], None] | None) -> None:
-        """Sets a check of keys and certificates, called before settings are applied."""
+        """Sets a check of keys and certificates that runs before settings are applied."""
         self._config_check = check
 
     def run_long_work_in(self, background: Background | None) -> None:
-        """Sets the thread for long work; without one the broker does it itself."""
+        """Sets the thread that prepares large batches; without one the broker does it itself."""
         self._background = background
 
     def adopt(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """Gives topics with unknown settings those that a user has confirmed, durably.
+        """Stores the settings that a user has confirmed for topics with unknown settings, durably.
 
         Raises `ApiError` for invalid settings, and `StorageError`.
         """
@@ -193,7 +195,10 @@ class Broker:
         self.adoption.confirm(settings)
 
     def adopt_producer_ids(self, next_producer_id: int) -> None:
-        """Makes sure that the next start uses no other cluster's ids; raises `StorageError`."""
+        """Reserves all ids below `next_producer_id`, so that the next start skips them.
+
+        Raises `StorageError`.
+        """
         self._producer_ids.reserve_below(next_producer_id)
 
     def close(self) -> None:
@@ -245,14 +250,14 @@ class Broker:
         self.delete_topics([topic])
 
     def check_deletion(self, topic: Topic) -> None:
-        """Raises `ApiError` unless a topic may be deleted."""
+        """Raises `ApiError` if the topic must not be deleted."""
         if not self.config.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         if topic.is_internal:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
-        """Deletes topics that may be deleted. Raises `ApiError`."""
+        """Deletes topics that `check_deletion` accepts; raises `ApiError`."""
         self.write_out()
         partitions = [one for topic in topics for one in topic.partitions.values()]
         self._store.delete(topics)
@@ -274,9 +279,11 @@ class Broker:
         acks: int = ACKS_ALL,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
-        """Appends batches; `records` may be changed, and must then stay until `write_out`.
+        """Appends batches.
 
-        Raises `ApiError`, and `LongPreparationError` where there is a thread for that (`prepare`).
+        `records` may be modified, and the caller must leave them unchanged until `write_out`.
+        Raises `ApiError`; raises `LongPreparationError` if a thread should prepare them first
+        (`prepare`).
         """
         if self.open_files.is_over:
             self.open_files.give_back()
@@ -304,7 +311,9 @@ class Broker:
         return info
 
     def prepare(self, work: Sequence[LongPreparationError]) -> Preparation:
-        """Prepares records in another thread, in the given order; `take_answered` returns them."""
+        """Has another thread prepare records, in the given order; `take_answered` returns the
+        result.
+        """
         assert self._background is not None
         preparation = Preparation(work)
         self._background.submit(preparation)
@@ -316,8 +325,8 @@ class Broker:
         return bool(self._dirty) or self._has_decided
 
     def write_out(self) -> None:
-        """Writes all pending appends, one call per partition, which makes them readable. Then
-        decisions about transactions are carried out. Raises `StorageError` after it has tried all
+        """Writes all pending appends, with one call per partition, which makes them readable. Then
+        it carries out decisions about transactions. Raises `StorageError` after it has tried all
         partitions.
         """
         if self._dirty:
@@ -357,13 +366,13 @@ class Broker:
     # Fetching
 
     def fetch(self, query: FetchQuery) -> FetchResult:
-        """Reads what is available, in the query's order, within its limits."""
+        """Reads the available records, in the query's order, within its limits."""
         return self._fetch(query, [])
 
     def _fetch(
         self, query: FetchQuery, found: list[Partition], watching: LongPoll | None = None
     ) -> FetchResult:
-        """As `fetch`; existing partitions are added to `found`, and watched."""
+        """As `fetch`; adds existing partitions to `found`, and watches them."""
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self.config.fetch_max_bytes)
         size = 0
@@ -374,7 +383,7 @@ class Broker:
                 partition = self._partition_of(query, wanted)
                 found.append(partition)
                 if watching is not None:
-                    # Before it is read, so that an append while others have their turn wakes it.
+                    # Before the read: an append while other requests run must wake this fetch.
                     self._waiting.watch(watching, partition)
                 max_size = min(wanted.max_size, left)
                 data = self._read(partition, wanted, query, max_size, one_anyway)
@@ -394,15 +403,16 @@ class Broker:
     def refusal(
         self, error: ApiError, topic: str | None, index: int, topic_id: Uuid | None = None
     ) -> ApiError:
-        """The refusal as it is kept for an answer; another broker may have what is not here."""
+        """Returns the error for the client; in a cluster another broker may have the partition."""
         if self.replicas is not None:
             error = self.replicas.elsewhere(error, topic, topic_id, index)
         return error.without_traceback()
 
     def _partition_of(self, query: FetchQuery, wanted: PartitionQuery) -> Partition:
-        """Finds the topic by its id or, once that is known, by its name.
+        """Finds the topic by its name or, if the query has only its id, by the id.
 
-        Raises `ApiError`, also for a topic that the client may not read; it need not exist.
+        Then sets the name in the query. Raises `ApiError`, also for a topic that the client may not
+        read, whether or not it exists.
         """
         topic_id, may_read = wanted.topic_id, query.may_read
         if wanted.topic is None:
@@ -460,7 +470,7 @@ class Broker:
     def fetch_many_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
         """As `fetch_or_wait`, for so many partitions that they are read in turns.
 
-        `take_answered` returns it without a result, and the caller must read again.
+        `take_answered` returns the fetch without a result, and the caller must read again.
         """
         found: list[Partition] = []
         waiting: LongPoll = LongFetch(query, found, deadline_ms, reads_ahead=query.is_of_follower)
@@ -478,8 +488,8 @@ class Broker:
         return waiting
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
-        """Returns the waiting requests that now have a `result`: fetches that found enough or
-        waited long enough, members of groups, prepared records, and finished pauses.
+        """Returns the waiting requests that now have a `result`: fetches that found enough or have
+        waited long enough, members of groups, prepared records, and finished throttles.
         """
         answered = [] if self._groups is None else self._groups.take_answered()
         if self._background is not None and self._background.has_done:
@@ -524,7 +534,7 @@ class Broker:
         return self._waiting.has_woken or (self._groups is not None and self._groups.has_answers)
 
     def cancel(self, waiting: Waiting[Any]) -> None:
-        """Cancels a wait. A member of a group has joined nevertheless."""
+        """Cancels a wait. A member that was joining a group stays in the group."""
         if isinstance(waiting, WaitingFetch):
             self._waiting.end(waiting)
 
@@ -539,15 +549,16 @@ class Broker:
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         leader_epoch: int = -1,
     ) -> FoundOffset | None:
-        """The first offset at or after a time, or what a sentinel (-1 to -6) asks for.
+        """Returns the first offset at or after a time, or the one that a sentinel (-1 to -6) means.
 
-        `None` when no readable record is that late. Kafka: `Partition.fetchOffsetForTimestamp`.
+        Returns `None` if no readable record is that late. Kafka:
+        `Partition.fetchOffsetForTimestamp`.
         """
         partition = self.topics.online_partition(topic, index)
         partition.check_leader(leader_epoch)
         log = partition.log
         is_stable = isolation is Isolation.LAST_STABLE
-        # Also where the abort check has not come so far yet: a fetch waits for it.
+        # Even where the abort check has not reached this offset yet: fetches wait for it.
         end = log.last_stable_offset if is_stable else log.reader.bound(isolation)
         if timestamp_ms == LATEST_TIMESTAMP:
             if partition.replication is not None:
@@ -570,7 +581,7 @@ class Broker:
     # Producer ids
 
     def allocate_producer_id(self) -> int:
-        """Returns an id that no producer ever had; raises `ApiError`."""
+        """Returns an id that no producer has had; raises `ApiError`."""
         if self.membership is not None:
             if self._cluster_producer_ids is None:
                 ask = self.membership.allocate_producer_ids
@@ -596,11 +607,11 @@ class Broker:
 
     @property
     def next_job_ms(self) -> float | None:
-        """When there is work that is not part of a request, on the monotonic clock."""
+        """When a job is due that no client's request waits for, on the monotonic clock."""
         return self._timers.jobs.next_deadline_ms
 
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
-        """The flushes that are due because of rolls and `flush.ms`, each with its directory."""
+        """Returns the flushes that are due because of rolled segments and `flush.ms`."""
         due = []
         for directory in self.directories.online:
             plans = (
@@ -612,7 +623,7 @@ class Broker:
         return due
 
     def advance(self, at: Timestamps) -> None:
-        """Ends expired sessions of members, and transactions and produces that take too long."""
+        """Ends expired sessions of members, and transactions and produces that have timed out."""
         if self.replicas is not None:
             self.replicas.advance(at)
         if self._groups is not None:
@@ -621,8 +632,9 @@ class Broker:
             self._transactions.advance(at)
 
     def run_due_jobs(self, at: Timestamps) -> None:
-        """As `advance`, removes the files of deleted topics and segments, runs the jobs that are
-        due, and moves partitions on."""
+        """Does what `advance` does, removes the files of deleted topics and segments, runs due
+        jobs, and advances moves of partitions.
+        """
         if self.open_files.is_over:
             self.open_files.give_back()
         self.advance(at)
@@ -641,7 +653,7 @@ def _created(topic: Topic) -> TopicCreated:
 
 
 def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:
-    """A result that does not suffice is not sent, so it does not count: it is read again."""
+    """Takes an unsent result out of the partitions' counts: the partitions will be read again."""
     if result.size:
         for partition, data in zip(found, result.partitions, strict=True):
             assert not isinstance(data, ApiError), "an error is an answer"

@@ -1,5 +1,6 @@
-"""All topics of a cluster, as this broker's metadata has them: coordinators look further than the
-partitions that are here. Kafka's counterpart: `ZkMetadataCache`.
+"""All topics of a cluster, from this broker's metadata.
+
+Coordinators need partitions on other brokers too. Kafka's counterpart: `ZkMetadataCache`.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +20,7 @@ class ClusterTopic:
 
 
 class ClusterTopics:
-    """The known topics; a member of a cluster uses this where a broker without a cluster uses
-    `Topics`.
-    """
+    """The known topics of a cluster; a single broker uses `Topics` instead."""
 
     def __init__(self, metadata: Callable[[], MetadataCache]) -> None:
         self._metadata = metadata
@@ -53,9 +52,9 @@ class ClusterTopics:
         return None if known is None else len(known)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """Returns -1 without a leader, and `None` for a partition that does not exist.
+        """Returns -1 without a live leader, and `None` for a partition that does not exist.
 
-        Before the controller's first update, nothing is known of any partition.
+        Before the controller's first update, all partitions are unknown, and the result is -1.
         """
         metadata = self._metadata()
         known = metadata.partition(partition)

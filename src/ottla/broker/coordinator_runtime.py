@@ -1,8 +1,8 @@
-"""What the coordinators of groups and of transactions share: machines that are filled from a log.
+"""What the coordinators of groups and of transactions share: machines that are loaded from a log.
 
-A single broker has one machine, for which the internal topic is replayed once, when somebody first
-asks. A member of a cluster has one for each partition of the topic that it leads, and one that
-refuses what others lead. Kafka's counterpart: `CoordinatorRuntime`.
+A single broker has one machine, and replays the internal topic into it once, at the first request.
+A member of a cluster has one machine for each partition of the topic that it leads, and one that
+refuses requests for partitions that others lead. Kafka's counterpart: `CoordinatorRuntime`.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,14 +25,14 @@ REFUSALS: Final = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
 }
-"""Errors for clients when the log takes no records.
+"""Errors for clients when the log refuses records.
 
 Kafka's counterpart: `CoordinatorOperationExceptionHelper`.
 """
 
 
 class Machine(Protocol):
-    """What decides, by what it has replayed."""
+    """A coordinator's state machine: it decides by the records that it has replayed."""
 
     def loaded_in_steps(self, now: Callable[[], Timestamps], /) -> Iterator[None]: ...
 
@@ -41,8 +41,9 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """`machine` is the one of a single broker; in a cluster there are `shards`. `hand_back` takes
-    the answers that have waited."""
+    """A single broker uses `machine`, a member of a cluster `shards`. `hand_back` queues delayed
+    responses.
+    """
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._is_loaded = False
 
     def loaded(self, at: Timestamps) -> MachineT:
-        """A single broker's machine, for whom the log is replayed first, once.
+        """Returns a single broker's machine; replays the log into it at the first call.
 
         Raises `UserError`.
         """
@@ -71,7 +72,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         raise NotImplementedError
 
     def _replay_all(self, what: str, instead: str) -> None:
-        """Raises `UserError`: what cannot be read, and what to do instead of restoring it."""
+        """Raises `UserError` if the log cannot be read; `what` and `instead` complete its text."""
         try:
             for record in self._topic.read_all():
                 self._replay_stored(record, self.machine)
@@ -82,18 +83,19 @@ class CoordinatorRuntime(Generic[MachineT]):
             ) from error
 
     def prepare(self, before_making: Callable[[], None]) -> None:
-        """Has the internal topic made, in turns, for a request that may be the first to write
-        to it; `before_making` is called unless it is there."""
+        """Creates the internal topic, in turns, for a request that may be the first to write to it.
+        Calls `before_making` first, unless the topic exists.
+        """
         self._topic.prepare(before_making)
 
     def machines(self, at: Timestamps) -> list[MachineT]:
-        """All that know something here."""
+        """Returns all loaded machines; loads a single broker's machine first."""
         self.loaded(at)
         return self.known
 
     @property
     def known(self) -> list[MachineT]:
-        """As `machines`, of a single broker's also while nobody has asked for them yet."""
+        """As `machines`, but without loading a single broker's machine."""
         if self.shards is None:
             return [self.machine]
         return [one.machine for one in self.shards.served]
@@ -103,11 +105,11 @@ class CoordinatorRuntime(Generic[MachineT]):
         return self.shards is not None and self.shards.is_loading
 
     def partition_of(self, place: str) -> int:
-        """The partition of the internal topic that keeps a group, or a transactional id."""
+        """The partition of the internal topic that stores a group or a transactional id."""
         return self._topic.partition_of(place)
 
     def is_available(self, place: str) -> bool:
-        """Whether its partition is online, and was read: if not, nobody knows what it keeps."""
+        """Whether its partition is online and was read; otherwise its state is unknown."""
         return self._topic.is_online(place) and not self._topic.is_unread(place)
 
     def _refusal(self, place: str) -> ErrorCode:
@@ -118,7 +120,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     # In a cluster
 
     def _shard_of(self, place: str) -> Shard[MachineT] | None:
-        """`None` of what is not answered for here, or not yet."""
+        """Returns `None` if this broker does not serve the partition, or is still loading it."""
         assert self.shards is not None
         shard = self.shards.find(self._topic.partition_of(place))
         return None if shard is None or shard.refusal else shard
@@ -129,21 +131,23 @@ class CoordinatorRuntime(Generic[MachineT]):
             shard.index, lambda record: self._replay_stored(record, machine)
         )
         yield from machine.loaded_in_steps(self._now)
-        # What is not committed yet will be, under this leader: until then answers wait.
+        # The log's uncommitted records will be committed under this leader; responses wait until
+        # then.
         log = self._topic.partition(shard.index).log
         shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
         self._shard_loaded(shard)
 
     def _shard_loaded(self, shard: Shard[MachineT]) -> None:
-        """For what waits until a shard's machine is filled."""
+        """Called when a shard's machine is loaded."""
 
     def _now(self) -> Timestamps:
         assert self._at is not None
         return self._at
 
     def uncommitted(self, place: str, at: Timestamps) -> Waiting[ErrorCode] | None:
-        """What an answer must wait for: the records that it was decided on, and all before them.
-        `None` where these are committed, and for a single broker."""
+        """Returns a wait until the records that a decision was based on are committed. Returns
+        `None` if they already are, and on a single broker.
+        """
         shard = None if self.shards is None else self._shard_of(place)
         if shard is None or shard.is_committed:
             return None

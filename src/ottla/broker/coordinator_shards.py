@@ -31,14 +31,16 @@ DONE: Final = object()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Deferred:
-    """To be delivered once everything before `end` is committed, or when it times out."""
+    """A callback for when everything before `end` is committed, or the wait times out."""
 
     end: int
     deliver: Deliver
 
 
 class Shard(Generic[MachineT]):
-    """`appended_end` and `committed_end` are offsets after what its machine has decided on."""
+    """One partition with its machine. `appended_end` and `committed_end` are the offsets after the
+    last record appended, and committed.
+    """
 
     __slots__ = (
         "_deferred",
@@ -81,7 +83,7 @@ class Shard(Generic[MachineT]):
         return self._loading is not None
 
     def load_on(self) -> None:
-        """Runs one short step. A log that cannot be read is not served."""
+        """Runs one short step of loading. A log that cannot be read is not served."""
         assert self._loading is not None
         try:
             next(self._loading)
@@ -105,7 +107,7 @@ class Shard(Generic[MachineT]):
         return self.appended_end <= self.committed_end
 
     def defer(self, deliver: Deliver, deadline_ms: float) -> None:
-        """Delivers at once if everything is committed."""
+        """Calls `deliver` once everything appended is committed; immediately if it already is."""
         if self.is_committed:
             deliver(ErrorCode.NONE)
         else:
@@ -120,7 +122,7 @@ class Shard(Generic[MachineT]):
         hand_back: Callable[[Waiting[ErrorCode]], None],
         deadline_ms: float,
     ) -> Waiting[ErrorCode]:
-        """As `defer`, for a response; `refusals` map errors of the log to those for clients."""
+        """As `defer`, for a response; `refusals` maps errors of the log to those for clients."""
         waiting: Waiting[ErrorCode] = Waiting()
 
         def deliver(error: ErrorCode) -> None:
@@ -131,24 +133,26 @@ class Shard(Generic[MachineT]):
         return waiting
 
     def committed(self, end: int) -> None:
-        """Everything before an offset is committed."""
+        """Delivers what waited for offsets up to `end`, before which everything is committed."""
         if end <= self.committed_end:
             return
         self.committed_end = end
         self._deliver([one for one in self._deferred if one.end <= end], ErrorCode.NONE)
 
     def expire(self, monotonic_ms: float) -> None:
-        """Times out: the records stay, and may be committed later."""
+        """Times waits out. Their records stay, and may be committed later."""
         self._deliver(self._timers.take_all_due(monotonic_ms), ErrorCode.REQUEST_TIMED_OUT)
 
     def give_up(self) -> None:
-        """Another broker became leader: the fate of the records is unknown here."""
+        """Ends all waits after another broker became leader: the fate of their records is unknown
+        here.
+        """
         self._loading = None
         self._deliver(list(self._deferred), ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._timers.close()
 
     def _deliver(self, deferred: Sequence[_Deferred], error: ErrorCode) -> None:
-        for one in deferred:  # first, since what is delivered may defer more
+        for one in deferred:  # copied first: a delivery may defer more
             del self._deferred[one]
             self._timers.cancel(one)
         for one in deferred:
@@ -156,8 +160,12 @@ class Shard(Generic[MachineT]):
 
 
 class Shards(Generic[MachineT]):
-    """`new_machine` makes an empty machine with its timers; `load` has the steps that fill a
-    shard's, and `unload` those that answer who waits for a shard that is given up."""
+    """All shards.
+
+    `new_machine` makes an empty machine with its timers. `load` returns the steps that load a
+    shard's machine; `unload` returns the steps that answer the requests that wait for a resigned
+    shard.
+    """
 
     def __init__(
         self,
@@ -189,21 +197,23 @@ class Shards(Generic[MachineT]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still being loaded or unloaded."""
+        """Whether a shard is being loaded or unloaded."""
         return bool(self._loading or self._unloading)
 
     def find(self, index: int) -> Shard[MachineT] | None:
         return self._shards.get(index)
 
     def refusal(self, index: int) -> ErrorCode:
-        """Returns NONE for a shard that is loaded."""
+        """Returns NONE for a loaded shard."""
         shard = self._shards.get(index)
         return ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
 
     # Leadership
 
     def became_leader(self, index: int, leader_epoch: int) -> None:
-        """A later epoch of a continued leadership changes nothing else."""
+        """Begins to load a shard. If this broker already leads the partition, only its epoch is
+        updated.
+        """
         known = self._shards.get(index)
         if known is not None and not known.has_failed:
             known.leader_epoch = max(known.leader_epoch, leader_epoch)
@@ -217,7 +227,9 @@ class Shards(Generic[MachineT]):
         shard.begin_loading(self._load(shard))
 
     def resigned(self, index: int, leader_epoch: float) -> None:
-        """Another broker leads since this epoch, or none; older orders are ignored."""
+        """Drops a shard of which this broker is no longer the leader; ignores orders of older
+        epochs.
+        """
         shard = self._shards.get(index)
         if shard is None or leader_epoch < shard.leader_epoch:
             return
@@ -236,8 +248,7 @@ class Shards(Generic[MachineT]):
     # Time
 
     def advance(self, monotonic_ms: float) -> None:
-        """One step of each, the loading and the unloading that were begun first, and refusals of
-        what took too long."""
+        """Runs one step of the oldest loading and of the oldest unloading, and times waits out."""
         if self._unloading and next(self._unloading[0], DONE) is DONE:
             self._unloading.popleft()
         index = next(iter(self._loading), None)

@@ -1,8 +1,8 @@
-"""Loads and unloads groups and transactions with the leadership of their internal topics'
-partitions.
+"""Loads and unloads groups and transactions as this broker begins and ceases to lead.
 
-Only a member of a cluster has this. Kafka's counterparts: `GroupCoordinator.onElection` and
-`onResignation`, `RequestHandlerHelper.onLeadershipChange`.
+Only a member of a cluster has this; leadership is that of the internal topics' partitions. Kafka's
+counterparts: `GroupCoordinator.onElection` and `onResignation`,
+`RequestHandlerHelper.onLeadershipChange`.
 """
 
 import math
@@ -40,7 +40,7 @@ class Coordinators:
             self._shards[partition.topic].resigned(partition.partition, math.inf)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """Answers requests that waited for records that are committed now."""
+        """Answers requests that waited until their records were committed."""
         if partition.topic in self._shards:
             end = partition.log.high_watermark
             self._shards[partition.topic].committed(partition.index, end)

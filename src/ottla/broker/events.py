@@ -1,4 +1,4 @@
-"""What a broker reports of its topics, settings and logs."""
+"""Events of a broker's topics, settings and logs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -42,7 +42,7 @@ class PartitionsAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChanged:
-    """`before` and `after` are `None` if the owner has no setting of its own."""
+    """`before` and `after` are `None` if the owner does not override the setting."""
 
     owner: str
     setting: str
@@ -91,7 +91,7 @@ class SegmentsGoing:
 def setting_changes(
     owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
 ) -> Iterator[SettingChanged]:
-    """The differences between an owner's old and new settings."""
+    """Returns the differences between an owner's old and new settings."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:
@@ -101,7 +101,7 @@ def setting_changes(
 
 
 def shown(name: str, value: str | None) -> str | None:
-    """A setting's value as a log may show it: passwords are hidden, as in DescribeConfigs."""
+    """Returns a setting's value for the log; passwords are hidden, as in DescribeConfigs."""
     row = setting_row(name)
     is_secret = row is not None and row.kind == "password"
     return "[hidden]" if value is not None and is_secret else value

@@ -1,10 +1,12 @@
 """Fetch sessions: the broker remembers what a client fetches, and only changes are transferred.
 
-A session begins with a full fetch (epoch 0). From then on each fetch carries the next epoch and
-only the partitions whose offsets moved; its response lists only partitions with records, an error,
-or a high watermark or log start offset that the client does not know. A client without a free slot
-gets full responses with session id 0. A machine without clock or randomness: both are passed in.
-Kafka's counterparts: `FetchManager`, `FetchSessionCache`, `FetchContext` (KIP-227).
+A session begins with a full fetch (epoch 0). Each later fetch has the next epoch and only the
+partitions whose offsets moved; its response has only partitions with records, an error, or a high
+watermark or log start offset that the client does not know. A client for which no slot is free gets
+full responses with session id 0.
+
+A machine without clock or randomness: both are passed in. Kafka's counterparts: `FetchManager`,
+`FetchSessionCache`, `FetchContext` (KIP-227).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,20 +23,20 @@ from ottla.storage.log.reader import FetchData
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
-"""A full fetch that asks for a session."""
+"""A full fetch that requests a session."""
 
 FINAL_EPOCH = -1
-"""A full fetch that asks for none; the session that it names ends."""
+"""A full fetch that requests no session; it ends the session that it names."""
 
 MAX_ID = MAX_EPOCH = 2**31 - 1
 KEPT_MS = 120_000
 """How long an unused or new session is protected from eviction when the slots are full."""
 
 NOT_TOLD = -1
-"""A high watermark that no partition has, so that the next one is answered."""
+"""A value that no high watermark has: the next response includes the partition."""
 
 PartitionKey = tuple[str | Uuid | None, int]
-"""A partition as its client names it: by the topic's name, or by its id from version 13 on."""
+"""A partition as its client names it: by the topic's name or, from version 13 on, by its id."""
 
 Pair = tuple[PartitionQuery, FetchData | ApiError]
 
@@ -43,7 +45,7 @@ Pair = tuple[PartitionQuery, FetchData | ApiError]
 class SessionFetch:
     """A request's session, and the partitions that it names.
 
-    In a full fetch these are all, otherwise those that are new or have changed.
+    A full fetch names all partitions, an incremental one those that are new or have changed.
     """
 
     session_id: int
@@ -52,19 +54,19 @@ class SessionFetch:
     partitions: Sequence[PartitionQuery]
     forgotten: Sequence[PartitionKey] = ()
     owner: Principal = ANONYMOUS
-    """A session is its user's alone. Kafka takes any client that has guessed the id."""
+    """Only the user that created a session may use it. In Kafka any client may, with the id."""
 
 
 @dataclass(slots=True)
 class FetchSessionResponse:
-    """The response: the session to continue with, and the partitions to list."""
+    """The response: the session for the next fetch, and the partitions to list."""
 
     session_id: int
     pairs: list[Pair]
 
 
 class FetchContext(Protocol):
-    """One active fetch: `partitions` are to be read, `respond` selects what is in the response."""
+    """One fetch: the caller reads `partitions`, and `respond` selects those for the response."""
 
     @property
     def partitions(self) -> Sequence[PartitionQuery]: ...
@@ -75,13 +77,15 @@ class FetchContext(Protocol):
 
 @dataclass(slots=True)
 class SessionPartition(PartitionQuery):
-    """A partition with what its client last received."""
+    """A partition with the offsets that its client last received."""
 
     high_watermark: int = NOT_TOLD
     log_start_offset: int = -1
 
     def note(self, data: FetchData | ApiError) -> bool:
-        """Whether the client must get this; from now on the client knows it."""
+        """Records what the client receives; returns whether the response must include the
+        partition.
+        """
         if isinstance(data, ApiError):
             self.high_watermark = NOT_TOLD
             return True
@@ -124,16 +128,16 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.partitions = partitions
         self.counted = len(partitions)
-        """How many of them the count of all sessions has."""
+        """The number of partitions that are included in the count of all sessions."""
         self.created_ms = self.last_used_ms = now_ms
 
     @property
     def is_evictable(self) -> bool:
-        """Whether it was old when it was last used: a larger one may take its slot."""
+        """Whether it was old enough at its last use that a larger session may take its slot."""
         return self.last_used_ms - self.created_ms > KEPT_MS
 
     def update(self, fetch: SessionFetch) -> None:
-        """Adds, changes and forgets partitions as a request says."""
+        """Adds, updates and removes partitions as a request says."""
         partitions = self.partitions
         for wanted in many_in_turns(fetch.partitions):
             key = (wanted.topic if wanted.topic_id is None else wanted.topic_id, wanted.index)
@@ -150,14 +154,14 @@ class FetchSession:
             partitions.pop(key, None)
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """A partition that returned records is read last next time, so that none starves."""
+        """Has a partition that returned records be read last next time, so that none starves."""
         key = key_of(partition)
         if self.partitions.get(key) is partition:
             self.partitions[key] = self.partitions.pop(key)
 
 
 class SessionlessFetch:
-    """All partitions are in the response, and nothing is remembered."""
+    """A fetch whose response has all partitions, without a session."""
 
     __slots__ = ("partitions",)
 
@@ -170,7 +174,7 @@ class SessionlessFetch:
 
 
 class FullFetch:
-    """All partitions are in the response, and remembered as a session if there is a slot."""
+    """A fetch whose response has all partitions, and which creates a session if a slot is free."""
 
     __slots__ = ("_now_ms", "_owner", "_sessions", "_uses_topic_ids", "partitions")
 
@@ -190,7 +194,7 @@ class FullFetch:
 
 
 class IncrementalFetch:
-    """All partitions of the session are read, and changed ones are in the response."""
+    """A fetch that reads all partitions of the session; its response has the changed ones."""
 
     __slots__ = ("_epoch", "_session", "partitions")
 
@@ -217,16 +221,16 @@ class IncrementalFetch:
 class FetchSessions:
     """All sessions by id, bounded by their number and their partitions.
 
-    A full cache is searched, so that a fetch need keep no order of use.
+    Eviction searches all sessions, so that fetches need not maintain an order of use.
     """
 
     def __init__(
         self, slot_count: int, new_id: Callable[[], int], *, max_partition_count: int
     ) -> None:
-        """`new_id` gives a number from 1 to `MAX_ID`; one that is taken is counted on from.
+        """`new_id` returns a number from 1 to `MAX_ID`; if it is in use, the next free one is used.
 
-        `max_partition_count` is that of all sessions: Kafka counts only slots, and a slot has as
-        many partitions as its client names, existing or not.
+        `max_partition_count` bounds the sum over all sessions. Kafka bounds only the number of
+        sessions, and a client can name any number of partitions in one, existing or not.
         """
         self._slot_count = slot_count
         self._max_partition_count = max_partition_count
@@ -239,17 +243,17 @@ class FetchSessions:
         return len(self._sessions)
 
     def size_of(self, session_id: int) -> int:
-        """How many partitions a session has; 0 for one that does not exist."""
+        """Returns a session's number of partitions; 0 for one that does not exist."""
         session = self._sessions.get(session_id)
         return 0 if session is None else len(session.partitions)
 
     @property
     def partition_count(self) -> int:
-        """Over all sessions."""
+        """The number of partitions over all sessions."""
         return self._partition_count
 
     def begin(self, fetch: SessionFetch, now_ms: float) -> FetchContext:
-        """The partitions to read for a request; raises `ApiError` if the session is gone."""
+        """Returns the context of a request; raises `ApiError` if its session no longer exists."""
         if self._ended:
             self._free_some()
         session = self._sessions.get(fetch.session_id)
@@ -276,8 +280,9 @@ class FetchSessions:
         return IncrementalFetch(session)
 
     def _update(self, session: FetchSession, fetch: SessionFetch) -> None:
-        """Raises `ApiError` for a session that has become too large, or that has ended meanwhile:
-        its client begins again."""
+        """Raises `ApiError` for a session that has ended meanwhile, or that exceeds the limit and
+        is ended. Its client starts a new session.
+        """
         session.update(fetch)
         if self._sessions.get(session.id) is not session:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -294,7 +299,7 @@ class FetchSessions:
             self._ended.append(session.partitions)
 
     def _free_some(self) -> None:
-        """Each fetch frees a part of ended sessions: 100,000 partitions take 20 ms."""
+        """Frees a part of the ended sessions at each fetch: 100,000 partitions take 20 ms."""
         partitions = self._ended[-1]
         for _ in range(min(len(partitions), PART_SIZE)):
             partitions.popitem()
@@ -304,7 +309,7 @@ class FetchSessions:
     def create(
         self, pairs: list[Pair], owner: Principal, *, uses_topic_ids: bool, now_ms: float
     ) -> int:
-        """Keeps what a full fetch has sent; the session's id, or `NO_SESSION` without a slot."""
+        """Creates a session from a full fetch; returns its id, or `NO_SESSION` without a slot."""
         partitions = {}
         for wanted, data in in_turns(pairs):
             partition = _session_partition(wanted)
@@ -328,7 +333,7 @@ class FetchSessions:
         return session_id
 
     def _make_room(self, size: int, now_ms: float) -> bool:
-        """Ends sessions for a new one of `size` partitions, if they may be ended."""
+        """Evicts sessions for a new one of `size` partitions; returns whether there is room."""
         if size > self._max_partition_count:
             return False
         while (
@@ -342,10 +347,11 @@ class FetchSessions:
         return True
 
     def _victim(self, size: int, now_ms: float) -> FetchSession | None:
-        """The session that makes way for one of `size` partitions.
+        """Returns the session to evict for one of `size` partitions.
 
-        The longest unused goes if that has been a while, otherwise the smallest of the evictable,
-        if it is smaller than the new one (Kafka: `FetchSessionCache.tryEvict`).
+        That is the least recently used one if it has been unused for `KEPT_MS`, otherwise the
+        smallest evictable one, if it is smaller than the new one (Kafka:
+        `FetchSessionCache.tryEvict`).
         """
         if not self._sessions:
             return None
@@ -358,7 +364,7 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs continue from 1 after the largest: 0 would begin a session again."""
+    """The epoch after the largest is 1, since 0 would begin a new session."""
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 

@@ -14,11 +14,11 @@ from ottla.storage.log.reader import FetchData, Isolation
 
 @dataclass(slots=True)
 class PartitionQuery:
-    """One partition of a fetch. A `topic` of `None` is one whose id nobody knows.
+    """One partition of a fetch; `topic` is `None` if the topic's id is unknown.
 
-    `leader_epoch` is the one that the client knows, -1 when it does not say. With a `topic_id` the
-    topic must be that one still, and not a later one of the same name. A follower also says where
-    its log begins, and in which epoch the record before `offset` was written.
+    `leader_epoch` is the client's current leader epoch, -1 if unknown. With a `topic_id` the topic
+    must have this id, so a later topic of the same name does not match. A follower also sends the
+    start offset of its log, and the epoch of the record before `offset`.
     """
 
     topic: str | None
@@ -33,8 +33,8 @@ class PartitionQuery:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """The origin of a fetch in a cluster: a follower, or with `replica_id` -1 a consumer, and
-    its rack.
+    """The origin of a fetch in a cluster: a follower or, with `replica_id` -1, a consumer, and its
+    rack.
     """
 
     replica_id: int = -1
@@ -46,8 +46,9 @@ class Fetcher:
 class FetchQuery:
     """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74.
 
-    `may_read` says of a topic whether the client may; `None` where everybody may. `fetcher` is
-    `None` where the broker is alone, and of a consumer that fetches from leaders only.
+    `may_read` returns whether the client may read a topic; `None` if all clients may read all
+    topics. `fetcher` is `None` on a single broker, and for a consumer that fetches from leaders
+    only.
     """
 
     partitions: Sequence[PartitionQuery]
@@ -60,13 +61,13 @@ class FetchQuery:
 
     @property
     def is_of_follower(self) -> bool:
-        """Whether it reads what is not committed yet."""
+        """Whether it may read uncommitted records."""
         return self.fetcher is not None and self.fetcher.replica_id >= 0
 
 
 class NoRecordsError(ApiError):
-    """An immediate response without error and records: the logs diverge where an epoch ended
-    (KIP-595), or a replica in the consumer's rack should be used (KIP-392).
+    """An immediate response without records or error: the logs diverge at the end of an epoch
+    (KIP-595), or the consumer should read from a replica in its rack (KIP-392).
     """
 
     def __init__(
@@ -84,12 +85,12 @@ class NoRecordsError(ApiError):
 
 @dataclass(slots=True)
 class FetchResult:
-    """In the order of the query's partitions: what was read, or the error."""
+    """For each partition of the query, in its order: the data, or the error."""
 
     partitions: list[FetchData | ApiError]
     size: int
     has_error: bool
 
     def answers(self, query: FetchQuery) -> bool:
-        """Whether it need not wait for more (Kafka: `ReplicaManager.fetchMessages`)."""
+        """Whether the response is ready without a wait (Kafka: `ReplicaManager.fetchMessages`)."""
         return self.size >= query.min_size or self.has_error or not query.partitions

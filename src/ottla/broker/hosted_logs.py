@@ -1,4 +1,4 @@
-"""The logs of a broker's replicas, as the machine of `replication` sees them.
+"""The logs of a broker's replicas, for the machine in `replication`.
 
 Kafka's counterparts: `Partition.createLogIfNotExists`, `LogManager.getOrCreateLog`.
 """
@@ -18,7 +18,7 @@ from ottla.storage.directory.log_directories import LogDirectories
 class HostedLog:
     """The log of a partition, which may move to another directory.
 
-    `log_end_offset` is that of what is written out: `written_out` moves it.
+    `log_end_offset` is the end of the written log, as of the last `written_out`.
     """
 
     __slots__ = ("log_end_offset", "partition", "recorded_high_watermark")
@@ -29,7 +29,7 @@ class HostedLog:
         self.recorded_high_watermark = partition.log.high_watermark
 
     def written_out(self) -> None:
-        """Records where the log ends now; the caller has written out what was appended."""
+        """Updates the log end offset; the caller has written all appends."""
         self.log_end_offset = self.partition.log.log_end_offset
 
     @property
@@ -50,7 +50,7 @@ class HostedLog:
 
 
 class HostedLogs:
-    """`on_open` hears of each partition that is opened."""
+    """Opens the logs of replicas; `on_open` is called for each opened partition."""
 
     def __init__(
         self,
@@ -70,11 +70,14 @@ class HostedLogs:
         *,
         is_new: bool,
     ) -> HostedLog:
-        """Raises `ApiError`: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID."""
+        """Returns the log, creating it if necessary.
+
+        Raises `ApiError`: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID.
+        """
         topic = self._store.topics.find(partition.topic)
         is_here = topic is not None and partition.partition in topic.known_indexes
         if not (is_here or is_new or self._directories.is_complete):
-            # It may lie in the directory that is away (KIP-112).
+            # The log may be in the offline directory (KIP-112).
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         found = self._store.host(partition, topic_id or ZERO_UUID, settings)
         if found.directory.is_offline:

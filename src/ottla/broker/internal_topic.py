@@ -1,4 +1,4 @@
-"""An internal topic, written by its coordinator, and read by it at startup.
+"""An internal topic: its coordinator writes it, and reads it at startup.
 
 Kafka's counterparts: `CoordinatorPartitionWriter`, `CoordinatorLoaderImpl`.
 """
@@ -59,7 +59,7 @@ class Appender(Protocol):
 
 
 class ClusterPartitions(Protocol):
-    """What a member of a cluster knows of partitions beyond its own."""
+    """The partitions of a cluster, including those on other brokers."""
 
     def partition_count(self, topic: str) -> int | None:
         """Returns `None` for a topic that does not exist."""
@@ -75,7 +75,7 @@ class EncodedRecord:
 
 
 class InternalTopic:
-    """A compacted topic that is created for the first request that may write to it."""
+    """A compacted topic that is created at the first request that may write to it."""
 
     def __init__(
         self,
@@ -94,9 +94,10 @@ class InternalTopic:
         """The partitions whose records could not be read."""
 
     def prepare(self, before_making: Callable[[], None]) -> None:
-        """Makes the topic before anything is decided that needs it, in turns.
+        """Creates the topic, in turns, before a decision that needs it.
 
-        A request that comes meanwhile waits. Why the topic cannot be made `append` reports.
+        Other requests that need it wait meanwhile. If the creation fails, `append` raises the
+        error.
         """
         topics, name = self._broker.topics, self.name
         if topics.find(name) is not None or self._cluster is not None:
@@ -121,16 +122,16 @@ class InternalTopic:
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> int:
-        """Appends to the partition that a group's or transaction's id stands for, in one batch.
+        """Appends one batch to the partition that stores a group's or transactional id.
 
-        `producer` is the id and epoch in whose transaction that is. Returns the first record's
-        offset. Raises `ApiError`, and has then written nothing.
+        `producer` is the id and epoch of the transaction that the batch belongs to. Returns the
+        offset of the first record. Raises `ApiError`, and has then written nothing.
         """
         topic = self._broker.topics.find(self.name)
         if topic is None:
             if self._cluster is not None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            # A decision is being carried out: no other may be made before it is replayed.
+            # A decision is being carried out: it must be replayed before the next is made.
             with at_once():
                 topic = self._create()
         builder = RecordBatchBuilder(compression=self._compression)
@@ -151,10 +152,10 @@ class InternalTopic:
         return topic
 
     def read_all(self) -> Iterator[StoredRecord]:
-        """The last record of every key in every partition, and those of open transactions.
+        """Yields the last record of every key in every partition, and records of open transactions.
 
-        Nothing of a partition that is offline, or damaged: a client that asks for what it keeps is
-        refused from now on (`is_unread`). Raises `StorageError`.
+        Skips partitions that are offline or damaged; requests for their keys are refused from then
+        on (`is_unread`). Raises `StorageError`.
         """
         topic = self._broker.topics.find(self.name)
         if topic is None:
@@ -170,9 +171,10 @@ class InternalTopic:
                 logger.error("%s; what %s keeps is not served", error, partition.log.name)
 
     def read_in_steps(self, index: int, take: Callable[[StoredRecord], None]) -> Iterator[None]:
-        """As `read_all`, of one partition; `take` gets a few records in each step.
+        """As `read_all`, for one partition; passes a few records to `take` in each step.
 
-        Raises `CorruptionError` and `StorageError`, and so does a partition that is not there.
+        Raises `CorruptionError`, and `StorageError`, also for a partition that is not on this
+        broker.
         """
         partition = self.partition(index)
         partition.log.writer.write_out()
@@ -186,7 +188,7 @@ class InternalTopic:
             yield
 
     def partition(self, index: int) -> Partition:
-        """One of this broker's partitions; raises `StorageError` for any other."""
+        """Returns one of this broker's partitions; raises `StorageError` for any other."""
         name = self.name
         try:
             return self._broker.topics.online_partition(name, index)
@@ -194,27 +196,27 @@ class InternalTopic:
             raise StorageError(name, f"{name}-{index} is not at hand") from error
 
     def is_unread(self, place: str) -> bool:
-        """Whether what the partition keeps that an id stands for could not be read."""
+        """Whether the partition that stores an id could not be read."""
         return bool(self.unread) and self.partition_of(place) in self.unread
 
     def partition_of(self, place: str) -> int:
-        """The partition that an id stands for, or will when the topic is made."""
+        """The partition that stores an id, or will store it when the topic is created."""
         return partition_for(place, self._partition_count)
 
     @property
     def _partition_count(self) -> int:
-        """Of the topic as it is, or will be when it is made."""
+        """The partition count of the topic as it is, or as it will be created."""
         if self._cluster is not None:
             return self._cluster.partition_count(self.name) or self._new.partition_count
         topic = self._broker.topics.find(self.name)
         return self._new.partition_count if topic is None else topic.partition_count
 
     def leader_epoch_of(self, place: str) -> int:
-        """The leader epoch of the partition that an id stands for, which must be online."""
+        """The leader epoch of the partition that stores an id; the partition must be online."""
         return self._broker.topics.partition(self.name, self.partition_of(place)).leader_epoch
 
     def is_online(self, place: str) -> bool:
-        """Whether the partition that an id stands for can be written to, or is yet to be made."""
+        """Whether the partition that stores an id is writable, or is yet to be created."""
         topic = self._broker.topics.find(self.name)
         if topic is None:
             return True
@@ -232,9 +234,9 @@ def _batches_in(partition: Partition) -> Iterator[Batch]:
 
 
 def batches_of(log: PartitionLog, losses: KnownLosses = NO_LOSSES) -> Iterator[Batch]:
-    """Every batch of a log, to its end, each checked; raises `CorruptionError`.
+    """Yields every batch of a log, checked, to its end.
 
-    Also where one is missing that is known to be lost.
+    Raises `CorruptionError` for damage, and at offsets that `losses` records as lost.
     """
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -1,4 +1,4 @@
-"""What ends transactions in the logs that other brokers lead: markers on their way."""
+"""Transaction markers to be sent to other brokers."""
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -17,7 +17,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class SentMarker:
-    """The marker of one transaction for partitions of one broker."""
+    """The marker of one transaction, and the partitions of one broker that need it."""
 
     transactional_id: str
     marker: Marker
@@ -26,7 +26,7 @@ class SentMarker:
 
 @dataclass(frozen=True, slots=True)
 class MarkerRequest:
-    """To be sent as one WriteTxnMarkers; the number comes with the answer."""
+    """The content of one WriteTxnMarkers request; the response carries the same number."""
 
     number: int
     broker: int

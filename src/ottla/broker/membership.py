@@ -1,7 +1,7 @@
 """The cluster of which a broker is a member, for the handlers of its requests.
 
-A broker without a cluster has none. Requests to the controller's thread, to ZooKeeper or to the
-controller's broker are answered later: `take_done` returns the waiting ones.
+A single broker has none. Requests to the controller's thread, to ZooKeeper or to the controller's
+broker are answered later, through `take_done`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,48 +22,50 @@ T = TypeVar("T")
 
 
 class Membership(Protocol):
-    """`inter_broker_listener` is the one over which brokers reach each other."""
+    """`inter_broker_listener` is the listener for connections between brokers."""
 
     @property
     def inter_broker_listener(self) -> str: ...
 
     @property
     def is_controller(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
+        """Whether this broker is the controller, to its knowledge."""
 
     def ask(self, requests: Sequence[Request]) -> Waiting[list[Answer]]:
-        """Has this broker's controller answer each; NOT_CONTROLLER where it is none."""
+        """Sends requests to this broker's controller; NOT_CONTROLLER if it is not active."""
 
     def run(self, make: Callable[[], Steps[T]]) -> Waiting[T]:
-        """Reads and writes registries; what the steps return, which must not be `None`.
+        """Runs steps that read and write registries; returns their result, never `None`.
 
-        It waits as long as there is no connection to ZooKeeper, and then begins again.
+        Without a connection to ZooKeeper the steps wait, and then start from the beginning.
         """
 
     def change_settings(
         self, changes: Mapping[str, Change], *, validate_only: bool = False
     ) -> Waiting[Refusals]:
-        """Of entities such as `users/alice`; they hold on this broker when it is answered."""
+        """Changes settings of entities such as `users/alice`; in effect here when answered."""
 
     def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
-        """Of resources; they hold on this broker when it is answered."""
+        """Changes access rules of resources; in effect here when answered."""
 
     def change_token(
         self, make: Callable[[], Steps[FoundTokens | ApiError]]
     ) -> Waiting[FoundTokens | ApiError]:
-        """A delegation token, which is as changed on this broker when it is answered."""
+        """Changes a delegation token; in effect here when answered."""
 
     def create_topics(self, names: Sequence[str]) -> None:
-        """Asks the controller for topics that a client has named; the client asks again."""
+        """Asks the controller to create topics that a client has named; the client must retry."""
 
     def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         """The next block of the cluster's producer ids."""
 
     def send_markers(self, request: MarkerRequest) -> None:
-        """To the broker that it names; its answer goes to the coordinator of transactions."""
+        """Sends markers to the broker in the request; the transaction coordinator gets the
+        response.
+        """
 
     @property
     def has_done(self) -> bool: ...
 
     def take_done(self) -> list[Waiting[object]]:
-        """Those whose `result` has come."""
+        """Returns the requests whose `result` has arrived."""

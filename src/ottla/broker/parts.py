@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BrokerTimers:
-    """All deadlines of a broker: `answers` are of what clients wait for, and of groups and
-    transactions, `jobs` of work that is nobody's request."""
+    """All deadlines of a broker: `answers` of waiting clients, groups and transactions, `jobs` of
+    work that no request waits for.
+    """
 
     answers: AllTimers = field(default_factory=Timers)
     jobs: AllTimers = field(default_factory=Timers)
@@ -57,4 +58,4 @@ class BrokerParts:
     jobs: Jobs
     timers: BrokerTimers
     replicas: "Replicas | None"
-    """`None` of a broker that is alone."""
+    """`None` on a single broker."""

@@ -1,7 +1,7 @@
-"""Producer ids, each handed out once: taken from blocks that are on the disk before they are used.
+"""Producer ids, each used once: allocated from blocks that are durable before their ids are used.
 
-Format page: docs/format/ottla-producer-ids.md. A crash loses at most the rest of a block, never
-hands an id out again. Kafka's counterpart: `ProducerIdManager` with `ProducerIdsBlock`.
+Format page: docs/format/ottla-producer-ids.md. A crash wastes at most the rest of a block, and
+never repeats an id. Kafka's counterpart: `ProducerIdManager` with `ProducerIdsBlock`.
 """
 
 import logging
@@ -23,11 +23,11 @@ FORMAT_VERSION = 1
 VERSION_WITHOUT_CHECKSUM = 0
 BLOCK_SIZE = 1000
 MOST_LOST = 1 << 40
-"""More ids than a lost file can have counted: a million a second, for twelve days."""
+"""More ids than a lost file can have reserved: a million per second for twelve days."""
 
 
 class ProducerIds:
-    """`reserve(n)` makes durable that all ids below `n` may have been handed out."""
+    """`reserve(n)` durably records that all ids below `n` may be in use."""
 
     def __init__(self, next_id: int, reserve: Callable[[int], None]) -> None:
         self._next_id = next_id
@@ -35,12 +35,12 @@ class ProducerIds:
         self._reserve = reserve
 
     def reserve_below(self, end: int) -> None:
-        """Makes durable that the ids below `end` are in use, by any directory's count."""
+        """Durably records that the ids below `end` are in use."""
         if end:
             self._reserve(max(end, self._block_end))
 
     def allocate(self) -> int:
-        """An id never returned before, on this or an earlier start."""
+        """Returns an id that was never returned before, on this or an earlier start."""
         if self._next_id == self._block_end:
             block_end = self._block_end + BLOCK_SIZE
             self._reserve(block_end)
@@ -51,7 +51,7 @@ class ProducerIds:
 
 
 class Block(Protocol):
-    """Ids of the cluster that are this broker's; `end` is the last of them."""
+    """A block of the cluster's ids that belongs to this broker; `end` is the last id."""
 
     @property
     def start(self) -> int: ...
@@ -64,9 +64,9 @@ BlockT = TypeVar("BlockT", bound=Block)
 
 
 class ClusterProducerIds(Generic[BlockT]):
-    """Ids of blocks that the cluster hands out, each to one broker (KIP-730).
+    """Ids from blocks that the controller allocates, each to one broker (KIP-730).
 
-    The next block is asked for when nine tenths of one are used. Kafka's counterpart:
+    The next block is requested when nine tenths of a block are used. Kafka's counterpart:
     `RPCProducerIdManager`.
     """
 
@@ -78,7 +78,7 @@ class ClusterProducerIds(Generic[BlockT]):
         self._early_id = 0
 
     def allocate(self) -> int:
-        """An id; raises `ApiError`, retriable, until the next block has come."""
+        """Returns an id; raises a retriable `ApiError` until the next block has arrived."""
         if self._next_id > self._end:
             self._take_block()
         if self._next_id >= self._early_id and self._asked is None:
@@ -104,7 +104,7 @@ def reserve_producer_ids(file_system: FileSystem, directories: LogDirectories, e
 
 
 def read_producer_ids(file_system: FileSystem, directory: str) -> int:
-    """The first id that was never reserved, 0 without a file; raises `CorruptionError`."""
+    """Returns the first id that was never reserved, 0 without a file; raises `CorruptionError`."""
     path = join(directory, PRODUCER_ID_FILE_NAME)
     if file_system.status(path) is None:
         return 0
@@ -121,10 +121,10 @@ def read_producer_ids(file_system: FileSystem, directory: str) -> int:
 
 
 def skipped_after_loss(file_system: FileSystem, directory: str) -> int:
-    """How many ids to leave out after the highest known one, since the file is lost: mostly 0.
+    """Returns how many ids to skip after the highest known one: more than 0 if the file is lost.
 
-    The logs do not know all ids: a client may hold one with which it has written nothing yet, and
-    the first records of another client with the same id would be taken for its own, sent twice.
+    The logs do not contain all ids: a client may have an id with which it has written nothing yet.
+    The first records of another client with this id would count as its duplicates.
     """
     if not is_lost(file_system, directory, PRODUCER_ID_FILE_NAME):
         return 0

@@ -1,7 +1,7 @@
-"""A broker of a cluster follows what the registries say of users, quotas and access rules.
+"""A cluster's broker applies the users, quotas and access rules in the registries.
 
-What was read is made a value first, however much it is; following that takes no longer than a copy
-of what is known. Kafka's counterparts: `DynamicConfigManager`, `AclAuthorizer.updateCache`.
+The content is parsed into values first; applying these takes no longer than a copy of the known
+state. Kafka's counterparts: `DynamicConfigManager`, `AclAuthorizer.updateCache`.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from ottla.registries.nodes import NodeError
 
 @dataclass(frozen=True, slots=True)
 class FoundClients:
-    """Quotas of entities, none where they have gone; passwords of users; `errors` of others."""
+    """Quotas by entity, empty for deleted ones; users' passwords; `errors` of invalid entities."""
 
     quotas: Quotas
     credentials: Mapping[str, Credentials]
@@ -41,7 +41,7 @@ class FoundClients:
 
 
 def found_clients(settings: Settings) -> FoundClients:
-    """What settings of users, client ids and addresses say."""
+    """Parses the settings of users, client ids and addresses."""
     quotas: dict[QuotaEntity, Mapping[str, float]] = {}
     credentials: dict[str, Credentials] = {}
     errors: list[str] = []
@@ -64,8 +64,9 @@ def found_clients(settings: Settings) -> FoundClients:
 
 @dataclass(frozen=True, slots=True)
 class FoundRules:
-    """Rules of patterns, none where they have gone. `errors`: of what cannot be followed, of which
-    `unclear` are the patterns that a rule can be for."""
+    """Rules by pattern, empty for deleted ones; `errors` describe invalid rules. `unclear` are the
+    patterns whose rules could not be parsed.
+    """
 
     acls: Mapping[ResourcePattern, tuple[Acl, ...]]
     unclear: frozenset[ResourcePattern]
@@ -92,7 +93,7 @@ def found_rules(found: FoundAcls) -> FoundRules:
 
 
 class RegisteredAccess:
-    """Used under the broker's lock."""
+    """Applies changes in the registries; used under the broker's lock."""
 
     def __init__(self, security: Security, admin: Admin) -> None:
         self._security = security
@@ -102,7 +103,7 @@ class RegisteredAccess:
         self._acls: dict[ResourcePattern, tuple[Acl, ...]] = {}
 
     def take_clients(self, all_of_them: FoundClients) -> None:
-        """Instead of those that were known."""
+        """Replaces all known quotas and passwords."""
         self._quotas, self._credentials = {}, {}
         self.follow_clients(all_of_them)
 
@@ -119,7 +120,7 @@ class RegisteredAccess:
         self._follow()
 
     def take_rules(self, all_of_them: FoundRules) -> None:
-        """Instead of those that were known, which stay where it is unclear what they are now."""
+        """Replaces all known rules. Patterns whose new rules are unclear keep the known ones."""
         before = self._acls
         self._acls = {pattern: acls for pattern, acls in all_of_them.acls.items() if acls}
         if self._security.authorizer is not None:
@@ -141,7 +142,7 @@ class RegisteredAccess:
         self._follow()
 
     def take_tokens(self, all_of_them: FoundTokens) -> None:
-        """Instead of those that were known."""
+        """Replaces all known tokens."""
         self._security.follow(replace(self._security.state, tokens={}))
         self.follow_tokens(all_of_them)
 

@@ -1,10 +1,11 @@
-"""A broker's replicas: carries out the effects of the `replication` machine on logs and for
-clients. Only a broker in a cluster has them; others do not import this. Callers pass in the time,
-and call in one thread. What is changed at once stays so: effects are carried out before the call
-returns, and appends of the leader count once `Broker.write_out` has written them.
+"""Carries out the effects of the `replication` machine on logs and for clients.
+
+Only a broker in a cluster has replicas; others do not import this module. Callers pass in the time,
+and call in one thread. Effects are carried out before the call returns. Appends of a leader count
+once `Broker.write_out` has written them.
 
 Listeners are notified when this broker begins or ceases to lead a partition, after its log is
-ready: coordinators use them to load and unload their state. Kafka's counterparts: `ReplicaManager`,
+ready: coordinators then load or unload their state. Kafka's counterparts: `ReplicaManager`,
 `Partition`, `ReplicaFetcherThread.processPartitionData`.
 """
 
@@ -66,33 +67,34 @@ logger = logging.getLogger(__name__)
 ACKS_ALL: Final = -1
 NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 TICKS_PER_LAG: Final = 2
-"""Lagging followers are looked for twice in `replica.lag.time.max.ms`, as in Kafka."""
+"""Lagging followers are checked for twice in `replica.lag.time.max.ms`, as in Kafka."""
 
 
 class ReplicaListener(Protocol):
-    """All are called once the partition's log is as it is to be, also where nothing changed."""
+    """Listener. All methods are called after the log has been changed, also if nothing changed."""
 
     def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None: ...
 
     def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
-        """Also called if nobody leads, or the broker's session may be over."""
+        """Also called if no broker leads, or if this broker's session may have expired."""
 
     def stopped(self, partition: TopicPartition, *, delete: bool) -> None: ...
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """More is committed."""
+        """More of the partition is committed."""
 
 
 class Awaited(NamedTuple):
-    """One partition of a request that waits."""
+    """One partition of a waiting request."""
 
     pending: DelayedOperation
     key: Hashable
 
 
 class Replicas:
-    """`waiting` has the fetches that wait for more of a partition; `before_effect` hears what is
-    about to be done."""
+    """All replicas. `waiting` contains the waiting fetches; `before_effect` is called before each
+    effect.
+    """
 
     def __init__(
         self,
@@ -113,11 +115,11 @@ class Replicas:
         directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self.directory_failures = 0
-        """How many directories have failed since the start, and their partitions were given up."""
+        """The number of directories that have failed since the start."""
         self._waiting = waiting
         self.manager = ReplicaManager(options, HostedLogs(store, directories, self._opened))
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
-        """Those that the controller has said something of since the start."""
+        """The partitions that an order of the controller has named since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._delayed: Timers[DelayedOperation] = timers.new_room()
         self._metadata_waits = MetadataWaits(timers)
@@ -139,8 +141,9 @@ class Replicas:
     def elsewhere(
         self, error: ApiError, topic: str | None, topic_id: Uuid | None, index: int
     ) -> ApiError:
-        """The error for what is not here: if another broker of the cluster has it, that it is
-        not here.
+        """Returns the error for a partition that is not on this broker.
+
+        That is NOT_LEADER_OR_FOLLOWER if the cluster has the partition, otherwise `error`.
         """
         if error.code not in NOT_HERE:
             return error
@@ -173,17 +176,17 @@ class Replicas:
         self.manager.registered(broker_epoch)
 
     def fence(self) -> None:
-        """The session may be over, and another broker may lead: stops leading and following."""
+        """Stops leading and following, since the broker's session may have expired."""
         self._carry_out(self.manager.fence())
 
     def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
-        """Takes an order of the controller; the result says which partitions were refused."""
+        """Carries out an order of the controller; the result contains the refused partitions."""
         self._at = at
         if isinstance(order, UpdateMetadata):
             applied = self.manager.apply(order, sender, at.monotonic_ms)
             self._answered += self._metadata_waits.take_known()
             return applied
-        with at_once():  # Others, such as a later controller, come before or after all of it.
+        with at_once():  # A later controller's order must not come in between.
             self._write_out(order.orders)
             applied = self.manager.apply(order, sender, at.monotonic_ms)
             self._carry_out(applied.effects)
@@ -202,20 +205,21 @@ class Replicas:
         ]
 
     def await_metadata(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
-        """Waits for a condition, which is checked at each update by the controller."""
+        """Waits for a condition, which is checked after each update by the controller."""
         return self._metadata_waits.add(is_so, deadline_ms)
 
     def make_logs(self, order: LeaderAndIsr) -> None:
         """Creates the logs that an order needs, in turns, so that `apply` finds them."""
 
         def made(partition: Partition) -> None:
-            # Nobody may take it for that of a broker alone, until the order says who leads it.
+            # Until the order names a leader, the partition must not be served as on a single
+            # broker.
             partition.replication = ReplicatedPartition(self, HostedLog(partition))
 
         self._store.host_all(self.to_host(order), order.topic_ids, order.settings, made)
 
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
-        """What was appended in the epoch that ends is before all of the next one."""
+        """Writes pending appends, so that they precede all records of the next leader epoch."""
         for place in places:
             replicated = self.partitions.get(place)
             if replicated is not None and replicated.partition.is_dirty:
@@ -227,7 +231,7 @@ class Replicas:
     def await_commit(
         self, place: TopicPartition, pending: DelayedOperation, required_offset: int
     ) -> Hashable:
-        """Has a produce wait; returns the key under which its result has this partition's error."""
+        """Has a produce wait; returns the key of this partition's error in its result."""
         awaited = self._awaited(place, pending, required_offset)
         self.manager.wait(place, awaited, required_offset, pending.deadline_ms)
         return awaited.key
@@ -235,7 +239,9 @@ class Replicas:
     def await_deletion(
         self, place: TopicPartition, pending: DelayedOperation, required_offset: int
     ) -> Hashable:
-        """Has a DeleteRecords wait, as `await_commit`; followers hear of it at once."""
+        """Has a DeleteRecords wait, as `await_commit`; followers' fetches are answered immediately,
+        which carries the new log start offset to them.
+        """
         self._waiting.hurry(self.partitions[place].partition)
         awaited = self._awaited(place, pending, required_offset)
         self._carry_out(
@@ -259,8 +265,7 @@ class Replicas:
         self._carry_out(self.manager.appended(place, self.now_ms))
 
     def take_answered(self) -> list[Waiting[Any]]:
-        """The requests for which replicas have what they wait for, or cannot have it, or the
-        controller has said it."""
+        """Returns the requests that have completed or failed, including waits for metadata."""
         answered, self._answered = self._answered, []
         return answered
 
@@ -298,7 +303,7 @@ class Replicas:
         ]
 
     def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
-        """Whether a partition must not be fetched now, since throttled ones came too fast."""
+        """Whether a partition must not be fetched now: throttled replicas exceed their rate."""
         is_exceeded = self.follower_quota.is_exceeded(at.monotonic_ms)
         return is_exceeded and self.partitions[place].is_throttled_and_behind
 
@@ -310,8 +315,9 @@ class Replicas:
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Answers requests that have waited too long, and looks for followers that lag, and for
-        directories that have failed."""
+        """Answers requests that have timed out, and checks for lagging followers and failed
+        directories.
+        """
         self._at = at
         for pending in self._delayed.take_all_due(at.monotonic_ms):
             places = {key[0] for key in pending.keys if isinstance(key, tuple)}
@@ -327,7 +333,7 @@ class Replicas:
             self._carry_out(self.manager.tick(at.monotonic_ms))
 
     def _give_up(self, directory: LogDirectory) -> None:
-        """Neither leads nor follows what lies in a directory that has failed (KIP-112)."""
+        """Stops leading and following the partitions in a failed directory (KIP-112)."""
         self._failed.add(directory.path)
         gone = [
             place for place, one in self.partitions.items() if one.partition.directory is directory
@@ -418,7 +424,7 @@ class Replicas:
         try:
             size = replicated.append(fetched, self._at.now_ms)
         except ApiError as error:
-            # Asked for again: the leader may have been read from while it was damaged.
+            # Fetched again: the leader may have been read while its log was damaged.
             logger.error("cannot append to %s-%d: %s", *replicated.place, error)
             return
         if replicated.is_throttled_follower:
@@ -432,7 +438,7 @@ def _quota(config: Callable[[], BrokerConfig], limit: Callable[[], int]) -> Repl
 
 
 class ReplicatedPartition:
-    """A partition's `replication`."""
+    """The `replication` of a partition."""
 
     __slots__ = ("_is_behind", "_replicas", "hosted", "partition", "place")
 
@@ -457,7 +463,7 @@ class ReplicatedPartition:
         self._replicas.appended(self.place)
 
     def write_out(self) -> None:
-        """Before others look at the log; raises `StorageError`."""
+        """Writes pending appends before the log is read; raises `StorageError`."""
         self.partition.log.writer.write_out()
         self.hosted.written_out()
 
@@ -469,7 +475,7 @@ class ReplicatedPartition:
     def check_leader(self, known_epoch: int) -> None:
         error = self._replicas.manager.error_of_leader(self.place, known_epoch)
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is here, but no order has named it
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # no order has named the partition yet
         if error is not ErrorCode.NONE:
             raise ApiError(error)
 
@@ -495,7 +501,7 @@ class ReplicatedPartition:
         return self._read(wanted, query.isolation, max_size, one_anyway)
 
     def _check_rack(self, wanted: PartitionQuery, rack: str) -> None:
-        """Raises `NoRecordsError` where the consumer is to read from a replica in its rack."""
+        """Raises `NoRecordsError` if the consumer should read from a replica in its rack."""
         replicas = self._replicas
         leading = replicas.manager.leading(self.place)
         if leading is None or replicas.config().replica_selector_class != RACK_AWARE:
@@ -579,12 +585,12 @@ class ReplicatedPartition:
         return self._is_behind and self.is_throttled_follower
 
     def append(self, fetched: Fetched, now_ms: int) -> int:
-        """Appends the whole batches of what a leader has sent, and returns their size.
+        """Appends the complete batches of a leader's response, and returns their size.
 
         Raises `ApiError` and `StorageError`.
 
-        A log that begins within a batch at the leader, where records were deleted, begins with the
-        whole batch here (Kafka: `UnexpectedAppendOffsetException`).
+        If the leader's log begins within a batch, after DeleteRecords, the log here begins with the
+        whole batch (Kafka: `UnexpectedAppendOffsetException`).
         """
         records, log = fetched.records, self.partition.log
         size = whole_size(records) if records else 0

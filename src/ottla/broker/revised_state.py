@@ -1,9 +1,9 @@
-"""A state in one small file of every log directory: changed in each, or the change is refused.
+"""A state in one small file per log directory; a change is written to all, or refused.
 
 Each change has a higher revision. If directories disagree, the highest is right. The file is
-written whole, so that a crash leaves the old one or the new one; for a request it is written in
-turns: a state of 100,000 entries takes a second to write, and others are served meanwhile. A mark
-beside the file records that it exists (`written_marks`).
+written as a whole, so that a crash leaves the old one or the new one. Changes by requests are
+written in turns: a state of 100,000 entries takes a second to write, and other requests are served
+meanwhile. A mark beside the file records that it exists (`written_marks`).
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from ottla.storage.files.summed_json import read_summed_json, summed_json
 from ottla.storage.files.written_marks import check_not_lost, mark_written
 
 if TYPE_CHECKING:
-    # What reads such a file need not import what writes logs.
+    # Lazy: readers of the file need not import what writes logs.
     from ottla.storage.directory.log_directories import LogDirectories
 
 
@@ -33,7 +33,7 @@ State = TypeVar("State", bound=RevisedState)
 def read_state_file(
     file_system: FileSystem, path: str, parse: Callable[[Any], State], what: str
 ) -> State | None:
-    """What the file says, `None` when there is none; raises `CorruptionError`."""
+    """Returns the file's state, `None` without a file; raises `CorruptionError`."""
 
     def checked(content: Any) -> State:
         if not isinstance(content["revision"], int):
@@ -54,9 +54,9 @@ class StateFile(Generic[State]):
     name: str
     read: Callable[[FileSystem, str], State]
     fields: Callable[[State], dict[str, Any]]
-    """What the file holds beside version and checksum, with iterables for what may be long."""
+    """The file's fields except version and checksum; potentially long ones are iterables."""
     is_secret: Callable[[State], bool]
-    """Whether only its owner may read it."""
+    """Whether only the file's owner may read it."""
     fix: str
 
     def read_newest(self, paths: Sequence[str], file_system: FileSystem) -> State:
@@ -69,7 +69,7 @@ class StateFile(Generic[State]):
             raise RefusalError(f"{error}; {self.fix}") from error
 
     def parts(self, state: State) -> Iterator[bytes]:
-        """The file's bytes, in turns."""
+        """Yields the file's bytes, in turns."""
         return summed_json({"revision": state.revision, **self.fields(state)})
 
     def write(self, file_system: FileSystem, directory: str, state: State) -> None:
@@ -83,13 +83,13 @@ class StateFile(Generic[State]):
         mark_written(file_system, directory, self.name)
 
     def settle(self, file_system: FileSystem, directory: str) -> None:
-        """Makes a file durable that was renamed to its name; raises `OSError`."""
+        """Makes a renamed file durable; raises `OSError`."""
         file_system.sync_directory(directory)
         mark_written(file_system, directory, self.name)
 
 
 class StateStore(Generic[State]):
-    """`state` is what is on the disks, but for what `leave_out` has left out."""
+    """`state` is the state on the disks, except for entries that `leave_out` has removed."""
 
     def __init__(
         self,
@@ -106,9 +106,10 @@ class StateStore(Generic[State]):
         self._changing = OneAtATime()
 
     def replace(self, state: State) -> None:
-        """Writes a new state at once; raises `StorageError` and then keeps the old one.
+        """Writes a new state immediately; raises `StorageError` and then keeps the old one.
 
-        The next one is newer than both, whichever of them a failing disk has kept.
+        After a failure some directories may have the new state. The next state has a higher
+        revision than both.
         """
         self._revision += 1
         new = dataclasses.replace(state, revision=self._revision)
@@ -117,20 +118,20 @@ class StateStore(Generic[State]):
         self.state = new
 
     def leave_out(self, state: State) -> None:
-        """Forgets entries that are no longer needed; they leave the disk with the next change."""
+        """Removes entries that are no longer needed, from the disks with the next change."""
         self.state = state
 
     def follow(self, state: State) -> None:
-        """Applies a state that a cluster stores elsewhere; nothing is written."""
+        """Applies a cluster's state, which is stored elsewhere; nothing is written."""
         self.state = state
 
     def change(
         self, decide: Callable[[State], State], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Makes the state what `decide` makes of it, in turns; raises `StorageError`.
+        """Replaces the state by the result of `decide`, in turns; raises `StorageError`.
 
-        It is decided again when another change came in between. What is decided to be the same
-        object is not written. `then` has the broker follow before another change in turns is made.
+        If another change came in between, `decide` is called again. If it returns the same object,
+        nothing is written. `then` is called before the next change in turns.
         """
         if not in_a_turn():
             while (new := decide(known := self.state)) is not known:
@@ -145,7 +146,9 @@ class StateStore(Generic[State]):
             then()
 
     def _try_to_change(self, decide: Callable[[State], State]) -> bool:
-        """Whether nobody has replaced the state meanwhile, with a file of an older state."""
+        """Returns whether the change was made, or unnecessary: `False` if the state was replaced
+        meanwhile.
+        """
         known = self.state
         decided = decide(known)
         if decided is known:
@@ -175,5 +178,5 @@ class StateStore(Generic[State]):
 
 
 def _prepared(directory: str, name: str) -> str:
-    """Not the name that `replace` uses, which may come in between."""
+    """Not the name that `replace` uses: a `replace` may happen in between."""
     return join(directory, f"{name}.next.tmp")

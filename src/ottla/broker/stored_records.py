@@ -1,4 +1,4 @@
-"""The current records of an internal topic: the last of each key, as compaction would leave it.
+"""The current records of an internal topic: the last of each key, as after compaction.
 
 Kafka's counterpart: `CoordinatorLoaderImpl`.
 """
@@ -14,12 +14,12 @@ from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
 
 STEP_RECORDS: Final = 256
-"""How many records a step of a loading takes in, which is well under a millisecond's work."""
+"""The number of records per step of loading, which takes well under a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record that counts: `producer_id` is there if its transaction is still open."""
+    """A current record; `producer_id` is set if its transaction is still open."""
 
     key: bytes
     value: bytes
@@ -29,16 +29,16 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class LatestRecords:
-    """The last value of each key with its offset; a transaction's count when it is committed.
+    """The last value of each key with its offset; records of transactions count once committed.
 
-    A key that comes again goes to the end, so that what is read out in steps has an order.
+    A repeated key moves to the end, so that records are in order of their offsets.
     """
 
     values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
 
     def take_all(self, batches: Iterable[Batch], place: str) -> Iterator[None]:
-        """In steps; raises `CorruptionError`, which names the place and the offset."""
+        """Reads batches in steps; raises `CorruptionError` with `place` and the offset."""
         offset = 0
         try:
             for batch in batches:
@@ -74,7 +74,7 @@ class LatestRecords:
                 self.values[key] = (offset, value)
 
     def in_order(self) -> Iterator[StoredRecord]:
-        """Those that count, and after them those of open transactions."""
+        """Yields the current records, and then those of open transactions."""
         for key, (offset, value) in self.values.items():
             if value is not None:
                 yield StoredRecord(key, value, offset)
@@ -85,9 +85,9 @@ class LatestRecords:
 
 
 def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecord]:
-    """What compaction would leave of a log, without the tombstones, in order of offset.
+    """Yields what compaction would leave of a log, without tombstones, in order of offset.
 
-    Raises `CorruptionError`, which names the place and the offset.
+    Raises `CorruptionError` with `place` and the offset.
     """
     latest = LatestRecords()
     for _ in latest.take_all(batches, place):

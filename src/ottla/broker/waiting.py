@@ -1,8 +1,8 @@
-"""Delayed operations, and among them fetches that found too little and wait.
+"""Delayed operations, and among them fetches that wait for records.
 
-The room of fetches is a machine without a clock: its caller calls `advance` when the first deadline
-is reached, and `wake` when a partition has grown. Deadlines are on the monotonic clock, so that
-setting the wall clock back delays nobody. Kafka's counterparts: `DelayedFetch` and its purgatory.
+The room of fetches is a machine without a clock: its caller calls `advance` at the first deadline,
+and `wake` when a partition has grown. Deadlines are on the monotonic clock, so that setting the
+wall clock back delays no fetch. Kafka's counterparts: `DelayedFetch` and its purgatory.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Waiting(Generic[Result]):
-    """A waiting client; when the broker returns this (`take_answered`), `result` is set."""
+    """A waiting client; `result` is set when the broker returns this (`take_answered`)."""
 
     __slots__ = ("result",)
 
@@ -25,11 +25,11 @@ class Waiting(Generic[Result]):
 
 
 class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
-    """A request that waits for other replicas: a produce with acks=all until those in sync have its
-    records, a DeleteRecords until all have deleted.
+    """A request that waits for other replicas, such as a produce with acks=all or a DeleteRecords.
 
-    Each of its partitions is awaited under a key and answered once; the errors are the result, when
-    the last one is answered and `all_awaited` was called.
+    The former waits until the in-sync replicas have its records, the latter until all live ones
+    have deleted theirs. Each partition is awaited under a key and answered once. The result is the
+    errors by key; it is set when all are answered and `all_awaited` was called.
     """
 
     __slots__ = ("deadline_ms", "errors", "keys")
@@ -41,11 +41,11 @@ class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
         self.errors: dict[Hashable, ErrorCode] = {}
 
     def all_awaited(self) -> bool:
-        """No further partition comes; whether all are answered already."""
+        """Call it when all partitions are added; returns whether all are already answered."""
         return self.answer(None, ErrorCode.NONE)
 
     def answer(self, key: Hashable, error: ErrorCode) -> bool:
-        """Whether this was the last partition."""
+        """Returns whether this was the last awaited partition."""
         if key not in self.keys:
             return False
         self.keys.discard(key)
@@ -58,10 +58,10 @@ class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
 
 
 class WaitingFetch(Waiting[Result], Generic[Query, Result]):
-    """One fetch that waits: what it asks for, and what it gets once it is over.
+    """One waiting fetch, with its query, and its result when it is over.
 
-    `keys` are the partitions whose growth may end it; it `reads_ahead` of what is committed, as a
-    follower does. While it `is_held` it is being looked at: it is handed to nobody else.
+    Growth of the partitions in `keys` may end it. `reads_ahead`: it reads uncommitted records, as
+    followers do. While `is_held` its caller still reads, and the room does not return it.
     """
 
     __slots__ = ("deadline_ms", "is_held", "is_over", "is_woken", "keys", "query", "reads_ahead")
@@ -85,14 +85,15 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
 
 
 class LongFetch(WaitingFetch[Query, Result], Generic[Query, Result]):
-    """A fetch of so many partitions that it is returned without a result: it is read in turns by
-    the one who asked for it."""
+    """A fetch of so many partitions that it is returned without a result: its caller reads them in
+    turns.
+    """
 
     __slots__ = ()
 
 
 class WaitingRoom(Generic[Query, Result]):
-    """All waiting fetches, found by partition and by deadline."""
+    """All waiting fetches, by partition and by deadline."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._by_key: dict[Hashable, dict[WaitingFetch[Query, Result], None]] = {}
@@ -110,23 +111,23 @@ class WaitingRoom(Generic[Query, Result]):
         self.release(fetch)
 
     def hold(self, fetch: WaitingFetch[Query, Result]) -> None:
-        """Notes from now on whether the partitions grow that are watched for it."""
+        """Records from now on whether watched partitions grow."""
         fetch.is_held = True
         self._waiting_count += 1
 
     def watch(self, fetch: WaitingFetch[Query, Result], key: Hashable) -> None:
-        """`key` is one of the fetch's, or about to be."""
+        """`key` is in the fetch's `keys`, or will be."""
         self._by_key.setdefault(key, {})[fetch] = None
 
     def release(self, fetch: WaitingFetch[Query, Result]) -> None:
-        """What has been seen of it is not enough: it waits."""
+        """Has a held fetch wait, since its result does not suffice yet."""
         fetch.is_held = False
         self._deadlines.set(fetch, fetch.deadline_ms)
         if fetch.is_woken:
             self._woken.append(fetch)
 
     def wake(self, key: Hashable) -> None:
-        """A partition has grown, or is gone: its fetches look again."""
+        """Wakes the fetches of a partition that has grown, or was deleted."""
         if not self._by_key:
             return
         for fetch in self._by_key.get(key, ()):
@@ -134,7 +135,7 @@ class WaitingRoom(Generic[Query, Result]):
                 self._wake(fetch)
 
     def wake_committed(self, key: Hashable) -> None:
-        """More of a partition is committed than before, which followers have read already."""
+        """Wakes consumers' fetches: more is committed, which followers have already read."""
         for fetch in self._by_key.get(key, ()):
             if not (fetch.is_woken or fetch.reads_ahead):
                 self._wake(fetch)
@@ -145,7 +146,7 @@ class WaitingRoom(Generic[Query, Result]):
             self._woken.append(fetch)
 
     def hurry(self, key: Hashable) -> None:
-        """There is news of a partition that no growth brings: its fetches are over at once."""
+        """Ends the fetches of a partition immediately: there is news other than records."""
         for fetch in self._by_key.get(key, ()):
             fetch.deadline_ms = 0.0
             if not fetch.is_held:
@@ -156,18 +157,20 @@ class WaitingRoom(Generic[Query, Result]):
         return bool(self._woken)
 
     def take_woken(self) -> Iterable[WaitingFetch[Query, Result]]:
-        """Those whose partitions have grown since the last call; they wait on until `end`."""
+        """Returns the fetches whose partitions have grown since the last call; they wait on until
+        `end`.
+        """
         woken, self._woken = self._woken, []
         for fetch in woken:
             fetch.is_woken = False
         return [fetch for fetch in woken if not fetch.is_over]
 
     def advance(self, now_ms: float) -> list[WaitingFetch[Query, Result]]:
-        """Those whose time is up at `now_ms`; the caller gives each its result and ends it."""
+        """Returns the fetches that have timed out; the caller sets their results and ends them."""
         return self._deadlines.take_all_due(now_ms)
 
     def end(self, fetch: WaitingFetch[Query, Result]) -> None:
-        """Takes a fetch out: it has its answer, or nobody wants it any more."""
+        """Removes a fetch that has its result or was cancelled."""
         if fetch.is_over:
             return
         fetch.is_over = True

@@ -1,1 +1,1 @@
-"""Directories of another Kafka: taking over its metadata log, and handing it back."""
+"""Adoption of another Kafka's directories: metadata log import, and handover to Kafka."""

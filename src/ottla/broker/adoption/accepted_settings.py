@@ -1,4 +1,4 @@
-"""Which settings of another Kafka have a meaning here."""
+"""Which settings of another Kafka Ottla supports."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,15 +15,15 @@ from ottla.config.topic import TopicConfig
 DECIDING: Final = frozenset(
     {"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms"}
 )
-"""What a topic keeps depends on these: if one has no meaning here, the topic's settings are
-unknown.
+"""These settings decide which records a topic keeps. If the value of one is not supported, the
+topic's settings count as unknown.
 """
 
 Configs = Mapping[str, str]
 
 
 def accepted_topic_configs(values: Configs) -> tuple[dict[str, str], dict[str, str]]:
-    """A topic's settings that have a meaning here, and the others."""
+    """Splits a topic's settings into supported and unsupported ones."""
     taken: dict[str, str] = {}
     refused: dict[str, str] = {}
     for name, text in values.items():
@@ -44,7 +44,7 @@ def accepted_topic_configs(values: Configs) -> tuple[dict[str, str], dict[str, s
 def accepted_broker_configs(
     values: Configs, scope: ConfigSource
 ) -> tuple[dict[str, str], list[str]]:
-    """Settings of a broker that may be changed while it runs, and the names of the others."""
+    """Returns a broker's settings that can be changed at run time, and the names of the others."""
     taken: dict[str, str] = {}
     refused: list[str] = []
     for name, text in values.items():

@@ -1,9 +1,9 @@
-"""What was taken over from another Kafka, and the topics with unknown settings.
+"""The import from another Kafka, and the topics with unknown settings.
 
-Format page: docs/format/ottla-adoption.md. One small file per log directory, which Kafka ignores;
-only directories that another Kafka wrote have one. It is replaced whole, and last, after what it
-describes is on disk, so a crash before that repeats the import. If directories disagree, the
-highest revision is right.
+Format page: docs/format/ottla-adoption.md. Each log directory that another Kafka wrote has one such
+small file, which Kafka ignores. It is replaced as a whole, after everything that it describes is
+durable, so a start after an earlier crash repeats the import. If directories disagree, the highest
+revision is right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,9 +23,9 @@ Configs = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedState:
-    """Settings as Kafka's metadata log had them, those that have no effect here included.
+    """Settings as Kafka's metadata log had them, including those without effect here.
 
-    The next import compares with it: what is the same there has not been changed by Kafka.
+    The next import compares Kafka's values with these: equal values were not changed by Kafka.
     """
 
     topics: Mapping[str, Configs] = field(default_factory=dict)
@@ -37,10 +37,10 @@ class ImportedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """`metadata_files` are names and sizes of the metadata log's files when it was imported.
+    """`metadata_files` are names and sizes of the metadata log's files at the import.
 
-    `unknown` are topics of which nothing is deleted or compacted, since nobody knows their
-    settings, each with the reason.
+    `unknown` maps each topic with unknown settings to the reason. Nothing in these topics is
+    deleted or compacted.
     """
 
     revision: int = 0
@@ -51,7 +51,7 @@ class Adoption:
 
 
 def read_adoption_file(file_system: FileSystem, directory: str) -> Adoption:
-    """Returns the content, nothing without a file; raises `CorruptionError`."""
+    """Returns the content, or an empty `Adoption` without a file; raises `CorruptionError`."""
     path = join(directory, ADOPTION_FILE_NAME)
     return read_summed_json(file_system, path, _parse, "what was taken over") or Adoption()
 

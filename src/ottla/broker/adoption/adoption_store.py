@@ -1,6 +1,6 @@
-"""What was taken over from another Kafka, on the disks: written in every log directory.
+"""Stores the state of an import from another Kafka in every log directory.
 
-Kafka's counterpart: none; there a controller's log goes with the directories.
+Kafka has no counterpart: a KRaft controller has one metadata log.
 """
 
 import logging
@@ -19,23 +19,21 @@ NAMED_AT_MOST = 5
 
 
 class AdoptionStore:
-    """`lines` are messages to show at startup."""
+    """`lines` are the messages to show at startup."""
 
     def __init__(
         self, found: FoundSettings, directories: LogDirectories, file_system: FileSystem
     ) -> None:
         self.lines: tuple[str, ...] = ()
         self.unread: str | None = found.unread
-        """Why nobody knows quotas, users, ACLs and settings of brokers and groups."""
+        """Why quotas, users, ACLs and settings of brokers and groups are unknown, if they are."""
         self._state: Adoption = found.adoption
         self._directories = directories
         self._file_system = file_system
 
     @property
     def unknown(self) -> Mapping[str, str]:
-        """The topics with unknown settings, and why they are unknown: nothing of them is
-        deleted.
-        """
+        """Maps topics with unknown settings, in which nothing is deleted, to the reasons."""
         return self._state.unknown
 
     def is_unknown(self, topic: str) -> bool:
@@ -57,16 +55,16 @@ class AdoptionStore:
         self._write()
 
     def forget(self, topic: str) -> None:
-        """A topic was deleted, or its settings are known now; raises `StorageError`."""
+        """Removes a topic that was deleted or has known settings; raises `StorageError`."""
         if topic in self._state.unknown:
             left = {name: one for name, one in self.unknown.items() if name != topic}
             self._state = replace(self._state, unknown=left)
             self._write()
 
     def confirm(self, topics: Iterable[str]) -> None:
-        """A user has confirmed the topics' settings; raises `StorageError`.
+        """Records that a user has confirmed the topics' settings; raises `StorageError`.
 
-        An unreadable metadata log is not read again until it changes.
+        An unreadable metadata log is not read again until its files change.
         """
         confirmed = set(topics)
         left = {name: one for name, one in self.unknown.items() if name not in confirmed}
@@ -88,7 +86,7 @@ class AdoptionStore:
 
 
 def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]:
-    """One line per reason, with the topics and the fix; none if all settings are known."""
+    """Returns one line per reason, with the topics and the fix; none if all settings are known."""
     topics: dict[str, list[str]] = {}
     for name, reason in sorted(unknown.items()):
         topics.setdefault(reason, []).append(name)
@@ -100,7 +98,7 @@ def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]
 
 
 def unread_lines(unread: str | None, paths: Sequence[str]) -> list[str]:
-    """What a metadata log that cannot be read had beside the settings of topics."""
+    """Returns the lines about the settings, other than topics', in an unreadable metadata log."""
     if unread is None:
         return []
     return [

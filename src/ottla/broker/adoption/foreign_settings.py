@@ -1,12 +1,14 @@
 """Finds the settings of all topics, also in directories that another Kafka wrote.
 
-A KRaft cluster keeps them in its metadata log, which is imported when a directory is first opened,
-and again when Kafka has written to it since. Then settings that Kafka has changed since the last
-import count, and of all others those that were changed here. If settings are unknown, since they
-were in ZooKeeper, or the metadata log is damaged or elsewhere, the defaults could delete what
-should be kept: such topics are left unchanged until a user confirms their settings (`ottla adopt`).
+A KRaft cluster keeps settings in its metadata log. Ottla imports it when it first opens a
+directory, and again when Kafka has written to it since. An import takes the settings that Kafka has
+changed since the last import, and keeps Ottla's values of all others.
 
-Everything here only reads. Kafka's counterpart: `MetadataLoader`, `BrokerMetadataPublisher`.
+Topics' settings are unknown if they were in ZooKeeper, or if the metadata log is damaged or
+elsewhere. The default settings could delete records that should be kept, so the broker deletes and
+compacts nothing in such topics until a user confirms their settings (`ottla adopt`).
+
+Everything here only reads. Kafka's counterparts: `MetadataLoader`, `BrokerMetadataPublisher`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +48,7 @@ from ottla.storage.files.written_marks import check_not_lost
 
 
 class SettingsPlace(Enum):
-    """Where to find the settings of topics that have no entry in Ottla's own file."""
+    """Where the settings of topics are that have no entry in Ottla's topic file."""
 
     NOWHERE = auto()
     ZOOKEEPER = auto()
@@ -63,12 +65,10 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSettings:
-    """`known`, `cluster` and `adoption` are as they are to be on the disks from now on.
+    """The settings found; `known`, `cluster` and `adoption` are the states to write to the disks.
 
-    `place` is where the settings of topics without an entry are.
-
-    `is_import`: they are not there yet. `reason` is why the settings of a topic without an entry
-    cannot be known.
+    `is_import`: they differ from the disks' states because of an import. `place` says where the
+    settings of topics without an entry are, and `reason` why these settings are unknown.
     """
 
     known: TopicFile
@@ -80,15 +80,18 @@ class FoundSettings:
     next_producer_id: int = 0
     is_import: bool = False
     is_log_read: bool = False
-    """Whether a metadata log is here and was read: all but some topics' settings is known."""
+    """Whether a metadata log is here and is readable or already imported: then all settings are
+    known, except for topics that the log does not contain.
+    """
     unread: str | None = None
-    """Why a metadata log cannot be read of which nothing was imported: then nobody knows the
-    quotas, users, ACLs and settings of brokers and groups either."""
+    """Why the metadata log cannot be read, if nothing was ever imported from it: then quotas,
+    users, ACLs and settings of brokers and groups are unknown too.
+    """
     lines: tuple[str, ...] = ()
     """Messages about the import."""
 
     def why_unknown(self, topic: str, topic_id: Uuid | None) -> str | None:
-        """Why the settings of a topic on disk are unknown; `None` if they are known."""
+        """Returns why the settings of a topic on disk are unknown; `None` if they are known."""
         if topic in INTERNAL_TOPICS:
             return None
         if topic in self.adoption.unknown:
@@ -99,7 +102,7 @@ class FoundSettings:
 
 
 def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSettings:
-    """What the directories of one broker contain; raises `RefusalError` for damage to Ottla's
+    """Reads the settings in one broker's directories; raises `RefusalError` for damage to Ottla's
     files.
     """
     for path in paths:
@@ -126,7 +129,8 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
     ]
     if not logs:
         return found
-    # A node has one such log; an empty folder of its name in another directory hides nothing.
+    # A node has one metadata log. An empty folder of this name in another directory must not hide
+    # it.
     path, sizes = max(logs, key=lambda log: sum(log[1].values()))
     return _with_metadata_log(found, paths, file_system, path, sizes)
 
@@ -157,7 +161,7 @@ def _with_metadata_log(
     found = replace(found, place=SettingsPlace.METADATA_LOG, reason=reason, is_log_read=True)
     if sizes == found.adoption.metadata_files:
         return found
-    # Most directories have no such log, or one that was imported: a start need not load this.
+    # Lazy import: most directories have no metadata log, or one that was already imported.
     from ottla.broker.adoption.metadata_import import MetadataImport
 
     try:
@@ -174,7 +178,7 @@ def _with_metadata_log(
         found = replace(found, adoption=adoption, reason=reason, is_log_read=False)
         return replace(found, unread=unread)
     if image.end_offset == 0:
-        return found  # formatted, or begun by a handover: no Kafka has written to it
+        return found  # formatted, or written by a handover: Kafka has not written to it
     properties = properties_of(file_system, path)
     node_id = None if properties is None else properties.node_id
     importing = MetadataImport(
@@ -188,7 +192,7 @@ def _with_metadata_log(
 
 
 def _topic_ids(paths: Iterable[str], file_system: FileSystem) -> dict[str, set[Uuid | None]]:
-    """The ids that the partitions of each topic have on the disks."""
+    """Returns the topic ids in the partitions' directories, by topic."""
     ids: dict[str, set[Uuid | None]] = {}
     for path in paths:
         for name in file_system.list(path):

@@ -1,10 +1,12 @@
-"""What Apache Kafka needs to start on our directories in KRaft mode, planned and then written.
+"""Plans and writes the files that Apache Kafka needs to start on Ottla's directories in KRaft mode.
 
-A metadata log: a new one, or one more epoch in the log that Kafka left when the directories were
-adopted, with what has changed since. Its records about nodes stay unchanged. Each file is written
-whole and renamed into place, the segment with the records last of all that Kafka reads; repeating
-it changes nothing. Kafka ignores Ottla's own files in a log directory (it looks at folders only)
-and removes those in partitions' folders by their suffix. Kafka's counterparts: `Formatter`,
+The plan writes a metadata log: a new one, or one more epoch after the log that Kafka left when the
+directories were adopted, with all changes since. Records about nodes stay unchanged. Each file is
+written as a whole and renamed into place, the segment with the records after all other files that
+Kafka reads. A repeated handover changes nothing.
+
+Kafka ignores Ottla's own files in a log directory, since it looks at folders only, and removes
+Ottla's files in partitions' folders because of their suffix. Kafka's counterparts: `Formatter`,
 `QuorumController`.
 """
 
@@ -93,19 +95,19 @@ from ottla.storage.files.partition_metadata import read_topic_id, write_topic_id
 from ottla.storage.log.leader_epochs import parse_epoch_entry
 
 RELEASE_LEVEL: Final = 21
-"""The `metadata.version` of a new metadata log, 3.9-IV0: Kafka 3.9 and later ones start on it."""
+"""The `metadata.version` of a new metadata log: 3.9-IV0, for Kafka 3.9 and later versions."""
 
 METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\x01")
 QUORUM_STATE: Final = "quorum-state"
 OTTLAS_OWN: Final = ("cordoned.log.dirs", "max.auto.create.topics.", "ottla.")
-"""How the names of settings begin that Kafka 3.9 does not have."""
+"""Prefixes of settings that Kafka 3.9 does not have."""
 
 KAFKAS_FOLDERS: Final = frozenset({"remote-log-index-cache"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverOptions:
-    """Time and chance."""
+    """Sources of time and ids."""
 
     now_ms: int
     new_id: Callable[[], Uuid]
@@ -113,7 +115,9 @@ class HandoverOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """`records` follow `old` in the log; without any nothing is to be written there."""
+    """The plan of a handover. `records` follow those of `old` in the log; if empty, nothing is
+    written.
+    """
 
     paths: Sequence[str]
     metadata_path: str
@@ -123,8 +127,9 @@ class Handover:
     new: MetadataImage
     records: Sequence[VersionedRecord]
     is_imported: bool
-    """Whether Ottla's files have all that the old log says, so that only changes after this one
-    are to be imported."""
+    """Whether Ottla's files contain everything in the old log. Then a later import takes only what
+    Kafka changes after this handover.
+    """
 
     @property
     def node_id(self) -> int:
@@ -139,7 +144,7 @@ class Handover:
 
 @contextmanager
 def locked(paths: Sequence[str], file_system: FileSystem) -> Iterator[None]:
-    """Keeps every broker away from directories; raises `UserError` when one is there."""
+    """Locks directories against every broker; raises `UserError` if a broker has them open."""
     with ExitStack() as stack:
         for path in paths:
             status = file_system.status(path)
@@ -208,7 +213,7 @@ def plan_handover(
 
 
 def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOptions) -> list[str]:
-    """Carries out the plan; returns a line for each file that was written."""
+    """Carries out the plan; returns one line per written file."""
     lines = []
     for path, properties in plan.properties.items():
         file = join(path, META_PROPERTIES)
@@ -230,7 +235,7 @@ def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOpt
     name = log_file_name(base_offset)
     segment = join(plan.folder, name)
     if plan.is_new:
-        # Before the log: it has nothing that would have to be imported, should a crash come now.
+        # Before the log: a crash at this point leaves an empty log, which needs no import.
         _record(plan, file_system, {name: len(content)})
     replace_file(file_system, segment, content)
     if not plan.is_new:
@@ -242,7 +247,7 @@ def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOpt
 
 
 def _record(plan: Handover, file_system: FileSystem, sizes: Mapping[str, int]) -> None:
-    """Notes what the log says now: what it says otherwise later, Kafka has changed."""
+    """Records the log's content, so that the next import takes only Kafka's later changes."""
     if not plan.is_imported:
         return
     known = newest_adoption(read_adoption_file(file_system, path) for path in plan.paths)
@@ -257,13 +262,13 @@ def _record(plan: Handover, file_system: FileSystem, sizes: Mapping[str, int]) -
         write_adoption_file(file_system, path, adoption)
 
 
-# What there is
+# The present state
 
 
 def _identities(
     paths: Sequence[str], file_system: FileSystem, options: HandoverOptions
 ) -> dict[str, MetaProperties]:
-    """What `meta.properties` of each directory is to say."""
+    """Returns the `meta.properties` that each directory is to have."""
     found: dict[str, MetaProperties] = {}
     for path in paths:
         try:
@@ -287,7 +292,7 @@ def _identities(
 
 
 def _metadata_log(paths: Sequence[str], file_system: FileSystem) -> tuple[str, MetadataImage]:
-    """The directory that the metadata log lies in, or is to, and what it says by now."""
+    """Returns the directory of the metadata log, existing or new, and the log's current image."""
     for path in paths:
         sizes = metadata_file_sizes(file_system, path)
         if sizes is None:
@@ -340,13 +345,13 @@ _Found = dict[str, dict[int, _Partition]]
 
 @dataclass(frozen=True, slots=True)
 class _Partitions:
-    """Every partition in the directories."""
+    """Reads all partitions in the directories."""
 
     file_system: FileSystem
     properties: Mapping[str, MetaProperties]
 
     def find(self) -> _Found:
-        """Raises `UserError` for a folder over which Kafka would not start."""
+        """Raises `UserError` for a folder that would keep Kafka from starting."""
         found: _Found = {}
         for path, properties in self.properties.items():
             for name in sorted(self.file_system.list(path)):
@@ -401,12 +406,12 @@ def _check_topics(found: FoundSettings, partitions: _Found) -> None:
             )
 
 
-# What it shall say
+# The wanted state
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the metadata must say of what is here, beside what it says of the rest."""
+    """The metadata to write: the directories' contents, and the old log's other records."""
 
     old: MetadataImage
     found: FoundSettings
@@ -445,7 +450,9 @@ class _Wanted:
         }
 
     def _partition(self, one: _Partition, before: PartitionImage | None) -> PartitionImage:
-        """As after a clean stop of Kafka's: without a leader, in an epoch above the log's."""
+        """Returns a partition as Kafka leaves it at a clean shutdown, in an epoch not below the
+        log's.
+        """
         if before is None:
             return PartitionImage(
                 replicas=(self.node_id,),
@@ -502,16 +509,16 @@ class _Wanted:
 
 
 def _changed(theirs: Configs, taken: Configs, ours: Configs) -> dict[str, str]:
-    """Their settings, with what has changed here of those that mean something here."""
+    """Returns Kafka's settings that Ottla does not support, and Ottla's own ones."""
     kept = {name: text for name, text in theirs.items() if name not in taken}
     return {**kept, **ours}
 
 
-# How it is written
+# Writing
 
 
 def _framed(records: list[VersionedRecord], *, is_new: bool) -> list[VersionedRecord]:
-    """A new log begins with a metadata transaction of its own, as Kafka's controller begins it."""
+    """Puts a new log's first records into a metadata transaction, as Kafka's controller does."""
     if not is_new:
         return records
     begin = BeginTransactionRecord(name="Bootstrap records"), 0
@@ -522,7 +529,7 @@ def _framed(records: list[VersionedRecord], *, is_new: bool) -> list[VersionedRe
 
 
 def _format(plan: Handover, file_system: FileSystem, options: HandoverOptions) -> list[str]:
-    """What `kafka-storage format` makes, but for the log itself."""
+    """Writes what `kafka-storage format` writes, except for the log itself."""
     features = [
         (FeatureLevelRecord(name=name, feature_level=level), 0)
         for name, level in sorted(plan.new.features.items())
@@ -573,14 +580,14 @@ def _quorum_state(plan: Handover, file_system: FileSystem) -> dict[str, object]:
 
 
 def _voter_directory(plan: Handover, file_system: FileSystem) -> Uuid | None:
-    """The voter's directory id, where the log is one of voters that have one (KIP-853)."""
+    """Returns the voter's directory id, if the log's quorum has directory ids (KIP-853)."""
     if _quorum_state(plan, file_system).get("data_version") != 1:
         return None
     return plan.properties[plan.metadata_path].directory_id
 
 
 def _write_quorum_state(plan: Handover, file_system: FileSystem, epoch: int) -> None:
-    """Kafka begins with the next epoch when it starts; the voters stay who they are."""
+    """Writes the epoch, after which Kafka's next start begins another. The voters stay the same."""
     fields = _quorum_state(plan, file_system)
     fields |= {"leaderId": plan.node_id, "leaderEpoch": epoch, "votedId": -1}
     text = json.dumps(fields, separators=(",", ":"))

@@ -1,7 +1,7 @@
-"""Users, access rules and delegation tokens of a metadata log, as they are kept here, and back.
+"""Converts users, access rules and delegation tokens between a metadata log and Ottla's state.
 
-What Kafka has is added to what is here; what Kafka no longer has stays until somebody removes it.
-A metadata log that is handed over has what is here, and nothing else.
+An import adds Kafka's entries to Ottla's. Entries that Kafka no longer has stay until a user
+removes them. A metadata log written by a handover has exactly Ottla's entries.
 """
 
 from collections.abc import Callable
@@ -39,8 +39,11 @@ FIRST_WITH_TOKENS: Final = 14
 
 
 def with_imported(ours: SecurityState, image: MetadataImage) -> SecurityState:
-    """Raises `ValueError` for a rule of a kind that is not known here: to leave it out may let
-    somebody in."""
+    """Adds the image's entries to ours.
+
+    Raises `ValueError` for an access rule of an unknown kind: without it, clients might get access
+    that the rule denies.
+    """
     credentials = dict(ours.credentials)
     for (user, code), one in image.scram_credentials.items():
         credentials[user, MECHANISM_CODES[code]] = ScramCredential(
@@ -73,7 +76,10 @@ def _acl(record: AccessControlEntryRecord) -> Acl:
 
 
 def with_exported(image: MetadataImage, ours: SecurityState, new_id: NewId) -> MetadataImage:
-    """What is the same keeps its record. Raises `UserError` for a log that is too old for it."""
+    """Replaces the image's entries by ours; equal access rules keep their records.
+
+    Raises `UserError` if the log's metadata.version is too old for an entry.
+    """
     known = {_acl(one): one for one in image.acls.values()}
     acls = (known.get(one) or _acl_record(one, new_id) for one in ours.acls)
     new = replace(

@@ -1,7 +1,7 @@
-"""Lays the image of a metadata log over what a broker knew: settings, quotas, ids.
+"""Merges the image of a metadata log into the broker's own state: settings, quotas, ids.
 
-Settings that Kafka has changed since the last import count, and of all others those that were
-changed here. Kafka's counterpart: `BrokerMetadataPublisher`.
+Settings that Kafka has changed since the last import take Kafka's value; all others keep Ottla's.
+Kafka's counterpart: `BrokerMetadataPublisher`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImport:
-    """One import; `base` is what the last one found, `ids` those of topics on the disks."""
+    """One import. `base` is what the last import found; `ids` are the topic ids on the disks."""
 
     image: MetadataImage
     sizes: Mapping[str, int]
@@ -85,7 +85,7 @@ class MetadataImport:
         )
 
     def _is_here(self, topic: TopicImage) -> bool:
-        """Whether the directories hold a partition of it: in a larger cluster others may."""
+        """Whether the directories hold a partition of the topic; other nodes may hold all."""
         ids = self.ids.get(topic.name)
         return ids is not None and (topic.topic_id in ids or ids == {None})
 
@@ -99,7 +99,7 @@ class MetadataImport:
     def _merged(
         self, base: Mapping[Key, Value], theirs: Mapping[Key, Value], ours: Mapping[Key, Value]
     ) -> dict[Key, Value]:
-        """What is theirs where they have changed it since the last import, and ours otherwise."""
+        """Returns `ours` with all changes of `theirs` against `base`; at the first import, both."""
         if self.is_first:
             return {**theirs, **ours}
         merged = dict(ours)
@@ -124,7 +124,9 @@ class MetadataImport:
         )
 
     def _cluster(self) -> tuple[ClusterState, list[str]]:
-        """The state of the cluster with what applies here, and what does not."""
+        """Returns the cluster's state with the settings supported here, and the names of the
+        others.
+        """
         ours, base = self.found.cluster, self.base
         defaults, refused_defaults = accepted_broker_configs(
             self._merged(base.default_configs, self.image.broker_configs(), ours.default_configs),
@@ -153,7 +155,9 @@ class MetadataImport:
 
 
 def imported_state(image: MetadataImage, topics: Iterable[TopicImage], node: str) -> ImportedState:
-    """What an image says of one node and of some topics, for the next import to compare with."""
+    """Returns an image's content about one node and some topics, for the next import to compare
+    with.
+    """
     return ImportedState(
         topics={topic.name: topic.configs for topic in topics},
         default_configs=image.broker_configs(),

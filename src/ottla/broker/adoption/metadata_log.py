@@ -16,7 +16,7 @@ from ottla.storage.files.filenames import (
     CLUSTER_METADATA_DIRECTORY,
 )
 
-if TYPE_CHECKING:  # Most brokers have no such log, and need not load what reads one.
+if TYPE_CHECKING:  # Lazy: most brokers have no metadata log, and need not load its reader.
     from ottla.metadata.image import MetadataImage
     from ottla.metadata.log_files import MetadataFile
 
@@ -25,11 +25,11 @@ SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 PRODUCER_SNAPSHOT_NAME = re.compile(r"(\d{20})\.snapshot")
 
 FileSizes = Mapping[str, int]
-"""Names and sizes of what the log consists of: they change when somebody writes to it."""
+"""Names and sizes of the log's files; they change when Kafka writes to the log."""
 
 
 def metadata_file_sizes(file_system: FileSystem, directory: str) -> dict[str, int] | None:
-    """Segments and snapshots of the metadata log; `None` when there is no such log here."""
+    """Returns the metadata log's segments and snapshots; `None` without such a log."""
     folder = join(directory, CLUSTER_METADATA_DIRECTORY)
     status = file_system.status(folder)
     if status is None or not status.is_directory:
@@ -44,7 +44,7 @@ def metadata_file_sizes(file_system: FileSystem, directory: str) -> dict[str, in
 
 
 def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes) -> "MetadataImage":
-    """The image at the log's end; raises `CorruptionError` naming the file, and `OSError`."""
+    """Returns the image at the log's end; raises `OSError`, or `CorruptionError` with the file."""
     from ottla.metadata.log_files import read_image
 
     folder = join(directory, CLUSTER_METADATA_DIRECTORY)
@@ -61,7 +61,7 @@ def read_metadata_log(file_system: FileSystem, directory: str, names: FileSizes)
     ]
     is_unused = snapshot is None and not any(segment.content for segment in segments)
     if is_unused and file_system.status(join(directory, BOOTSTRAP_CHECKPOINT)) is not None:
-        # Formatted, and never started: what there is are the records to begin with.
+        # Formatted and never started: only the bootstrap records exist.
         snapshot = _file(file_system, directory, BOOTSTRAP_CHECKPOINT, 0)
     image = read_image(snapshot, segments, may_be_torn=not was_clean)
     _check_end(file_system, folder, image)
@@ -78,8 +78,9 @@ def _file(
 
 
 def _check_end(file_system: FileSystem, folder: str, image: "MetadataImage") -> None:
-    """Each new segment and each clean stop leaves a producer snapshot at the log's end then.
+    """Raises `CorruptionError` for a log that ends before a producer snapshot of it.
 
+    Kafka writes a producer snapshot at the log's end for each new segment and at a clean shutdown.
     A log that ends before one has lost whole batches, which a crash does not explain.
     """
     names = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))

@@ -1,4 +1,4 @@
-"""What topics whose settings nobody knows would keep, under settings that a person proposes."""
+"""Which records topics with unknown settings would keep under proposed settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,8 +21,11 @@ Configs = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """One topic; sizes in bytes. `settings` are its own ones, `refused` those that mean nothing
-    here, and `deletable_size` is what retention would delete at once."""
+    """One topic; sizes in bytes.
+
+    `settings` are the supported settings of its own, `refused` the unsupported ones.
+    `deletable_size` is what retention would delete immediately.
+    """
 
     topic: str
     reason: str
@@ -35,7 +38,7 @@ class Prospect:
 
     @property
     def is_decided(self) -> bool:
-        """Whether every setting on which it depends what the topic keeps means something here."""
+        """Whether all settings that decide which records the topic keeps are supported."""
         return not DECIDING & self.refused.keys()
 
 
@@ -46,8 +49,11 @@ def prospects(
     given: Mapping[str, Configs] | None,
     now_ms: int,
 ) -> list[Prospect]:
-    """What each unknown topic that `given` names would be; all of them under no settings of
-    their own when nothing is given. `unknown` has the reasons."""
+    """Returns the unknown topics that `given` names, under the settings given.
+
+    Without `given`, returns all unknown topics, under the defaults. `unknown` maps them to the
+    reasons.
+    """
     return [
         _prospect(topic, unknown[topic.name], defaults, (given or {}).get(topic.name, {}), now_ms)
         for topic in sorted(topics, key=lambda one: one.name)
@@ -77,7 +83,7 @@ def _deletable_size(logs: Sequence[PartitionLog], config: TopicConfig, now_ms: i
     total = 0
     for log in logs:
         facts = replace(facts_of(log), config=config)
-        # Retention passes over a log that it cannot look at, and names it.
+        # Retention skips a log that cannot be read, and logs its name.
         with suppress(CorruptionError, StorageError), log.health.guarding(changes_files=True):
             going = plan_retention(facts, now_ms, ALL_SEGMENTS).going
             total += sum(one.size for one in going)

@@ -1,1 +1,1 @@
-"""Settings that clients change at run time: what is on disk, and what is in effect."""
+"""Settings that clients change at run time: the stored state, and the config in effect."""

@@ -1,8 +1,8 @@
-"""What clients have changed while the broker ran and that no topic owns: settings and quotas.
+"""Settings of brokers and groups, and quotas, that clients have changed at run time.
 
-Format page: docs/format/ottla-cluster.md. Kafka keeps this in its metadata log; Ottla in one small
-file per log directory, which Kafka ignores. It is replaced whole, so a crash leaves the old content
-or the new. When directories disagree the highest revision is right.
+Format page: docs/format/ottla-cluster.md. Kafka keeps them in its metadata log; Ottla in one small
+file per log directory, which Kafka ignores. The file is replaced as a whole, so a crash leaves the
+old content or the new. When directories disagree the highest revision is right.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from ottla.config.broker import listener_setting
 CLUSTER_FILE_NAME = "ottla-cluster.json"
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""The entity of a quota: pairs of type and name in order of type; a name of `None` is "any
-other".
+"""The entity of a quota: pairs of type and name, sorted by type. A name of `None` is the default of
+its type.
 """
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
@@ -30,7 +30,7 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 class ClusterState(RevisedState):
     """`default_configs` apply to every broker of the cluster, `broker_configs` to this one.
 
-    `group_configs` are by group; none has an empty entry.
+    `group_configs` maps groups to their settings; no entry is empty.
     """
 
     default_configs: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def _name(item: tuple[str, Any]) -> str:
 
 
 def _is_secret(state: ClusterState) -> bool:
-    """Whether it contains passwords or keys."""
+    """Whether the state contains passwords or keys."""
     return any(map(_is_secret_setting, [*state.default_configs, *state.broker_configs]))
 
 
@@ -83,7 +83,7 @@ def _quota_fields(quota: tuple[QuotaEntity, Mapping[str, float]]) -> dict[str, A
 
 
 def parse_quotas(fields: Any) -> dict[QuotaEntity, dict[str, float]]:
-    """The inverse of `quota_fields`; raises what `read_json_file` takes for damage."""
+    """The inverse of `quota_fields`; raises errors that `read_json_file` reports as damage."""
     return dict(map(_parse_quota, fields))
 
 

@@ -23,7 +23,7 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """`value` is that which is set, or those that are appended or taken out, with commas."""
+    """`value` is the value to set; of a list, the comma-separated items to append or remove."""
 
     name: str
     operation: ConfigOperation = ConfigOperation.SET
@@ -32,16 +32,16 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """`is_whole`: what is not named goes back to its default. `by` says who asks for it."""
+    """`is_whole`: settings that are not named are reset to defaults. `by` is the requester."""
 
     changes: Sequence[ConfigChange]
     is_whole: bool = False
     by: str = ""
 
     def apply(self, current: Mapping[str, str], rows: Mapping[str, Setting]) -> dict[str, str]:
-        """The settings after the changes; raises `ApiError(INVALID_CONFIG)`.
+        """Returns the settings after the changes; raises `ApiError(INVALID_CONFIG)`.
 
-        `rows` say which are lists, and what a list is before it was ever set.
+        `rows` contain the type of each setting, and the default that a list is extended from.
         """
         values = {} if self.is_whole else dict(current)
         for change in self.changes:

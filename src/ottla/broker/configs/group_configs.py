@@ -43,7 +43,7 @@ class GroupConfigs:
             raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
 
     def change(self, group_id: str, values: Mapping[str, str]) -> None:
-        """Replaces a group's settings by ones that `check` has accepted."""
+        """Replaces a group's settings; `check` must have accepted them."""
         if values:
             self.overrides[group_id] = values
             self._configs[group_id] = self._with(values)
@@ -55,7 +55,7 @@ class GroupConfigs:
         return with_values(self._defaults, values, "group")
 
     def _restore(self, group_id: str, values: Mapping[str, str]) -> GroupConfig:
-        """Limits settings that were valid when they were made to the current bounds."""
+        """Limits settings to the current bounds, which may have changed since they were set."""
         try:
             wanted = self._with(values)
         except SettingError as error:

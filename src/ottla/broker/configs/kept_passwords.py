@@ -43,7 +43,7 @@ class KeptPasswords:
         self.may_renew = secret is not None and config.password_encoder_old_secret is not None
 
     def meant(self, kept: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The settings with decrypted passwords, and errors for those that cannot be decrypted."""
+        """Decrypts the passwords; also returns the errors for those that cannot be decrypted."""
         plain, unread = dict(kept), {}
         for name in passwords_among(kept):
             try:
@@ -56,9 +56,9 @@ class KeptPasswords:
         return plain, unread
 
     def to_keep(self, plain: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
-        """Settings in the form to store; unchanged passwords are not encrypted again.
+        """Encrypts passwords, except unchanged ones, for storage.
 
-        Raises `ApiError` without a secret.
+        Raises `ApiError` if `password.encoder.secret` is not set.
         """
         before, _ = self.meant(kept)
         result = dict(plain)
@@ -77,7 +77,7 @@ class KeptPasswords:
         return result
 
     def renewed(self, kept: Mapping[str, str]) -> dict[str, str]:
-        """Re-encrypts with the new secret what was encrypted with the old one."""
+        """Re-encrypts passwords that were encrypted with the old secret."""
         result = dict(kept)
         _, unread = self.meant(kept)
         for name in passwords_among(kept):

@@ -1,8 +1,8 @@
-"""Passwords among the settings of a broker in ZooKeeper: encrypted, in Kafka's form.
+"""Encryption of passwords in a broker's settings in ZooKeeper, in Kafka's format.
 
-The form is a list of NAME:VALUE with commas. It has how the key is derived from the secret, how the
-password is encrypted with it, and the result; what is decoded needs none of today's settings but
-the secret. Kafka's counterpart: `EncryptingPasswordEncoder`.
+The format is a comma-separated list of NAME:VALUE: how the key is derived from the secret, how the
+password is encrypted, and the result. Decoding needs no setting except the secret. Kafka's
+counterpart: `EncryptingPasswordEncoder`.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ HASHES: Final = {
     "PBKDF2WithHmacSHA384": "sha384",
     "PBKDF2WithHmacSHA512": "sha512",
 }
-"""Java's key factories -> their hash."""
+"""Java's key factories -> their hash functions."""
 
 DEFAULT_FACTORY: Final = "PBKDF2WithHmacSHA512"
 CIPHERS: Final = (CBC, GCM)
@@ -37,7 +37,7 @@ NewBytes = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encryption:
-    """How passwords are encrypted from now on (`password.encoder.*`)."""
+    """How new passwords are encrypted (`password.encoder.*`)."""
 
     key_factory: str = DEFAULT_FACTORY
     cipher: str = CBC
@@ -46,7 +46,7 @@ class Encryption:
 
 
 class PasswordEncoder:
-    """`old_secret` is tried where the secret does not fit."""
+    """Decryption tries `old_secret` if the current secret fails."""
 
     def __init__(
         self, secret: str, old_secret: str | None, encryption: Encryption, new_bytes: NewBytes
@@ -75,7 +75,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> str:
-        """Raises `ValueError`, which says nothing of the password."""
+        """Raises `ValueError`, whose text does not reveal the password."""
         try:
             return _decode(text, self._secret)
         except ValueError:
@@ -84,7 +84,7 @@ class PasswordEncoder:
         return _decode(text, self._old_secret)
 
     def renewed(self, text: str) -> str:
-        """The same password under the secret, where only the old one fits."""
+        """Re-encrypts a password with the current secret if only the old one can decrypt it."""
         if self._old_secret is None:
             return text
         try:
@@ -122,7 +122,7 @@ def _decode(text: str, secret: str) -> str:
 
 
 def _check(how: Encryption) -> None:
-    """Raises `ValueError` for what is not supported."""
+    """Raises `ValueError` for unsupported parameters."""
     if how.key_factory not in HASHES:
         raise ValueError(f"{how.key_factory} is not supported; supported: {', '.join(HASHES)}")
     if how.cipher not in CIPHERS:
@@ -151,7 +151,7 @@ def _encrypted(cipher: str, key: bytes, vector: bytes, content: bytes) -> bytes:
 
 
 def _decrypted(cipher: str, key: bytes, vector: bytes, encrypted: bytes) -> bytes:
-    """Raises `ValueError`."""
+    """Raises `ValueError` for a wrong key or damaged text."""
     with needed_for("password.encoder.secret"):
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -169,7 +169,7 @@ def _decrypted(cipher: str, key: bytes, vector: bytes, encrypted: bytes) -> byte
 
 
 def _java_length(password: str) -> int:
-    """Java counts halves of what is outside the first plane."""
+    """Returns the length as Java counts it, in UTF-16 code units."""
     return len(password.encode("utf-16-le")) // 2
 
 

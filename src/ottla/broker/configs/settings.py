@@ -1,4 +1,4 @@
-"""The broker's settings: those of its start, overridden by what clients have changed.
+"""The broker's settings: those of its start, overridden by clients' changes.
 
 Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
@@ -32,7 +32,7 @@ from ottla.config.without_effect import (
 class ConfigSource(IntEnum):
     """The origin of a value, by Kafka's numbers.
 
-    A topic's or group's own value comes first, then the lower number.
+    A topic's or group's own value has precedence, then the lowest number.
     """
 
     TOPIC = 1
@@ -44,9 +44,9 @@ class ConfigSource(IntEnum):
 
 
 class BrokerSettings:
-    """`config` is what is in effect, `groups` the overrides of groups.
+    """`config` is the config in effect, `groups` the overrides of groups.
 
-    `sources` are the texts from which `config` was made.
+    `sources` are the texts that `config` was parsed from.
     """
 
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
@@ -62,14 +62,14 @@ class BrokerSettings:
         self.groups = GroupConfigs(config, state.group_configs)
 
     def complete(self, facts: Mapping[str, str]) -> None:
-        """Adds what opening the directories has found, as if it had been given."""
+        """Adds values that were found in the directories, as if they had been given as settings."""
         self._given = {**self._given, **facts}
         self._is_complete = True
         self.config = self.config_under(self._state)
         self.follow(self._state, self.config)
 
     def config_under(self, state: ClusterState) -> BrokerConfig:
-        """The config under another state; raises `SettingError`."""
+        """Returns the config for another state; raises `SettingError`."""
         config = broker_config({**self._given, **state.default_configs, **state.broker_configs})
         if self._is_complete:
             config.check_cordons(config.log_dirs)
@@ -87,10 +87,10 @@ class BrokerSettings:
 
 
 def setting_row(name: str) -> Setting | None:
-    """The row of a broker's setting; one is made for what is known and has no effect."""
+    """Returns the row of a broker's setting; makes one for a known setting without effect."""
     row = broker_settings().get(name) or kafka_settings().get(name) or listener_setting(name)
     if row is not None and name == FORMAT_NAME:
-        # A topic's may be changed; the broker's that is its default may not, in Kafka either.
+        # The topic's setting can be changed, but not the broker's default for it, as in Kafka.
         return replace(row, is_dynamic=False)
     if row is None and is_without_effect(name):
         return Setting(
@@ -112,14 +112,14 @@ def passwords_among(names: Iterable[str]) -> list[str]:
 PER_BROKER = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners", "log.dirs"}
 )
-"""Settings that make no sense for several brokers at once; nor do those of one listener."""
+"""Settings that must differ between brokers; settings of one listener must too."""
 
 STORES = re.compile(r"ssl\.(key|(key|trust)store\.)")
-"""Where keys and certificates are: changed for one listener only, as in Kafka."""
+"""Locations of keys and certificates: can be changed for one listener only, as in Kafka."""
 
 
 def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
-    """Raises `ApiError` unless all may be changed there while the broker runs."""
+    """Raises `ApiError` unless all settings can be changed at run time in this scope."""
     rows = {name: setting_row(name) for name in values}
     for name, row in rows.items():
         if row is None:

@@ -1,1 +1,1 @@
-"""Groups: their machine, backed by `__consumer_offsets`."""
+"""The group coordinator: its machine, stored in `__consumer_offsets`."""

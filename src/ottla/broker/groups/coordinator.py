@@ -1,7 +1,7 @@
-"""Runs the machine of groups: decide, append to `__consumer_offsets`, adopt, and only then answer.
+"""Runs the machine of groups: decide, append to `__consumer_offsets`, adopt, and only then respond.
 
-Whether the records reach the disk shows when the round is written; the server sends no response
-before that. Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
+The records reach the disk when the round is written; the server sends no response before that.
+Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
 """
 
 import logging
@@ -45,9 +45,9 @@ class ClusterCatalog(ClusterPartitions, TopicCatalog, Protocol):
 
 
 class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
-    """The groups of this broker. What comes later comes through `take_answered`.
+    """The groups of this broker. `take_answered` returns delayed responses.
 
-    Handlers have the `machine_of` a group decide, and this carries the decision out. A single
+    Handlers call `machine_of` for a decision, and this class carries the decision out. A single
     broker has one machine for all groups, and a member of a cluster one for each partition of the
     offsets topic that it leads.
     """
@@ -87,7 +87,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         self._gone_topics: set[str] = set()
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
-        """The machine that decides for a group; if that is another broker's, one that refuses.
+        """Returns the machine of a group; if another broker leads the group, one that refuses.
 
         Raises `UserError` as `loaded`.
         """
@@ -105,7 +105,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             self._replay_all("what groups have committed", "have consumers begin again")
             self.machine.loaded(at)
             self._is_loaded = True
-        # Before new offsets of a topic that was created again, which would go with the old ones.
+        # First: offsets of a topic's former incarnation must go before new ones are committed.
         self._forget_gone_topics(at)
         return self.machine
 
@@ -127,13 +127,14 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             machine.replay(key, value, record.offset, producer_id=record.producer_id)
 
     def check_marker(self, index: int) -> None:
-        """Raises `ApiError` while a partition of the offsets topic is not to take markers: the
-        machine that is being filled from it would miss them."""
+        """Raises `ApiError` while a partition of the offsets topic must not take markers: the
+        machine that is being loaded from it would miss them.
+        """
         if self.shards is not None and self.shards.refusal(index):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is in a partition of the offsets topic."""
+        """Applies the marker of a producer's transaction in a partition of the offsets topic."""
         shard = None if self.shards is None else self.shards.find(index)
         if shard is not None:
             shard.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
@@ -142,7 +143,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def topic_deleted(self, name: str) -> None:
-        """Forgets offsets of a deleted topic before the next request about groups."""
+        """Has the offsets of a deleted topic removed before the next request about groups."""
         self._gone_topics.add(name)
 
     def _forget_gone_topics(self, at: Timestamps) -> None:
@@ -155,7 +156,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Does what is due; groups that were not used since the start can wait."""
+        """Runs what is due; unused groups stay unloaded."""
         if self.shards is not None:
             self._at = at
             self.shards.advance(at.monotonic_ms)
@@ -171,7 +172,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return bool(self._answered)
 
     def hand_back(self, waiting: Waiting[Any]) -> None:
-        """Queues another component's response, to be returned in the same way."""
+        """Queues another component's response for `take_answered`."""
         self._answered.append(waiting)
 
     def take_answered(self) -> list[Waiting[Any]]:
@@ -190,7 +191,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     def carry_out_or_wait(
         self, decision: Decision[AnswerT], waiting: Waiting[AnswerT], at: Timestamps
     ) -> AnswerT | Waiting[AnswerT]:
-        """As `carry_out`; without an answer the `waiting` that was the decision's pending id."""
+        """As `carry_out`; while the answer is pending returns `waiting`, the pending id."""
         answer = self._run(decision, at)
         return waiting if answer is None else answer
 
@@ -224,7 +225,9 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return decision.answer
 
     def _refuse_elsewhere(self, decision: Decision[AnswerT]) -> AnswerT | None:
-        """Another broker leads the group's partition since the decision, or it is unknown."""
+        """Refuses a decision on a group whose partition this broker does not lead, or no longer
+        serves.
+        """
         code = self._refusal(decision.key) or ErrorCode.NOT_COORDINATOR
         if decision.answer is None:
             self._answer(
@@ -266,7 +269,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
 
 def offsets_topic(config: GroupCoordinatorConfig) -> NewTopic:
-    """`__consumer_offsets` as Kafka makes it (`GroupCoordinator.groupMetadataTopicConfigs`)."""
+    """`__consumer_offsets` with Kafka's settings (`GroupCoordinator.groupMetadataTopicConfigs`)."""
     return NewTopic(
         name=CONSUMER_OFFSETS,
         partition_count=config.offsets_topic_num_partitions,

@@ -1,7 +1,8 @@
-"""Goes through the logs that another broker has written, for aborts that no index names.
+"""Searches logs that another broker has written for aborted transactions without an index entry.
 
-In slices, between which clients are served, and a slice of each log after the other. Consumers of
-committed records get what has been gone through: see `storage/log/abort_check.py`.
+The search runs in slices, between which the broker serves clients; each slice continues with the
+next log. Until it has passed an offset, consumers of committed records get no records from there:
+see `storage/log/abort_check.py`.
 """
 
 import logging
@@ -17,12 +18,11 @@ logger = logging.getLogger(__name__)
 
 
 INTERVAL_MS = 60_000
-"""After all logs are checked: how soon one is found that has come since, with a partition that
-moves from directory to directory."""
+"""How often to look for further logs once all are checked: moves between directories add logs."""
 
 
 class AbortChecking:
-    """`on_progress` is called with a partition of which more may be read."""
+    """`on_progress` is called with a partition of which more can be read."""
 
     def __init__(
         self, directories: Sequence[LogDirectory], on_progress: Callable[[TopicPartition], None]
@@ -32,7 +32,7 @@ class AbortChecking:
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
 
     def run_slice(self, _: Timestamps) -> bool:
-        """Continues with one log; returns whether there is more to do."""
+        """Continues with one log; returns whether more is left to do."""
         if not self._to_do:
             self._find_some()
         if self._to_do:

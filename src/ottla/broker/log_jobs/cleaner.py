@@ -1,10 +1,9 @@
-"""The log cleaner, without threads: which log to compact next, and how to handle the result of a
-pass.
+"""The log cleaner, without threads: selects the log to compact next, and applies the result.
 
 The thread that runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its
-plan without the lock, and returns the result or the error. A failure is retried with growing
-pauses; a segment that cannot be read is set aside after some attempts, and the rest of its log
-continues. Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
+plan without the lock, and returns the result or the error. Failures are retried with growing
+pauses. A segment that cannot be read is set aside after some attempts, and the rest of its log is
+compacted without it. Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.
 """
 
 import logging
@@ -44,26 +43,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_MAP_SIZE = 2**31 - 1
-"""The most that one thread's keys take, as in Kafka."""
+"""The largest key map of one thread in bytes, as in Kafka."""
 
 TRIES_BEFORE_SETTING_ASIDE = 3
 
 
 @dataclass(slots=True)
 class CleanerTotals:
-    """What was done since the start, for metrics."""
+    """Counts since the start, for metrics."""
 
     passes: int = 0
     failures: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
     last_pass_ms: int = 0
-    """When the last one ended well, in wall time."""
+    """When the last pass succeeded, in wall time."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class CleaningTask:
-    """A pass over one log. `stop` is called when it is no longer wanted."""
+    """A pass over one log. `stop` is called when its result is no longer needed."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -114,12 +113,12 @@ class Cleaner:
 
     @property
     def max_bytes_per_second(self) -> float:
-        """What all passes together may read and write."""
+        """The limit for the reads and writes of all passes together."""
         return self._config().log_cleaner_io_max_bytes_per_second
 
     @property
     def troubles(self) -> Mapping[TopicPartition, Trouble]:
-        """Of all logs that have, or had, any."""
+        """The troubles of all logs that have, or had, any."""
         return self._troubles
 
     def trouble_of(self, key: TopicPartition) -> Trouble:
@@ -128,14 +127,14 @@ class Cleaner:
     # A pass
 
     def next_task(self, at: Timestamps) -> CleaningTask | None:
-        """The log that needs it most, from now on kept for the caller, who must `finish` or `fail`.
+        """Returns a pass over the log with the most to clean, or `None` when no log is due.
 
-        `None` when no log is due.
+        The caller must `finish` or `fail` it.
         """
         due: list[tuple[Cleanable, LogDirectory, TopicPartition, PartitionLog]] = []
         for directory, key, log in self._compacted_logs():
             if log.abort_check is not None:
-                continue  # what was aborted would stay, as if it had been committed
+                continue  # compaction could keep aborted records as if they had been committed
             if self.states.is_free(key) and not self._is_waiting(key, at.now_ms):
                 with self._noting_failures(directory, key, log, at):
                     range_ = self.range_of(directory, key, log, at.now_ms)
@@ -150,7 +149,7 @@ class Cleaner:
     def _noting_failures(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Timestamps
     ) -> Iterator[None]:
-        """One log that cannot be looked at must not keep the others from the cleaner."""
+        """Records corruption as a failure of its log; the other logs are still considered."""
         with suppress(StorageError):  # Logged where the directory went offline.
             try:
                 with directory.health.guarding():
@@ -159,7 +158,7 @@ class Cleaner:
                 self._note_failure(directory, key, log, error, at)
 
     def task_for(self, key: TopicPartition, at: Timestamps) -> CleaningTask | None:
-        """A pass over one log, whether it is due or not; `None` when nothing can be compacted."""
+        """Returns a pass over one log, due or not; `None` when nothing can be compacted."""
         for directory, other, log in self._compacted_logs():
             if other == key and self.states.is_free(key):
                 with directory.health.guarding():
@@ -175,10 +174,10 @@ class Cleaner:
                     yield directory, key, log
 
     def each_range(self, now_ms: int) -> "Iterator[tuple[TopicPartition, Cleanable | None]]":
-        """What of each log could be compacted now; `None` of one that is not compacted, or whose
-        disk fails.
+        """Yields what could be compacted now in each log.
 
-        Logs may come and go between two of them.
+        That is `None` for a log that is not compacted, or whose disk fails. Logs may come and go
+        between two items.
         """
         for directory in self._directories.online:
             for key, log in list(directory.logs.items()):
@@ -192,8 +191,8 @@ class Cleaner:
     def range_of(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, now_ms: int
     ) -> "Cleanable":
-        """What of a log could be compacted now."""
-        # What opens a log and compacts nothing, as most commands, imports no compaction.
+        """Returns the part of a log that could be compacted now."""
+        # Lazy import: most commands open logs without compacting any.
         from ottla.storage.compaction.cleanable import cleanable, view_log
 
         return cleanable(view_log(log, directory.checkpoints.cleaned.get(key)), log.config, now_ms)
@@ -216,7 +215,7 @@ class Cleaner:
         memory = MapMemory(
             size=min(size, MAX_MAP_SIZE), load_factor=config.log_cleaner_io_buffer_load_factor
         )
-        log.maintenance.check_aborts(at_once=True)  # where somebody asks for a pass
+        log.maintenance.check_aborts(at_once=True)  # for a pass on request
         plan = plan_compaction(
             log,
             range_,
@@ -232,7 +231,7 @@ class Cleaner:
     def _still_damaged(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog
     ) -> set[int]:
-        """Segments that were set aside; one that has changed since gets another chance."""
+        """Returns the segments that were set aside and have not changed since."""
         trouble = self.trouble_of(key)
         paths = log.segment_paths
         still = tuple(
@@ -256,7 +255,7 @@ class Cleaner:
         return self._access.end_cleaning(task.key, task.log)
 
     def finish(self, task: CleaningTask, result: "CompactionResult", at: Timestamps) -> None:
-        """Puts what a pass has made into the log, unless the log has changed too much since."""
+        """Puts a pass's new segments into the log, unless the log has changed too much since."""
         from ottla.storage.compaction.replacement import fits, remove_cleaned, replace_segments
 
         is_wanted = self._end(task)
@@ -295,7 +294,7 @@ class Cleaner:
             )  # fmt: skip
 
     def fail(self, task: CleaningTask, error: BaseException, at: Timestamps) -> None:
-        """Records a pass that ended with an error; what it made is gone already."""
+        """Records a pass that failed; its files are already removed."""
         is_wanted = self._end(task)
         if isinstance(error, OSError):
             task.directory.health.fail(error)
@@ -357,7 +356,7 @@ class Cleaner:
             write_troubles(self._file_system, directory.path, here)
 
     def forget(self, key: TopicPartition) -> None:
-        """The log is about to go, and what kept the cleaner from it with it."""
+        """Stops cleaning a log that will be deleted, and forgets its troubles."""
         self._troubles.pop(key, None)
 
 

@@ -1,8 +1,8 @@
-"""What keeps the cleaner from its work, written down for people and for the next start.
+"""Troubles that keep the cleaner from compacting logs, stored for users and the next start.
 
 Format page: docs/format/ottla-cleaner.md. One small file per log directory, which Kafka ignores; it
-is replaced whole, so a crash leaves the old content or the new. Kafka marks a log uncleanable until
-a restart, and reports it by a metric alone.
+is replaced as a whole, so a crash leaves the old content or the new. Kafka marks a log uncleanable
+until a restart, and reports it only as a metric.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ MAX_BACKOFF_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedSegment:
-    """A segment that is left as it is until its file changes, by `modified_ms` and `size`."""
+    """A segment that the cleaner skips until its file's `modified_ms` or `size` changes."""
 
     base_offset: int
     reason: str
@@ -31,7 +31,9 @@ class DamagedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Of one log: failures in a row, the last one's reason and time, and what was set aside."""
+    """One log's consecutive failures, the reason and time of the last one, and its damaged
+    segments.
+    """
 
     failure_count: int = 0
     reason: str = ""
@@ -43,9 +45,9 @@ class Trouble:
         return not self.failure_count and not self.damaged
 
     def retry_ms(self, backoff_ms: int, now_ms: int) -> int | None:
-        """Until when the log is left alone, twice as long after each failure; `None`: no longer.
+        """Returns when to retry the log, twice as long after each failure; `None` if it is due.
 
-        A failure that is still to come, by a clock that was set back, puts nothing off.
+        A failure time in the future, after the clock was set back, delays nothing.
         """
         if not self.failure_count:
             return None
@@ -55,7 +57,7 @@ class Trouble:
 
 
 def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartition, Trouble]:
-    """All troubles of a directory, none without a file; raises `CorruptionError`."""
+    """Returns all troubles of a directory, none without a file; raises `CorruptionError`."""
     path = join(directory, TROUBLES_FILE_NAME)
     return read_json_file(file_system, path, _parse_all, "a list of troubles") or {}
 
@@ -63,7 +65,7 @@ def read_troubles(file_system: FileSystem, directory: str) -> dict[TopicPartitio
 def write_troubles(
     file_system: FileSystem, directory: str, troubles: Mapping[TopicPartition, Trouble]
 ) -> None:
-    """Replaces the file; without troubles there is none."""
+    """Replaces the file, or removes it if there are no troubles."""
     path = join(directory, TROUBLES_FILE_NAME)
     found = [
         {"topic": topic, "partition": partition, **asdict(trouble)}

@@ -1,9 +1,8 @@
-"""What the cleaner is doing with each log, so that it and others keep out of each other's way.
+"""The state of cleaning of each log, so that the cleaner and other jobs exclude each other.
 
-A log without a state is free. A job that cuts, moves or deletes a log pauses it first; a pass that
-was under way is aborted: what it has made is thrown away when it comes back. Pauses count, and a
-log is free again when all have been taken back. Kafka's counterparts: `LogCleaningState`,
-`LogCleanerManager`.
+A log without a state is free. A job that truncates, moves or deletes a log pauses it first. That
+aborts a running pass, whose result is then discarded. Pauses are counted, and a log is free again
+when all have been resumed. Kafka's counterparts: `LogCleaningState`, `LogCleanerManager`.
 """
 
 from collections.abc import Callable
@@ -16,14 +15,14 @@ Stop = Callable[[], None]
 
 @dataclass(slots=True)
 class InProgress:
-    """A pass is at work; `stop` makes it end soon."""
+    """A pass is running; `stop` makes it end soon."""
 
     stop: Stop
 
 
 @dataclass(slots=True)
 class Aborted:
-    """A pass was asked to stop and has not yet come back; `pauses` wait for it."""
+    """A running pass was asked to stop; `pauses` take effect when it has ended."""
 
     pauses: int
 
@@ -49,12 +48,12 @@ class CleaningStates:
         return key not in self._states
 
     def begin(self, key: TopicPartition, stop: Stop) -> None:
-        """A pass begins on a free log."""
+        """Records that a pass on a free log begins."""
         assert self.is_free(key)
         self._states[key] = InProgress(stop)
 
     def end(self, key: TopicPartition) -> bool:
-        """A pass comes back; returns whether its work is still wanted."""
+        """Records that a pass has ended; returns whether its result is to be used."""
         state = self._states.pop(key)
         if isinstance(state, InProgress):
             return True
@@ -64,7 +63,7 @@ class CleaningStates:
         return False
 
     def pause(self, key: TopicPartition) -> None:
-        """Keeps the cleaner away until `resume`, and stops a pass that is under way."""
+        """Keeps the cleaner away until `resume`, and stops a running pass."""
         state = self._states.get(key)
         match state:
             case None:
@@ -76,7 +75,7 @@ class CleaningStates:
                 state.pauses += 1
 
     def resume(self, key: TopicPartition) -> None:
-        """Takes one pause back."""
+        """Ends one pause."""
         state = self._states[key]
         assert isinstance(state, Aborted | Paused)
         assert state.pauses > 0

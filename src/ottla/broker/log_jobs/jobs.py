@@ -1,8 +1,8 @@
-"""Periodic work of a broker: each job with its interval, on a clock that is passed in.
+"""Periodic jobs of a broker, each with its interval, on a clock that is passed in.
 
-No job blocks clients for long: one with much to do does a part of it, reports that, and is called
-again in the next round. Kafka's counterpart: `LogManager.startup`, which schedules the same work on
-threads.
+No job blocks clients for long: a job with much to do does a part of it, reports that more is left,
+and is called again in the next round. Kafka's counterpart: `LogManager.startup`, which schedules
+the same work on threads.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 
 Work = Callable[[Timestamps], bool | None]
-"""Returns whether there is more to do at once."""
+"""Returns whether more is left to do."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,11 +25,11 @@ class Job:
 
 
 class Jobs:
-    """All jobs. Intervals are asked for again at each run, since settings change."""
+    """All jobs. Intervals are read at each run, since settings change."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._new: list[Job] = []
-        """Jobs that were added since the clock was last seen."""
+        """Jobs that were added since the last `advance`."""
         self._due: Timers[Job] = timers.new_room()
 
     def add(
@@ -39,17 +39,18 @@ class Jobs:
         *,
         initial_ms: Callable[[], int] | None = None,
     ) -> None:
-        """A job whose first run is `initial_ms` (an interval by default) after the clock is first
-        seen."""
+        """Adds a job; its first run is `initial_ms` (by default its interval) after the next
+        `advance`.
+        """
         self._new.append(Job(interval_ms, initial_ms or interval_ms, run))
 
     def advance(self, at: Timestamps) -> None:
-        """Runs what is due."""
+        """Runs the jobs that are due."""
         for job in self._new:
             self._due.set(job, at.monotonic_ms + _at_least_one(job.initial_ms()))
         self._new.clear()
         due = self._due.take_all_due(at.monotonic_ms)
-        for job in due:  # all of them first: one that raises must not end the others
+        for job in due:  # all first: a job that raises must not end the others
             self._due.set(job, at.monotonic_ms + _at_least_one(job.interval_ms()))
         for job in due:
             if job.run(at):
@@ -57,5 +58,5 @@ class Jobs:
 
 
 def _at_least_one(interval_ms: int) -> int:
-    """An interval of 0 is legal in Kafka's settings; here it would leave no time for clients."""
+    """An interval of 0 is valid in Kafka's settings; here it would leave no time for clients."""
     return max(interval_ms, 1)

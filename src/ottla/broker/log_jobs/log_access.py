@@ -1,9 +1,9 @@
-"""Which job may change a log now: retention, the cleaner, moves and deletion ask here first.
+"""Decides which job may change a log now: retention, cleaner, moves and deletion ask here first.
 
-While a pass of the cleaner reads a log, retention does not cut it and no copy replaces it. Nothing
-is deleted or compacted in a topic with unknown settings. A deletion does not wait: a running pass
-is stopped, and its result is discarded. Kafka's counterpart: `LogCleanerManager`, which retention,
-deletion and moves pause and abort.
+While a cleaner's pass reads a log, retention does not delete its segments and no copy replaces it.
+Nothing is deleted or compacted in a topic with unknown settings. A deletion does not wait: it stops
+a running pass, whose result is discarded. Kafka's counterpart: `LogCleanerManager`, in which
+retention, deletion and moves pause and abort cleaning.
 """
 
 from contextlib import suppress
@@ -29,24 +29,24 @@ class LogAccess:
         return log not in self._cleaned and not self._adoption.is_unknown(topic)
 
     def may_replace(self, log: PartitionLog) -> bool:
-        """Whether the log's copy in another directory may take its place."""
+        """Whether the log's copy in another directory may replace it now."""
         return log not in self._cleaned
 
     def is_being_cleaned(self, log: PartitionLog) -> bool:
         return log in self._cleaned
 
     def begin_cleaning(self, key: TopicPartition, log: PartitionLog, stop: Stop) -> None:
-        """A pass begins on a log that is free; `stop` is called when nobody wants it any more."""
+        """Records that a pass begins on a free log; `stop` is called to abort it."""
         self.states.begin(key, stop)
         self._cleaned.add(log)
 
     def end_cleaning(self, key: TopicPartition, log: PartitionLog) -> bool:
-        """The pass has come back; returns whether its work is still wanted."""
+        """Records that a pass has ended; returns whether its result is to be used."""
         self._cleaned.discard(log)
         return self.states.end(key)
 
     def begin_deletion(self, key: TopicPartition) -> None:
-        """The log is about to go."""
+        """Stops cleaning a log that will be deleted."""
         if not self.states.is_free(key):
             self.states.pause(key)
             self.states.resume(key)

@@ -1,13 +1,14 @@
-"""Partitions on their way from one log directory to another, a few batches at a time.
+"""Moves partitions from one log directory to another, a few batches at a time.
 
-A copy grows in the other directory until it is at the partition's end and on the disk. Then, while
-nobody appends, it takes the partition's place: the log is renamed to `-delete` under the copy's id,
-which decides the move, and the copy to the partition's own name. A crash before the first rename
-leaves a log and a copy that continues; one after it a copy that takes its place at the start
-(`startup_plan`). Either way there is one log, with everything that was acknowledged.
+A copy in the other directory is extended until it has reached the log's end and is on the disk.
+Then, while nobody appends, it replaces the log: the log is renamed to `-delete` under the copy's
+id, which decides the move, and then the copy to the partition's name. A crash before the first
+rename leaves a log and a copy that the next start continues; a crash after it leaves a copy that
+the next start puts in place (`startup_plan`). Either way one log remains, with everything that was
+acknowledged.
 
 Kafka's counterparts: `ReplicaAlterLogDirsManager`, `LogManager.replaceCurrentWithFutureLog`
-(KIP-113). Kafka renames the copy first, and a crash in between leaves two logs.
+(KIP-113). Kafka renames the copy first, and a crash between the renames leaves two logs.
 """
 
 import logging
@@ -38,17 +39,17 @@ logger = logging.getLogger(__name__)
 
 STEP_SIZE: Final = 256 * 1024
 STEPS_PER_ROUND: Final = 4
-"""Clients wait while this much is copied, a few milliseconds."""
+"""Clients wait during these steps, a few milliseconds."""
 
 LAST_STEPS: Final = 16
-"""How many steps are made at once in the end, or a fast producer would never be caught up with."""
+"""The final steps without a pause, which must catch up with a fast producer."""
 
 WAIT_MS: Final = 50.0
 
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """`flush_until` is how far the copy must be on the disk before it counts."""
+    """A move. The copy is flushed up to `flush_until` before it can replace the log."""
 
     partition: Partition
     topic_id: Uuid
@@ -62,13 +63,15 @@ class Move:
 
     @property
     def is_possible(self) -> bool:
-        """Whether both directories are there, and the copy too (not that of a deleted topic)."""
+        """Whether both directories are online and the copy exists (it is gone with a deleted
+        topic).
+        """
         is_offline = self.target.is_offline or self.partition.directory.is_offline
         return not is_offline and self.target.futures.get(self.key) is self.copy.target
 
 
 class Moves:
-    """All of them, each a step at a time."""
+    """All moves; each proceeds step by step."""
 
     def __init__(
         self,
@@ -90,14 +93,16 @@ class Moves:
         self._next_step: Timers[str] = timers.new_room()
 
     def leave_flushing(self, *, to_others: bool = True) -> None:
-        """Somebody carries out `Broker.due_flushes`; without them the copies are flushed here."""
+        """With `to_others`, the caller carries out `Broker.due_flushes`; otherwise copies are
+        flushed here.
+        """
         self._has_flusher = to_others
 
     def __len__(self) -> int:
         return len(self._moves)
 
     def find(self, partition: Partition) -> Move | None:
-        """The move that is under way."""
+        """Returns the partition's running move."""
         move = self._moves.get(TopicPartition(partition.topic, partition.index))
         if move is None or move.partition is not partition or not move.is_possible:
             return None
@@ -106,9 +111,10 @@ class Moves:
     # Requests
 
     def request(self, topic: str, index: int, path: str) -> None:
-        """Has a partition move to another log directory, or stay where it is after all.
+        """Starts to move a partition to another log directory, or cancels its move.
 
-        Raises `ApiError`. Kafka: `ReplicaManager.alterReplicaLogDirs`.
+        The move is cancelled if `path` is the partition's present directory. Raises `ApiError`.
+        Kafka: `ReplicaManager.alterReplicaLogDirs`.
         """
         target = self.directory_at(path)
         if target is None:
@@ -116,7 +122,7 @@ class Moves:
         self.request_to(target, topic, index)
 
     def request_to(self, target: LogDirectory, topic: str, index: int) -> None:
-        """As `request`, for one of many partitions that move to a directory."""
+        """As `request`, for one of many partitions that move to the same directory."""
         if target.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         partition = self._topics.online_partition(topic, index)
@@ -131,27 +137,28 @@ class Moves:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
     def directory_at(self, path: str) -> LogDirectory | None:
-        """The log directory that a path stands for."""
+        """Returns the log directory at a path."""
         canonical = self._file_system.canonical
         place = canonical(path)
         return next((one for one in self._directories if canonical(one.path) == place), None)
 
     def _start(self, partition: Partition, topic_id: Uuid, target: LogDirectory) -> None:
-        """Begins to move a partition; one that moves elsewhere gives that up."""
+        """Starts to move a partition; cancels its move to any other directory."""
         move = self.find(partition)
         if move is not None and move.target is target:
             return
         self._cancel(partition)
         key = TopicPartition(partition.topic, partition.index)
-        with at_once():  # or another request might begin the same move meanwhile
+        with at_once():  # or another request might start the same move meanwhile
             future = target.create_future(*key, topic_id, start_of_copy(partition.log))
-        # As of now: what the cleaner does meanwhile it will have to do again in the copy.
+        # The copy starts with the log's cleaned offset; later cleaning must be repeated in the
+        # copy.
         target.checkpoints.move_cleaned(key, partition.directory.checkpoints.cleaned.get(key))
         self._add(Move(partition, topic_id, target, LogCopy(partition.log, future)))
         logger.info("%s-%d moves to %s", *key, target.path)
 
     def resume(self, now_ms: int) -> None:
-        """Continues with the copies that were found at the start."""
+        """Continues the copies that were found at the start."""
         for directory in self._directories:
             for (name, index), future in directory.futures.items():
                 topic = self._topics.find(name)
@@ -168,7 +175,7 @@ class Moves:
         self._next_step.set(NEXT, 0.0)
 
     def _cancel(self, partition: Partition) -> None:
-        """Gives a move up, if there is one; the partition stays where it is."""
+        """Cancels the partition's move, if there is one."""
         move = self.find(partition)
         self._moves.pop(TopicPartition(partition.topic, partition.index), None)
         if not self._moves:
@@ -179,7 +186,7 @@ class Moves:
     # The work
 
     def due_flushes(self, directory: LogDirectory, monotonic_ms: float) -> Iterable[FlushPlan]:
-        """What of the copies in a directory is to be flushed now."""
+        """Yields the flushes of the copies in a directory that are due now."""
         for key, log in directory.futures.items():
             move = self._moves.get(key)
             until = move.flush_until if move is not None else None
@@ -193,7 +200,7 @@ class Moves:
                 yield due
 
     def advance(self, at: Timestamps) -> None:
-        """Makes one step of one move, and lets the others have the next ones."""
+        """Runs one step of the oldest waiting move, and puts the move at the end of the queue."""
         if self._next_step.take_due(at.monotonic_ms) is None:
             return
         wait_ms = self._advance_first(at)
@@ -236,7 +243,7 @@ class Moves:
         return True, 0.0
 
     def _copy(self, move: Move, at: Timestamps, count: int) -> int:
-        """Makes so many steps, if there is so much to copy; returns the bytes."""
+        """Copies up to `count` steps; returns the copied bytes."""
         size = 0
         for _ in range(count):
             if not move.copy.has_more:
@@ -245,7 +252,7 @@ class Moves:
         return size
 
     def _is_flushed(self, move: Move) -> bool:
-        """Whether the bulk of the copy is on the disk, for which the end need not wait then."""
+        """Whether most of the copy is on the disk, so that the final flush is short."""
         future = move.copy.target
         if move.flush_until is None:
             move.flush_until = future.log_end_offset
@@ -256,7 +263,7 @@ class Moves:
         return not self._has_flusher
 
     def _replace(self, move: Move) -> None:
-        """Puts the copy in the log's place; nobody appends meanwhile."""
+        """Replaces the log by the copy; nobody appends meanwhile."""
         key, partition, target = move.key, move.partition, move.target
         source, future, left = move.copy.source, move.copy.target, partition.directory
         move.copy.carry_over()
@@ -265,14 +272,15 @@ class Moves:
         name = parse_directory_name(base_name(future.directory))
         assert name is not None
         assert name.unique_id is not None
-        # Its start and recovery point, before it is found under its own name.
+        # The copy's start offset and recovery point must be durable before the copy has its final
+        # name.
         target.checkpoints.write()
         path = left.delete_log(*key, bytes.fromhex(name.unique_id))
         partition.log, partition.directory = future, target
         try:
             target.adopt_future(*key, move.topic_id)
         except StorageError:
-            # The partition is offline, and what was put away may be all that is left: it stays.
+            # The partition is offline. The renamed log may be the last one left, so it is kept.
             source.maintenance.abandon()
             raise
         self._removals.add(left, path, source)

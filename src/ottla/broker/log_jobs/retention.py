@@ -1,7 +1,7 @@
 """Retention on a running broker: every log in turn, in slices between which clients are served.
 
-What goes is decided in `storage.retention`. Here it is done: starts move, one checkpoint makes all
-of a slice durable, and only then files are renamed; `removals` removes them later.
+`storage.retention` decides which segments to delete. This job moves the log starts, makes those of
+a slice durable with one checkpoint, and only then renames files; `removals` removes them later.
 
 Kafka's counterpart: `LogManager.cleanupLogs`.
 """
@@ -32,18 +32,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOGS_PER_SLICE = 64
-"""Of each that has records a file may have to be opened, which takes 0.06 ms."""
+"""Retention may have to open a file of each log with records, which takes 0.06 ms."""
 PLANNED_PER_SLICE = 500
 SEGMENTS_PER_SLICE = 32
-"""Each costs a few renames, which clients wait for."""
+"""Each segment needs a few renames, during which clients wait."""
 CHANGED_LOGS_PER_SLICE = 8
-"""Each costs a few fsyncs."""
+"""Each log needs a few fsyncs."""
 
 
 @dataclass(slots=True)
 class RetentionTotals:
-    """What was decided to go since the start, by the rule that said so, and the passes over all
-    logs; `last_pass_ms` is when the last one ended, in wall time."""
+    """Totals since the start: the segments deleted by each rule, and the passes over all logs.
+
+    `last_pass_ms` is when the last pass ended, in wall time.
+    """
 
     segments: "Counter[Rule]" = field(default_factory=Counter)
     bytes: "Counter[Rule]" = field(default_factory=Counter)
@@ -53,9 +55,9 @@ class RetentionTotals:
 
 @dataclass(slots=True)
 class _Leaving:
-    """A log whose start has moved, and how many of its segments are still to be taken out.
+    """A log whose start has moved, and the number of its segments that are still to be deleted.
 
-    `goes_on`: more of its segments go in this pass, with the next move of its start.
+    `goes_on`: the same pass will move the start again and delete more segments.
     """
 
     directory: LogDirectory
@@ -66,16 +68,16 @@ class _Leaving:
 
     @property
     def is_there(self) -> bool:
-        """Whether the log is still what is served; it may be deleted or moved between slices."""
+        """Whether the log is still served; it may be deleted or moved between slices."""
         return not self.directory.is_offline and self.directory.logs.get(self.key) is self.log
 
 
 class Retention:
     """One pass over all logs takes as many calls of `run_slice` as it needs.
 
-    The starts of many segments' logs move together, with one checkpoint; then the segments leave, a
-    few at a time. What is not taken, since the broker stops or the cleaner begins, lies below its
-    log's start, so the next pass takes it.
+    The starts of several logs move together, with one checkpoint; then their segments are deleted,
+    a few at a time. Segments that are left, since the broker stops or the cleaner begins, lie below
+    the log start, so the next pass deletes them.
     """
 
     def __init__(
@@ -93,10 +95,10 @@ class Retention:
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
         self._leaving: deque[_Leaving] = deque()
         self._warned: dict[str, int] = {}
-        """The segment of each log's directory that a warning has been given of."""
+        """By directory of the log: the segment for which a warning was already logged."""
 
     def run_slice(self, at: Timestamps) -> bool:
-        """Continues with the pass under way, or begins one; returns whether it is not over yet."""
+        """Continues the current pass, or begins one; returns whether the pass is unfinished."""
         if not self._leaving:
             if not self._to_do:
                 self._to_do.extend((one, key) for one in self._directories for key in one.logs)
@@ -133,7 +135,7 @@ class Retention:
         return begun
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> "RetentionPlan":
-        # A log that is opened for a command alone deletes nothing.
+        # Lazy import: a log that a command opens deletes nothing.
         from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 
         with log.health.guarding():
@@ -154,7 +156,7 @@ class Retention:
         return plan
 
     def _kept(self, begun: list[_Leaving]) -> list[_Leaving]:
-        """Those whose new starts are on the disk; without that no file may go."""
+        """Returns the logs whose new starts are durable; files of others must not be deleted."""
         kept: list[_Leaving] = []
         for directory in {one.directory.path: one.directory for one in begun}.values():
             with suppress(StorageError):  # logged where the directory went offline
@@ -174,7 +176,7 @@ class Retention:
                 self._leaving.popleft()
 
     def _take(self, one: _Leaving, max_count: int, at: Timestamps) -> int:
-        """Takes segments out of their log; returns how many."""
+        """Deletes segments of a log; returns how many."""
         if not one.is_there or not self._access.may_retain(one.key.topic, one.log):
             return 0
         due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms

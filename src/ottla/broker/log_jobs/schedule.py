@@ -1,4 +1,4 @@
-"""Jobs that are done to all logs at intervals, whether clients ask for anything or not."""
+"""The periodic jobs over all logs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,7 +20,7 @@ def schedule_log_jobs(
     retention: Retention,
     on_checked: Callable[[TopicPartition], None],
 ) -> None:
-    """`on_checked` hears of a log in which more aborted transactions are known now."""
+    """`on_checked` is called with a partition after more aborted transactions were found."""
 
     def initial_ms() -> int:
         return config().log_initial_task_delay_ms
@@ -61,7 +61,9 @@ def schedule_log_jobs(
 def schedule_replicas(
     jobs: Jobs, directories: LogDirectories, config: Callable[[], BrokerConfig]
 ) -> None:
-    """Of a broker in a cluster: it returns with what it has written down of what is committed."""
+    """Schedules the checkpoints of high watermarks: a restarted member of a cluster begins with
+    them.
+    """
 
     def write_high_watermarks(_: Timestamps) -> None:
         for directory in directories.online:
@@ -72,14 +74,14 @@ def schedule_replicas(
 
 
 class CheckpointWriting:
-    """Writes the checkpoints of all directories, one file in a round of the server's loop."""
+    """Writes the checkpoints of all directories, one file per round of the server's loop."""
 
     def __init__(self, directories: LogDirectories) -> None:
         self._directories = directories
         self._steps: Iterator[None] | None = None
 
     def run_slice(self, _: Timestamps) -> bool:
-        """Writes the next file; returns whether there is more to do."""
+        """Writes the next file; returns whether more are left."""
         if self._steps is None:
             self._steps = self._all_steps()
         for _step in self._steps:

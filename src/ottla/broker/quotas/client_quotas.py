@@ -1,7 +1,7 @@
-"""Measures how fast clients produce, fetch and keep the broker busy, and how long to throttle them.
+"""Measures how fast clients produce, fetch and use the broker's time, and computes throttle times.
 
-A machine without a clock: what a client did is passed in with the time, and the result is how long
-to mute its connection. The rate is measured over `quota.window.num` windows of
+A machine without a clock: the caller passes in activity with its time, and gets how long to mute
+the client's connection. The rate is measured over `quota.window.num` windows of
 `quota.window.size.seconds`, including the current one. Kafka's counterparts: `ClientQuotaManager`,
 `ClientRequestQuotaManager`, `Rate`, `SampledStat` (KIP-13, KIP-124, KIP-219, KIP-546).
 """
@@ -18,44 +18,44 @@ from ottla.config.setting import INT32_MAX
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 CONNECTION_RATE = "connection_creation_rate"
-"""The one limit of an address: how many connections it may make in a second (KIP-612)."""
+"""The limit of an address: how many connections it may create per second (KIP-612)."""
 
 ANONYMOUS = "ANONYMOUS"
 """The principal of clients that have not authenticated (`KafkaPrincipal.ANONYMOUS`)."""
 
 RATES_TO_KEEP: Final = 4096
-"""From so many measured rates on, those that have come to rest are forgotten."""
+"""Above this number of rates, rates without recent activity are removed."""
 
 MAX_RATES: Final = 16 * RATES_TO_KEEP
-"""There are no more: then the one that was looked at longest ago goes, though it is at work."""
+"""The maximum: above it the least recently used rate is removed, even if it is active."""
 
 MAX_LIMITS: Final = 16_384
-"""Limits that are kept once they are found; beyond, all are forgotten and found again."""
+"""The size of the cache of limits by client; a full cache is cleared."""
 
 MAX_CLIENT_ID_SIZE: Final = 256
-"""Longer ids count as their beginning: clients choose them, and they are kept."""
+"""Longer ids are truncated: clients choose them, and they stay in memory."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class QuotaKind(Enum):
-    """What is limited; the value is Kafka's name of the limit."""
+    """The kind of a limit; the value is Kafka's name of it."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
     REQUEST = "request_percentage"
-    """Of one thread's time: 200 is all the time of two."""
+    """In percent of one thread's time: 200 is all the time of two threads."""
 
 
 class WindowedRate:
-    """How much per second, over the last windows."""
+    """The amount per second over the last windows."""
 
     __slots__ = ("_count", "_size_ms", "_windows")
 
     def __init__(self, count: int, size_ms: int) -> None:
         self._count = count
         self._size_ms = size_ms
-        self._windows: deque[list[float]] = deque()  # when each began, and how much came in it
+        self._windows: deque[list[float]] = deque()  # the start of each, and its amount
 
     def record(self, amount: float, now_ms: float) -> None:
         self._forget_old(now_ms)
@@ -66,7 +66,7 @@ class WindowedRate:
             windows.append([now_ms, amount])
 
     def measured_ms(self, now_ms: float) -> float:
-        """The time that the rate is over: as if all windows but the running one were full."""
+        """The duration that the rate is computed over: as if all past windows were complete."""
         self._forget_old(now_ms)
         elapsed_ms = now_ms - self._windows[0][0] if self._windows else 0.0
         missing = self._count - 1 - int(elapsed_ms // self._size_ms)
@@ -88,7 +88,7 @@ class WindowedRate:
 
 
 class Rates(Generic[Key]):
-    """Rates by whom they are of. Names are the clients' choice, so they are bounded in number."""
+    """Rates by client or entity. Clients choose the names, so the number of rates is bounded."""
 
     def __init__(self, window_count: int, window_size_ms: int) -> None:
         self._window_count = window_count
@@ -112,7 +112,7 @@ class Rates(Generic[Key]):
         return list(self._rates.items())
 
     def _forget_some(self, now_ms: float) -> None:
-        """Checks two for each new one: checking all would block other clients."""
+        """Checks two rates for each new one: a check of all would block other clients."""
         for _ in range(2):
             key, rate = self._rates.popitem(last=False)
             if not rate.is_at_rest(now_ms) and len(self._rates) < MAX_RATES - 1:
@@ -121,16 +121,16 @@ class Rates(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit that a client is under, and with whom it shares the rate that is measured."""
+    """A client's limit, and the entity whose rate it applies to: several clients may share it."""
 
     per_second: float
     entity: QuotaEntity
 
 
 class ClientQuotas:
-    """All quotas, and the rates of the clients that are under one.
+    """All quotas, and the rates of the clients that have one.
 
-    Unless it `is_active` there is no quota at all, and the machine needs no calls.
+    If not `is_active`, there are no quotas, and no other method need be called.
     """
 
     def __init__(self, window_count: int, window_size_ms: int) -> None:
@@ -142,23 +142,24 @@ class ClientQuotas:
         self._rates: Rates[tuple[QuotaKind, QuotaEntity]] = Rates(window_count, window_size_ms)
 
     def change(self, quotas: Quotas) -> None:
-        """Applies other quotas; earlier activity still counts."""
+        """Applies other quotas; recorded activity still counts."""
         self._quotas = quotas
         self.is_active = bool(quotas)
         self._limits.clear()
 
     def produced(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
-        """Records bytes; returns for how many milliseconds to throttle the client."""
+        """Records produced bytes; returns how long to throttle the client, in milliseconds."""
         return self._record(QuotaKind.PRODUCE, (user, client_id), size, now_ms)
 
     def fetched(self, client_id: str, size: int, now_ms: float, user: str = ANONYMOUS) -> int:
-        """As `produced`."""
+        """Records fetched bytes, as `produced`."""
         return self._record(QuotaKind.FETCH, (user, client_id), size, now_ms)
 
     def fetch_pause_ms(self, client_id: str, now_ms: float, user: str = ANONYMOUS) -> int:
-        """How long a client is still throttled for what it has fetched before.
+        """Returns how long a client is still throttled for its earlier fetches.
 
-        One connection waits for that long; this is for the client's other connections.
+        The connection of those fetches is muted for that long; this is for the client's other
+        connections.
         """
         limit = self._limit(QuotaKind.FETCH, (user, client_id))
         if limit is None:
@@ -168,24 +169,24 @@ class ClientQuotas:
     def kept_busy(
         self, client_id: str, busy_ms: float, now_ms: float, user: str = ANONYMOUS
     ) -> int:
-        """As `produced`, for the time that a request took; never more than a window."""
+        """As `produced`, for the time that a request took; at most one window."""
         throttle_ms = self._record(QuotaKind.REQUEST, (user, client_id), busy_ms / 10, now_ms)
         return min(throttle_ms, self._window_size_ms)
 
     def rates(self, now_ms: float) -> Iterator[tuple[QuotaKind, QuotaEntity, float]]:
-        """How much per second each client under a quota does now; others may come meanwhile."""
+        """Yields the current rate per second of each client under a quota."""
         for (kind, entity), rate in self._rates.items():
             yield kind, entity, rate.per_second(now_ms)
 
     def connection_rate_of(self, host: str) -> float | None:
-        """How many connections an address may make in a second; `None`: any number."""
+        """Returns how many connections an address may create per second; `None` without a limit."""
         limits = self._quotas.get(((IP, host),)) or self._quotas.get(((IP, None),)) or {}
         return limits.get(CONNECTION_RATE)
 
     def max_fetch_size(self, client_id: str, user: str = ANONYMOUS) -> int | None:
-        """The most that one fetch may bring: what the quota allows in all whole windows.
+        """Returns the largest size of one fetch: what the quota allows in all complete windows.
 
-        A larger answer could never be within the quota (`getMaxValueInQuotaWindow`).
+        A larger response would always exceed the quota (`getMaxValueInQuotaWindow`).
         """
         limit = self._limit(QuotaKind.FETCH, (user, client_id))
         if limit is None:
@@ -203,7 +204,7 @@ class ClientQuotas:
         return _pause_ms(rate, limit, now_ms)
 
     def _limit(self, kind: QuotaKind, client: tuple[str, str]) -> Limit | None:
-        """`client`: the user and the client id."""
+        """Returns the limit of `client`, the user and the client id."""
         user, client_id = client
         key = (kind, (user, client_id[:MAX_CLIENT_ID_SIZE]))
         if key not in self._limits:
@@ -214,7 +215,7 @@ class ClientQuotas:
 
 
 def _pause_ms(rate: WindowedRate, limit: Limit, now_ms: float) -> int:
-    """After which time the rate is what it may be; an answer has 32 bits for it."""
+    """Returns after which time the rate is within the limit; at most the INT32 of a response."""
     excess = rate.per_second(now_ms) - limit.per_second
     if excess <= 0:
         return 0
@@ -222,10 +223,10 @@ def _pause_ms(rate: WindowedRate, limit: Limit, now_ms: float) -> int:
 
 
 def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
-    """The quota that applies to a client: the most specific one.
+    """Returns the most specific quota for a client.
 
-    A user takes precedence over a client id, a name over the default. Clients under the same quota
-    of a user share it; under one of a user and a client id, or of a client id, each has its own.
+    A user takes precedence over a client id, a name over the default. Clients share a user's quota;
+    under a quota of a user and a client id, or of a client id, each has its own rate.
     """
     by_both: QuotaEntity = ((CLIENT_ID, client_id), (USER, user))
     by_user: QuotaEntity = ((USER, user),)

@@ -1,4 +1,4 @@
-"""Which quotas there may be, how clients change them, and how they ask for them.
+"""Validation of quotas, changes by clients, and filters of queries.
 
 Kafka's counterparts: `ClientQuotaControlManager`, `ClientQuotasImage` (KIP-546).
 """
@@ -27,13 +27,15 @@ KEYS = (*KEYS_OF_CLIENTS, CONNECTION_RATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaAlteration:
-    """New limits of one entity by their names; `None` takes one away."""
+    """New limits of one entity by name; `None` removes a limit."""
 
     names: Sequence[tuple[str, str | None]]
     limits: Mapping[str, float | None]
 
     def apply(self, quotas: Quotas) -> tuple[QuotaEntity, Mapping[str, float]]:
-        """The entity and its limits after it, none to take the entity away; raises `ApiError`."""
+        """Returns the entity and its new limits, which are empty if none is left; raises
+        `ApiError`.
+        """
         entity = self.entity()
         limits = dict(quotas.get(entity, {}))
         keys = (CONNECTION_RATE,) if entity[0][0] == IP else KEYS_OF_CLIENTS
@@ -48,7 +50,7 @@ class QuotaAlteration:
         return entity, limits
 
     def entity(self) -> QuotaEntity:
-        """Raises `ApiError` for one that cannot be."""
+        """Raises `ApiError` for an invalid entity."""
         names = dict(self.names)
         if not names:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
@@ -67,7 +69,7 @@ class QuotaAlteration:
 
 
 def with_changes(quotas: Quotas, changed: Quotas) -> Quotas:
-    """The quotas with the limits of some entities replaced; those left without any go."""
+    """Replaces the limits of some entities; entities without limits are removed."""
     result = {**quotas, **changed}
     for entity, limits in in_turns(changed.items()):
         if not limits:
@@ -84,7 +86,7 @@ def _check_limit(key: str, value: float) -> None:
 
 
 def _check_address(names: Mapping[str, str | None]) -> None:
-    """Kafka resolves names of hosts too, each broker for itself."""
+    """Kafka also accepts host names, which each broker resolves."""
     if len(names) > 1:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -97,7 +99,7 @@ def _check_address(names: Mapping[str, str | None]) -> None:
 
 
 class MatchType(IntEnum):
-    """What a filter wants of an entity's name, by Kafka's numbers."""
+    """How a filter matches an entity's name, by Kafka's numbers."""
 
     EXACT = 0
     DEFAULT = 1
@@ -106,7 +108,7 @@ class MatchType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One condition of a filter: `match_type` is one of `MatchType`, or nonsense of a client."""
+    """One condition of a filter; `match_type` may be invalid, since clients send it."""
 
     entity_type: str
     match_type: int
@@ -115,13 +117,13 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFilter:
-    """All components must hold; `is_strict`: the entity must have no other part."""
+    """All components must match; `is_strict`: the entity must have no other types."""
 
     components: Sequence[Component]
     is_strict: bool
 
     def check(self) -> None:
-        """Raises `ApiError` for a filter that makes no sense."""
+        """Raises `ApiError` for an invalid filter."""
         types: set[str] = set()
         for one in self.components:
             if not one.entity_type:
@@ -150,7 +152,7 @@ class QuotaFilter:
             )
 
     def select(self, quotas: Quotas) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
-        """The entities that it matches, with their limits."""
+        """Yields the matching entities with their limits."""
         for entity, limits in quotas.items():
             names = dict(entity)
             if self.is_strict and len(names) != len(self.components):

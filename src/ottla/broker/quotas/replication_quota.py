@@ -1,7 +1,7 @@
-"""How fast throttled replicas may be copied: by a leader for its followers, and by a follower.
+"""Limits the replication rate of throttled replicas, of a leader and of a follower.
 
-Only replicas that are named are throttled, and only until they are in sync, so that a reassignment
-leaves room for clients. Kafka's counterpart: `ReplicationQuotaManager` (KIP-73).
+Only replicas in the topic's list are throttled, and only until they are in sync, so that a
+reassignment leaves bandwidth to clients. Kafka's counterpart: `ReplicationQuotaManager` (KIP-73).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ ALL: Final = "*"
 
 
 class ReplicationQuota:
-    """`limit` is asked for each time: administrators change it."""
+    """`limit` is called each time, since administrators change it."""
 
     def __init__(self, limit: Callable[[], int], window_count: int, window_size_ms: int) -> None:
         self._limit = limit
@@ -27,5 +27,5 @@ class ReplicationQuota:
 
 
 def is_throttled(replicas: Sequence[str], partition: int, broker_id: int) -> bool:
-    """Whether a topic's list (`PARTITION:BROKER`, or `*`) names a broker's replica."""
+    """Whether a topic's list (`PARTITION:BROKER`, or `*`) contains a broker's replica."""
     return bool(replicas) and (ALL in replicas or f"{partition}:{broker_id}" in replicas)

@@ -1,4 +1,4 @@
-"""Clients that are throttled because they were faster than their quota.
+"""Clients that are throttled because they exceeded their quota.
 
 Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
 """
@@ -8,16 +8,16 @@ from ottla.broker.waiting import Waiting
 
 
 class ThrottledClient(Waiting[None]):
-    """One client, until its time is over."""
+    """One client, until its throttle time ends."""
 
 
 class ThrottledClients:
-    """All of them, those included that have gone in the meantime."""
+    """All throttled clients, including those that have disconnected since."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._until: Timers[ThrottledClient] = timers.new_room()
         self.total = 0
-        """How often a client was throttled since the start."""
+        """The number of throttles since the start."""
 
     def __len__(self) -> int:
         return len(self._until)
@@ -30,5 +30,5 @@ class ThrottledClients:
         return client
 
     def take_over(self, monotonic_ms: float) -> list[ThrottledClient]:
-        """Returns clients whose time is over."""
+        """Returns the clients whose throttle time has ended."""
         return self._until.take_all_due(monotonic_ms)

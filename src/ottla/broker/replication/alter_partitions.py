@@ -28,8 +28,9 @@ class AlterPartitions:
     attempt: int = 0
 
     def clear(self) -> None:
-        """Changes of a session that is over: in the next one they would be taken for those of the
-        leader that the broker becomes again, which does not know of them."""
+        """Drops the changes of an expired session. In the next session the broker may lead the same
+        partition again, and the new leader state does not include them.
+        """
         self.unsent, self.in_flight = {}, ()
         self.attempt += 1
 
@@ -37,21 +38,22 @@ class AlterPartitions:
         self.unsent[place_of(change)] = change
 
     def next_request(self) -> tuple[AlteredIsr, ...]:
-        """The next request; empty while a response is pending, and without changes."""
+        """Returns the next request; empty without changes, or while a response is pending."""
         if self.in_flight or not self.unsent:
             return ()
         self.in_flight = tuple(self.unsent.values())
         return self.again()
 
     def again(self) -> tuple[AlteredIsr, ...]:
-        """The request or its response was lost: returns the same request as another attempt."""
+        """Returns the pending request as another attempt, after it or its response was lost."""
         self.attempt += 1
         return self.in_flight
 
     def answered(self, attempt: int, answers: Iterable[AlteredAnswer]) -> list[AlteredAnswer]:
-        """Only the last attempt's answer says what holds after all of them.
+        """Returns the answers to the last attempt; answers to earlier attempts are ignored.
 
-        What is not in the answer is asked for again, as all is where the whole request failed.
+        Changes without an answer are sent again; an empty response, after an error of the whole
+        request, repeats all.
         """
         if attempt != self.attempt or not self.in_flight:
             return []
@@ -67,10 +69,10 @@ class AlterPartitions:
 def write_states(
     changes: Sequence[AlteredIsr], leader: int, controller_epoch: int
 ) -> Steps[tuple[AlteredAnswer, ...]]:
-    """As leaders of before 2.7-IV2 do it: by compare-and-set on the states' nodes.
+    """Writes changed ISRs to the states' nodes in ZooKeeper by compare-and-set.
 
-    A write that was repeated after a lost connection fails over what it did the first time, so what
-    stands there is compared.
+    Brokers with an inter-broker protocol before 2.7-IV2 do it so. A write that is repeated after a
+    lost connection fails if the first attempt succeeded, so the node's content is then compared.
     """
     states = [
         PartitionState(
@@ -104,8 +106,11 @@ def write_states(
 
 @dataclass(slots=True)
 class IsrChangePropagation:
-    """Which partitions the controller must read again, gathered for a node of
-    `/isr_change_notification`: when changes have paused, or when the last node is long ago."""
+    """Partitions with changed ISRs, for a node of `/isr_change_notification`.
+
+    It is created when no partition has changed for `linger_ms`, or when the last node is older than
+    `max_delay_ms`.
+    """
 
     linger_ms: float = 5_000
     max_delay_ms: float = 60_000
@@ -118,7 +123,7 @@ class IsrChangePropagation:
         self.last_change_ms = now_ms
 
     def due(self, now_ms: float) -> bytes | None:
-        """The content of the node to create; `propagated` when it is."""
+        """Returns the content of the node to create, if due; `propagated` must follow."""
         is_quiet = self.last_change_ms + self.linger_ms < now_ms
         is_late = self.last_propagation_ms + self.max_delay_ms < now_ms
         return encode_partitions(self.changed) if self.changed and (is_quiet or is_late) else None

@@ -1,6 +1,6 @@
-"""Operations of clients that wait until replicas have come to an offset.
+"""Client operations that wait until replicas have reached an offset.
 
-Kafka's counterpart: `DelayedOperationPurgatory`, of one partition.
+Kafka's counterpart: `DelayedOperationPurgatory`, for one partition.
 """
 
 from bisect import bisect_right, insort
@@ -20,9 +20,9 @@ class Delayed:
 
 
 class DelayedOperations:
-    """In the order of their offsets, and of those at one offset the oldest first.
+    """Operations in the order of their offsets; at the same offset the oldest is first.
 
-    `take_due` is called when a deadline has come, which `Replicas` keeps for each request.
+    `take_due` is called at the deadlines, which `Replicas` keeps for each request.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""What the machine wants done to logs and waiting clients, in this order and immediately."""
+"""Effects: changes to logs and answers to clients that the machine requests.
+
+The caller carries them out immediately and in order.
+"""
 
 from collections.abc import Callable, Hashable
 from typing import TypeAlias
@@ -17,7 +20,7 @@ class BecameLeader:
 
 @dataclass(frozen=True, slots=True)
 class BecameFollower:
-    """Also where nobody leads. Groups and transactions of the partition are given up."""
+    """Also if no broker leads. Coordinators drop the groups and transactions of the partition."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -25,7 +28,7 @@ class BecameFollower:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The partition is neither led nor followed; with `delete` its log goes."""
+    """The partition is neither led nor followed any more; with `delete` its log is deleted."""
 
     partition: TopicPartition
     delete: bool
@@ -33,7 +36,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class AssignEpoch:
-    """The log's leader epochs have this one, from an offset on."""
+    """Begins a leader epoch in the log, at an offset."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -50,7 +53,7 @@ class TruncateTo:
 
 @dataclass(frozen=True, slots=True)
 class TruncateFullyAndStartAt:
-    """Removes all records; the next one has this offset."""
+    """Removes all records; the next record has this offset."""
 
     partition: TopicPartition
     offset: int
@@ -58,7 +61,9 @@ class TruncateFullyAndStartAt:
 
 @dataclass(frozen=True, slots=True)
 class AppendAsFollower:
-    """The records of an answer, verbatim; `ReplicaManager.appended_as_follower` comes after."""
+    """Appends the response's records unchanged; call `ReplicaManager.appended_as_follower`
+    afterwards.
+    """
 
     partition: TopicPartition
     fetched: Fetched
@@ -66,7 +71,7 @@ class AppendAsFollower:
 
 @dataclass(frozen=True, slots=True)
 class MoveHighWatermark:
-    """Waiting fetches may have something to read."""
+    """The high watermark has moved; waiting fetches may have more to read."""
 
     partition: TopicPartition
     offset: int
@@ -74,7 +79,7 @@ class MoveHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class RaiseLogStart:
-    """The leader has deleted what is before the offset."""
+    """The leader has deleted the records before the offset."""
 
     partition: TopicPartition
     offset: int
@@ -82,7 +87,7 @@ class RaiseLogStart:
 
 @dataclass(frozen=True, slots=True)
 class AnswerDelayed:
-    """One partition of a request that waits for other replicas."""
+    """The result of one partition of a request that waits for other replicas."""
 
     pending_id: Hashable
     partition: TopicPartition
@@ -103,4 +108,4 @@ Effect: TypeAlias = (
 )
 
 BeforeEffect: TypeAlias = Callable[[Effect], None]
-"""Hears what is about to be done; for those who watch over it."""
+"""Called with each effect before it is carried out, for observers."""

@@ -16,7 +16,7 @@ NO_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """`last_fetched_epoch` has the leader find where the logs diverge (KIP-595, version 12)."""
+    """With `last_fetched_epoch` the leader finds where the logs diverge (KIP-595, version 12)."""
 
     partition: TopicPartition
     follower: int
@@ -29,7 +29,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """`leader_epoch` and `fetch_offset` are those that were asked with."""
+    """`leader_epoch` and `fetch_offset` are those of the request."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -52,7 +52,7 @@ class AskEpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnded:
-    """`end` is `None` where the leader does not know the epoch."""
+    """`end` is `None` if the leader does not know the epoch."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -63,7 +63,7 @@ class EpochEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskOffsets:
-    """ListOffsets: where the leader's log begins and ends."""
+    """ListOffsets: asks where the leader's log begins and ends."""
 
     partition: TopicPartition
     leader_epoch: int

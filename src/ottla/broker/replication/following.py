@@ -30,16 +30,16 @@ from ottla.broker.replication.replica_log import EpochEnd
 
 class Phase(Enum):
     TRUNCATING = auto()
-    """The leader is asked where the latest epoch ended, before anything is fetched."""
+    """Asks the leader where the latest epoch ended, before anything is fetched."""
     FETCHING = auto()
     OUT_OF_RANGE = auto()
-    """The leader's log does not have the offset: it is asked where its log begins and ends."""
+    """The leader's log does not contain the offset: asks where its log begins and ends."""
     FENCED = auto()
-    """The leader has a later epoch. The controller's next order says what holds."""
+    """The leader has a later epoch: waits for the controller's next order."""
 
 
 class Following:
-    """`truncates_on_fetch` where the answer to a fetch can say where the logs diverge (2.7)."""
+    """`truncates_on_fetch`: responses to fetches report where the logs diverge (2.7)."""
 
     def __init__(
         self, local: LocalReplica, leader: int, leader_epoch: int, *, truncates_on_fetch: bool
@@ -51,7 +51,9 @@ class Following:
         self._truncates_on_fetch = truncates_on_fetch
 
     def begin(self) -> list[Effect]:
-        """A log without epochs can be compared with no leader's: it keeps what is committed."""
+        """A log without leader epochs cannot be compared with the leader's: it is truncated to the
+        high watermark.
+        """
         if self.local.log.latest_epoch is None:
             return self._truncate_to(self.local.high_watermark)
         if not self._truncates_on_fetch:
@@ -85,7 +87,7 @@ class Following:
                 )
 
     def take(self, answer: LeaderAnswer) -> list[Effect]:
-        """A response to a request of another epoch or phase is late, and dropped."""
+        """Ignores late responses: those to a request of another epoch or phase."""
         if answer.leader_epoch != self.leader_epoch:
             return []
         match answer:
@@ -113,10 +115,12 @@ class Following:
         return []
 
     def appended(self, fetched: Fetched) -> list[Effect]:
-        """After the append: committed is what the leader has committed, as far as it is here."""
+        """Called after the append. Records are committed up to the leader's high watermark, as far
+        as the log reaches.
+        """
         local = self.local
         effects = local.raise_high_watermark(min(fetched.high_watermark, local.log.log_end_offset))
-        # What is not committed here stays, whatever the leader has deleted.
+        # Uncommitted records stay, even if the leader has deleted them.
         log_start = min(fetched.log_start_offset, local.high_watermark)
         if log_start > local.log.log_start_offset:
             effects.append(RaiseLogStart(local.partition, log_start))
@@ -129,14 +133,15 @@ class Following:
         if answer.epoch != self.local.log.latest_epoch:
             return []
         if answer.end is None:
-            # The leader knows no epochs: what is committed is equal in any case.
+            # The leader knows no epochs: up to the high watermark the logs are equal.
             self.phase = Phase.FETCHING
             return self._truncate_to(self.local.high_watermark)
         return self._diverge(answer.end)
 
     def _diverge(self, leaders: EpochEnd) -> list[Effect]:
-        """Where this log does not know the leader's epoch, it goes back to an earlier one and asks
-        again (KIP-279)."""
+        """Truncates to where the logs diverge. If this log does not have the leader's epoch,
+        truncates to the end of an earlier epoch and asks again (KIP-279).
+        """
         mine = self.local.log.end_offset_for(leaders.epoch)
         if mine is None:
             end, is_done = leaders.end_offset, True
@@ -146,8 +151,8 @@ class Following:
             end, is_done = min(mine.end_offset, leaders.end_offset), True
         start = self.local.log.log_start_offset
         if end < start:
-            # Nothing here is the leader's, whose log began later until it crashed. What was deleted
-            # stays deleted, and what was committed committed; Kafka goes back to `end`.
+            # No record here is in the leader's log, which began later until the leader crashed.
+            # Deleted records stay deleted and committed ones committed; Kafka truncates to `end`.
             self.phase = Phase.FETCHING
             self.local.high_watermark = start
             return [TruncateFullyAndStartAt(self.local.partition, start)]
@@ -156,8 +161,9 @@ class Following:
         return self._truncate_to(end)
 
     def _take_offsets(self, answer: Offsets) -> list[Effect]:
-        """Either the leader's log ends before this one, after an unclean election, or it begins
-        after it, since the leader deletes what is old (KIP-107)."""
+        """Handles an offset outside the leader's log. Either that log ends earlier, after an
+        unclean election, or it begins later, after deleting old records (KIP-107).
+        """
         if answer.error is not ErrorCode.NONE:
             self._failed(answer.error)
             return []
@@ -171,14 +177,17 @@ class Following:
         return []
 
     def _truncate_to(self, offset: int) -> list[Effect]:
-        """Also where no record goes: a leader that appended nothing has left its epoch at its
-        log's end, and would diverge with it forever."""
+        """Truncates even if no record is removed. An epoch without records at the log end, left by
+        a leader that appended nothing, would diverge from the leader's log forever.
+        """
         local = self.local
         offset = min(offset, local.log.log_end_offset)
         local.high_watermark = min(local.high_watermark, offset)
         return [TruncateTo(local.partition, offset)]
 
     def _failed(self, error: ErrorCode) -> None:
-        """Other errors pass, when the leader has heard of its epoch too."""
+        """Handles an error of the leader. Except for a fenced epoch, the request is repeated: the
+        error ends once the leader has received its order too.
+        """
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             self.phase = Phase.FENCED

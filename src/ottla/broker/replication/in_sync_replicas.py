@@ -1,4 +1,4 @@
-"""The ISR of a partition, and the one that its leader has asked for.
+"""The ISR of a partition, and the ISR that its leader has requested.
 
 Kafka's counterparts: `CommittedPartitionState`, `PendingExpandIsr`, `PendingShrinkIsr`.
 """
@@ -11,7 +11,7 @@ from ottla.registries.topics import RECOVERED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InSyncReplicas:
-    """While a response is pending it is unknown which of the two is in effect."""
+    """Both ISRs; while a response is pending it is unknown which one is in effect."""
 
     committed: frozenset[int]
     asked: frozenset[int] | None = None
@@ -23,12 +23,12 @@ class InSyncReplicas:
 
     @property
     def maximal(self) -> frozenset[int]:
-        """All replicas that may be in the ISR (KIP-497): each of them may be elected."""
+        """All replicas that may be in the ISR, any of which may be elected (KIP-497)."""
         return self.committed if self.asked is None else self.committed | self.asked
 
     def asking_for(self, isr: frozenset[int]) -> "InSyncReplicas":
         return replace(self, asked=isr)
 
     def refused(self) -> "InSyncReplicas":
-        """The controller says that nothing was written."""
+        """Returns the state after the controller has refused the request."""
         return replace(self, asked=None)

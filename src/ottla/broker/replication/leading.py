@@ -20,7 +20,7 @@ from ottla.controller.requests import PartitionOrder
 NOTHING_WRITTEN: Final = frozenset(
     {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA}
 )
-"""The controller says so, and that the partition epoch is right: what is committed holds."""
+"""The controller has written nothing, and the epoch is right: the committed ISR is valid."""
 
 WAIT_FOR_ORDER: Final = frozenset(
     {
@@ -31,8 +31,9 @@ WAIT_FOR_ORDER: Final = frozenset(
         ErrorCode.INVALID_REQUEST,
     }
 )
-"""What holds is not known, so what was asked for stays pending until the controller's next order.
-After any other error the change is asked for again."""
+"""It is unknown which ISR is valid, so the request stays pending until the controller's next order.
+After any other error the request is repeated.
+"""
 
 
 class Leading:
@@ -42,9 +43,9 @@ class Leading:
         self.epoch_start = local.log.log_end_offset
         self.replicas: dict[int, Replica] = {}
         self._produces = DelayedOperations()
-        """They wait for the high watermark."""
+        """Wait for the high watermark."""
         self._deletions = DelayedOperations()
-        """They wait for the low watermark."""
+        """Wait for the low watermark."""
         self.partition_epoch = order.partition_epoch
         self.assigned = order.assignment.replicas
         self.isr = InSyncReplicas(
@@ -65,9 +66,9 @@ class Leading:
     def fetched(
         self, fetch: Fetch, now_ms: float, live: Collection[int], lag_time_max_ms: float
     ) -> tuple[Fetched, list[Effect]]:
-        """The answer, but for its records, and what follows from the follower's position.
+        """Returns the response without its records, and the effects of the follower's position.
 
-        The answer's high watermark is from before: the follower hears of its own part in the next.
+        The response has the high watermark before this fetch; the next one includes its effect.
         """
         log, follower = self.local.log, self.replicas.get(fetch.follower)
         error, diverging = self.error_of_epoch(fetch.leader_epoch), None
@@ -75,7 +76,7 @@ class Leading:
             named = fetch.leader_epoch != NO_EPOCH
             error = ErrorCode.UNKNOWN_LEADER_EPOCH if named else ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif follower is not None and -1 < fetch.broker_epoch < follower.broker_epoch:
-            # Of the process before a restart (KIP-903).
+            # From the broker process before a restart (KIP-903).
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is ErrorCode.NONE:
             error, diverging = self._place_of(fetch)
@@ -104,7 +105,9 @@ class Leading:
         return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def _place_of(self, fetch: Fetch) -> tuple[ErrorCode, EpochEnd | None]:
-        """Whether the log has the position, and the record before it was written in its epoch."""
+        """Checks that the fetch offset is in the log, and that the record before it has the same
+        epoch.
+        """
         log = self.local.log
         if fetch.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE, None
@@ -132,10 +135,11 @@ class Leading:
     # High watermark
 
     def advance(self, now_ms: float, live: Collection[int], lag_time_max_ms: float) -> list[Effect]:
-        """Committed is what everyone has who may be in the ISR, or is about to join it.
+        """Moves the high watermark to the lowest log end of the replicas that count.
 
-        Without the latter a follower of a fast leader alone in its ISR would never reach the high
-        watermark. Below `min.insync.replicas` nothing is committed.
+        These are all that may be in the ISR, or are about to join it. Waiting for the latter lets a
+        follower of a fast leader that is alone in its ISR catch up. Below `min.insync.replicas`
+        nothing more is committed.
         """
         if not self._is_enough(self.isr.committed):
             return self._answer_committed()
@@ -150,13 +154,14 @@ class Leading:
         return [*self.local.raise_high_watermark(committed), *self._answer_committed()]
 
     def _is_enough(self, isr: frozenset[int]) -> bool:
-        """Different from Kafka, a member that is no replica any more does not count: a leader of
-        before 2.7 may have added it while the controller was removing it."""
+        """Unlike in Kafka, ISR members that are no longer replicas do not count: a leader before
+        2.7 may have added one while the controller was removing it.
+        """
         return 1 + len(self.replicas.keys() & isr) >= self.min_isr
 
     @property
     def min_isr(self) -> int:
-        """No more than there are replicas."""
+        """`min.insync.replicas`, but at most the number of replicas."""
         return min(self.local.log.min_insync_replicas, len(self.replicas) + 1)
 
     # Produces with acks=all
@@ -176,7 +181,7 @@ class Leading:
     # DeleteRecords
 
     def low_watermark(self, live: Collection[int]) -> int:
-        """Up to where the records are deleted on all replicas that are up."""
+        """Returns the offset below which all live replicas have deleted the records."""
         starts = [one.log_start_offset for broker, one in self.replicas.items() if broker in live]
         return min([self.local.log.log_start_offset, *starts])
 
@@ -191,13 +196,16 @@ class Leading:
     # Answers
 
     def expire(self, now_ms: float) -> list[Effect]:
-        """Records that were produced stay, and may be committed later; those that are deleted here
-        go elsewhere later."""
+        """Times requests out. Produced records stay and may be committed later; deletions reach the
+        other replicas later.
+        """
         late = [*self._produces.take_due(now_ms), *self._deletions.take_due(now_ms)]
         return self._answers(late, ErrorCode.REQUEST_TIMED_OUT)
 
     def end(self) -> list[Effect]:
-        """Another leads now, or nobody: nobody here can say what becomes of the records."""
+        """Fails all waiting requests when this broker ceases to lead: their outcome is unknown
+        here.
+        """
         waiting = [*self._produces.take_all(), *self._deletions.take_all()]
         return self._answers(waiting, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -209,7 +217,9 @@ class Leading:
     def wanted_isr(
         self, now_ms: float, live: Collection[int], lag_time_max_ms: float
     ) -> AlteredIsr | None:
-        """The change to ask for; nothing while an answer is awaited."""
+        """Returns the ISR change to request; `None` without a change, or while a response is
+        pending.
+        """
         if self.isr.is_pending:
             return None
         end, isr = self.local.log.log_end_offset, self.isr.committed
@@ -221,14 +231,16 @@ class Leading:
                 stays = broker in live and self._may_join(replica)
             if stays:
                 wanted.add(broker)
-        # With a lagging member gone others can join; each change is one request, as in Kafka.
+        # One request both removes lagging members and adds others.
         if wanted == isr:
             return None
         self.isr = self.isr.asking_for(frozenset(wanted))
         return self.change()
 
     def _may_join(self, replica: Replica) -> bool:
-        """It has all that is committed, and has seen where this leader began (KAFKA-2143)."""
+        """Whether the follower has all committed records, and those before this leader's epoch
+        (KAFKA-2143).
+        """
         return replica.log_end_offset >= max(self.local.high_watermark, self.epoch_start)
 
     def change(self) -> AlteredIsr:
@@ -243,7 +255,7 @@ class Leading:
         )
 
     def altered(self, answer: AlteredAnswer) -> bool:
-        """Takes the response to the pending change; returns whether to ask again."""
+        """Takes the response to the pending change; returns whether to repeat the request."""
         if not self.isr.is_pending or answer.change != self.change():
             return False
         state = answer.state

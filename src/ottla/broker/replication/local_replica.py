@@ -1,4 +1,4 @@
-"""What leaders and followers have in common: this broker's own replica of a partition."""
+"""This broker's own replica of a partition, in the state that leaders and followers share."""
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -14,7 +14,7 @@ class LocalReplica:
     high_watermark: int
 
     def raise_high_watermark(self, offset: int) -> list[Effect]:
-        """It never goes back, but where the log itself is truncated."""
+        """Raises the high watermark; only a truncation of the log lowers it."""
         if offset <= self.high_watermark:
             return []
         self.high_watermark = offset

@@ -23,7 +23,7 @@ NO_CONTROLLER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """A partition as Metadata shows it to clients of one listener."""
+    """A partition as Metadata presents it to clients of one listener."""
 
     partition: int
     error: ErrorCode
@@ -36,7 +36,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataCache:
-    """A value: an update makes another."""
+    """Immutable: an update returns another cache."""
 
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, Mapping[int, PartitionMetadata]] = field(default_factory=dict)
@@ -45,12 +45,14 @@ class MetadataCache:
     """The inverse of `topic_ids`."""
     controller: int = NO_CONTROLLER
     revision: int = 0
-    """Another one after each update by which topics have come, gone, grown or shrunk."""
+    """Changes with each update in which topics are created, deleted, or change their partition
+    count.
+    """
 
     def updated(self, update: UpdateMetadata, controller: int) -> "MetadataCache":
-        """The brokers are all there are; of partitions there are those that changed.
+        """Returns the updated cache. The update has all live brokers, and the changed partitions.
 
-        Yields between the elements of a large update.
+        Yields to other requests between the elements of a large update.
         """
         changed: dict[str, dict[int, PartitionMetadata]] = freed_in_turns({})
         replaced: list[Mapping[int, PartitionMetadata]] = freed_in_turns([])
@@ -59,13 +61,15 @@ class MetadataCache:
             if topic is None:
                 before = self.topics.get(place.topic, {})
                 topic = changed[place.topic] = dict(before)
-                # Held until the request is over: this cache would free all of them in one go.
+                # Kept until the request ends, then freed in turns: otherwise all would be freed at
+                # once.
                 replaced.append(before)
             if partition.state.leader == LEADER_DURING_DELETE:
                 topic.pop(place.partition, None)
             else:
                 topic[place.partition] = partition
-        # Whole dictionaries are copied, not gone through: most updates are of one topic.
+        # Whole dictionaries are copied, which is fast, rather than iterated: most updates change
+        # one topic.
         topics = dict(self.topics)
         give_way()
         ids = dict(self.topic_ids)
@@ -94,7 +98,7 @@ class MetadataCache:
         )
 
     def deleted_by(self, update: UpdateMetadata) -> set[str]:
-        """The topics of which that update has left no partition."""
+        """Returns the topics of which the update has deleted the last partition."""
         return {
             place.topic
             for place, one in in_turns(update.partitions.items())
@@ -109,12 +113,12 @@ class MetadataCache:
         return None if known is None else known.endpoint(listener)
 
     def partitions(self, topic: str, listener: str) -> list[PartitionView]:
-        """In the order of their numbers."""
+        """Returns the partitions in order of their numbers."""
         known = self.topics.get(topic, {})
         return [self._view(number, known[number], listener) for number in sorted(known)]
 
     def _view(self, number: int, known: PartitionMetadata, listener: str) -> PartitionView:
-        """A leader that is not up, or cannot be reached over the listener, is shown as none."""
+        """A leader that is not live, or has no endpoint on the listener, is replaced by none."""
         leader, error = known.state.leader, ErrorCode.NONE
         if self.endpoint(leader, listener) is None:
             error = ErrorCode.LEADER_NOT_AVAILABLE

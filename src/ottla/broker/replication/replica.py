@@ -1,4 +1,4 @@
-"""A follower, as the leader of a partition knows it. Kafka's counterpart: `Replica`."""
+"""A follower's state, kept by the leader of a partition. Kafka's counterpart: `Replica`."""
 
 from typing import Final
 
@@ -19,7 +19,9 @@ class Replica:
     def fetched(
         self, fetch_offset: int, log_start_offset: int, leader_end: int, now_ms: float
     ) -> None:
-        """A fetch up to where the leader's log ended at the fetch before was caught up then."""
+        """Records a fetch. A follower that fetches at the log end of the previous fetch was caught
+        up at the time of that fetch.
+        """
         if fetch_offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_at_last_fetch:

@@ -1,4 +1,4 @@
-"""What the machine must know of a replica's log. It reads this and changes nothing."""
+"""A replica's log as the machine reads it, without changing it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from ottla.base.partitions import TopicPartition
 
 
 class EpochEnd(NamedTuple):
-    """The largest leader epoch up to the one asked for, and the offset at which it ended."""
+    """The largest leader epoch that is not above the requested one, and its end offset."""
 
     epoch: int
     end_offset: int
@@ -20,22 +20,22 @@ class ReplicaLog(Protocol):
 
     @property
     def log_end_offset(self) -> int:
-        """Of what is written out: followers and readers may have it."""
+        """The end of the written log; followers and consumers may read up to it."""
 
     @property
     def recorded_high_watermark(self) -> int:
-        """As `replication-offset-checkpoint` has it; read when the log is opened."""
+        """From `replication-offset-checkpoint`, as read when the log was opened."""
 
     @property
     def latest_epoch(self) -> int | None:
-        """`None` of a log without leader epochs: it is empty, or of before 0.11."""
+        """`None` for a log without leader epochs: it is empty, or from before 0.11."""
 
     @property
     def min_insync_replicas(self) -> int:
-        """As the topic is set now."""
+        """The topic's current setting."""
 
     def end_offset_for(self, epoch: int) -> EpochEnd | None:
-        """`None` for an epoch later than any known one."""
+        """Returns `None` for an epoch above all known ones."""
 
 
 class ReplicaLogs(Protocol):
@@ -47,5 +47,6 @@ class ReplicaLogs(Protocol):
         *,
         is_new: bool,
     ) -> ReplicaLog:
-        """The log of a replica, created where there is none; one that is not new may lie in a
-        directory that is offline. Raises `ApiError`."""
+        """Returns the log of a replica; creates it if it is missing. A replica that is not new may
+        be in an offline directory. Raises `ApiError`.
+        """

@@ -47,7 +47,7 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaOptions:
-    """`truncates_on_fetch` from `inter.broker.protocol.version` 2.7-IV1 on."""
+    """`truncates_on_fetch` if `inter.broker.protocol.version` is 2.7-IV1 or later."""
 
     broker_id: int
     lag_time_max_ms: float = 30_000
@@ -56,7 +56,7 @@ class ReplicaOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """The controller whose order it is; `broker_epoch` is that of the broker it is meant for."""
+    """The controller that sent an order; `broker_epoch` is the receiving broker's epoch in it."""
 
     controller: int
     controller_epoch: int
@@ -65,7 +65,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """`error` refuses an order as a whole."""
+    """The result of an order; `error` refuses the order as a whole."""
 
     error: ErrorCode = ErrorCode.NONE
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Applied:
 
 @dataclass(slots=True, kw_only=True)
 class HostedPartition:
-    """A replica of this broker. `is_fenced` until the controller says again what it is to do."""
+    """A replica of this broker. `is_fenced` until the controller's next order for it."""
 
     local: LocalReplica
     leader: int = NO_LEADER
@@ -100,7 +100,7 @@ class ReplicaManager:
         self.broker_epoch = NO_BROKER_EPOCH
         self.controller_epoch = 0
         self.isr_shrinks = self.isr_expands = 0
-        """Changes of ISRs since the start, as their leader."""
+        """ISR changes of led partitions since the start."""
         self._logs = logs
         self._is_fenced = False
 
@@ -111,13 +111,14 @@ class ReplicaManager:
 
     @property
     def is_fenced(self) -> bool:
-        """The session may be over: nothing is led or followed until there is another."""
+        """Whether the session may have expired: nothing is led or followed until a new one."""
         return self._is_fenced
 
     def fence(self) -> list[Effect]:
-        """The session may be over, and another may lead: nothing is led or followed any more.
+        """Stops leading and following: the session may have expired, and another broker may lead.
 
-        The logs' epochs stay, and the controller's order for the same epoch is taken again.
+        The leader epochs stay, and the controller's order for the same epoch will be accepted
+        again.
         """
         self._is_fenced = True
         self.alter_partitions.clear()
@@ -131,7 +132,11 @@ class ReplicaManager:
     # Orders of the controller
 
     def refusal_of(self, sender: Sender) -> ErrorCode:
-        """A broker epoch that is too new is that of a registration still to be heard of."""
+        """Returns the error for an order of a stale sender.
+
+        A newer broker epoch is accepted: it is of a registration whose response has not arrived
+        yet.
+        """
         is_old_life = NO_BROKER_EPOCH < sender.broker_epoch < self.broker_epoch
         is_fenced_life = self._is_fenced and sender.broker_epoch <= self.broker_epoch
         if is_old_life or is_fenced_life:
@@ -140,7 +145,7 @@ class ReplicaManager:
         return ErrorCode.STALE_CONTROLLER_EPOCH if is_old else ErrorCode.NONE
 
     def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
-        """An order that is refused as a whole changes nothing."""
+        """Carries out an order. An order that is refused as a whole changes nothing."""
         if isinstance(order, UpdateMetadata):
             return self._update(order, sender)
         refusal = self.refusal_of(sender)
@@ -162,8 +167,9 @@ class ReplicaManager:
         return Applied(errors=errors, effects=tuple(effects))
 
     def _update(self, update: UpdateMetadata, sender: Sender) -> Applied:
-        """A large update is made in turns, and seen as a whole: it is made again where another
-        order was taken meanwhile, which may be a later controller's."""
+        """Applies an update in turns, and publishes it as a whole. If another order came in
+        between, perhaps of a later controller, the update starts from the beginning.
+        """
         while (refusal := self.refusal_of(sender)) is ErrorCode.NONE:
             before = self.metadata
             after = before.updated(update, sender.controller)
@@ -185,7 +191,7 @@ class ReplicaManager:
                 return ErrorCode.INCONSISTENT_TOPIC_ID, []
             is_again = hosted.is_fenced and state.leader_epoch == hosted.leader_epoch
             if state.leader_epoch <= hosted.leader_epoch and not is_again:
-                # Kafka's code for a leader epoch that is no later than the known one.
+                # Kafka's code for a leader epoch that is not above the known one.
                 return ErrorCode.STALE_CONTROLLER_EPOCH, []
         if self.options.broker_id not in order.assignment.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
@@ -231,7 +237,9 @@ class ReplicaManager:
         return [BecameFollower(local.partition, epoch), *following.begin()]
 
     def went_offline(self, partitions: Iterable[TopicPartition]) -> list[Effect]:
-        """Their directory has failed: the response to the controller's next order reports it."""
+        """Stops the partitions of a failed directory; the response to the controller's next order
+        reports them.
+        """
         effects: list[Effect] = []
         for partition in partitions:
             hosted = self.partitions.pop(partition, None)
@@ -242,17 +250,19 @@ class ReplicaManager:
         return effects
 
     def truncated(self, partition: TopicPartition) -> None:
-        """A log goes back by whole batches, which may be further than it was to."""
+        """Lowers the high watermark after a truncation, which may have removed more of a batch than
+        asked for.
+        """
         hosted = self.partitions.get(partition)
         if hosted is not None:
             local = hosted.local
             local.high_watermark = min(local.high_watermark, local.log.log_end_offset)
 
     def _stop(self, partition: TopicPartition, stop: StopOrder) -> tuple[ErrorCode, list[Effect]]:
-        """A log that is not hosted since the start may lie in a directory all the same.
+        """Stops a partition, and deletes its log even if no order has named it since the start.
 
-        One in a directory that has failed cannot be deleted: were that not reported, the partition
-        could come back to this broker as a new log, and later have two.
+        A log in a failed directory cannot be deleted, which the response reports: otherwise the
+        partition could return to this broker as a new log, and later have two.
         """
         if partition in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, []
@@ -277,7 +287,7 @@ class ReplicaManager:
         return role if isinstance(role, Leading) else None
 
     def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
-        """The leader and its epoch, as the later order of the controller says; -1 for nobody."""
+        """Returns the leader and its epoch by the controller's latest order; -1 for none."""
         hosted, known = self.partitions.get(partition), self.metadata.partition(partition)
         mine = (NO_LEADER, NO_EPOCH) if hosted is None else (hosted.leader, hosted.leader_epoch)
         if known is None or known.state.leader_epoch < mine[1]:
@@ -285,12 +295,12 @@ class ReplicaManager:
         return known.state.leader, known.state.leader_epoch
 
     def may_serve(self, partition: TopicPartition) -> bool:
-        """Whether consumers may read the replica, as leader or as follower (KIP-392)."""
+        """Whether consumers may read the replica, as leader or follower (KIP-392)."""
         hosted = self.partitions.get(partition)
         return hosted is not None and hosted.role is not None
 
     def error_before_append(self, partition: TopicPartition, *, waits_for_all: bool) -> ErrorCode:
-        """Whether a producer's records may be appended."""
+        """Returns the error that keeps a producer's records from being appended."""
         leading = self.leading(partition)
         if leading is None:
             known = partition in self.partitions or self.metadata.partition(partition) is not None
@@ -299,7 +309,7 @@ class ReplicaManager:
         return leading.error_before_append() if waits_for_all else ErrorCode.NONE
 
     def appended(self, partition: TopicPartition, now_ms: float) -> list[Effect]:
-        """Records were appended; where nobody else is in sync they are committed at once."""
+        """Called after an append; commits it immediately if no other replica is in sync."""
         leading = self.leading(partition)
         return [] if leading is None else self._advance(leading, now_ms)
 
@@ -310,13 +320,17 @@ class ReplicaManager:
         required_offset: int,
         deadline_ms: float,
     ) -> None:
-        """With acks=all, until all before an offset is committed; `appended` comes after."""
+        """Has a produce with acks=all wait until an offset is committed; call `appended`
+        afterwards.
+        """
         leading = self.leading(partition)
         assert leading is not None
         leading.wait(pending_id, required_offset, deadline_ms)
 
     def low_watermark(self, partition: TopicPartition) -> int:
-        """Up to where records are deleted on all replicas that are up; -1 where another leads."""
+        """Returns the offset below which all live replicas have deleted records; -1 if another
+        broker leads.
+        """
         leading = self.leading(partition)
         return -1 if leading is None else leading.low_watermark(self.metadata.brokers)
 
@@ -327,7 +341,9 @@ class ReplicaManager:
         required_offset: int,
         deadline_ms: float,
     ) -> list[Effect]:
-        """Until all replicas that are up have deleted what is before an offset."""
+        """Has a DeleteRecords wait until all live replicas have deleted the records before an
+        offset.
+        """
         leading = self.leading(partition)
         if leading is None:
             return [AnswerDelayed(pending_id, partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
@@ -335,8 +351,9 @@ class ReplicaManager:
         return []
 
     def fetched(self, fetch: Fetch, now_ms: float) -> tuple[Fetched, list[Effect]]:
-        """A follower's fetch. Records follow from its offset where there is neither an error nor a
-        divergence; the caller reads them."""
+        """Takes a follower's fetch. Without an error or a divergence the caller adds the records at
+        its offset.
+        """
         leading = self.leading(fetch.partition)
         if leading is None:
             answer = Fetched(
@@ -352,7 +369,7 @@ class ReplicaManager:
         return answer, effects
 
     def error_of_leader(self, partition: TopicPartition, known_epoch: int) -> ErrorCode:
-        """Why what only the leader knows cannot be said to who knows this epoch, or -1 for none.
+        """Returns why this broker cannot answer a client as leader; -1 is an unknown epoch.
 
         The epochs are compared first (Kafka: `Partition.getLocalLog`).
         """
@@ -373,10 +390,10 @@ class ReplicaManager:
     # In-sync replicas
 
     def tick(self, now_ms: float) -> list[Effect]:
-        """Removes lagging followers from the ISR, and answers what waited too long, or for a broker
-        that is gone.
+        """Removes lagging followers from the ISR, and answers requests that need wait no longer.
 
-        Call it at half of `replica.lag.time.max.ms`.
+        These have timed out, or waited for a broker that is no longer live. Call it every half of
+        `replica.lag.time.max.ms`.
         """
         effects = []
         for hosted in self.partitions.values():
@@ -387,7 +404,7 @@ class ReplicaManager:
         return effects
 
     def expire(self, partition: TopicPartition, now_ms: float) -> list[Effect]:
-        """Answers what is due of a partition's requests."""
+        """Answers a partition's requests that have timed out."""
         leading = self.leading(partition)
         return [] if leading is None else leading.expire(now_ms)
 
@@ -400,7 +417,7 @@ class ReplicaManager:
     def altered(
         self, attempt: int, answers: Iterable[AlteredAnswer], now_ms: float
     ) -> list[Effect]:
-        """Takes the response of the controller, or the result of writing the states' nodes."""
+        """Takes the controller's response, or the result of writing the states' nodes."""
         effects: list[Effect] = []
         for answer in self.alter_partitions.answered(attempt, answers):
             leading = self.leading(place_of(answer.change))

@@ -13,9 +13,9 @@ from ottla.registries.brokers import BrokerRegistration
 def closest_replica(
     leading: Leading, rack: str, fetch_offset: int, brokers: Mapping[int, BrokerRegistration]
 ) -> int | None:
-    """Of the in-sync followers in the rack that have the offset, the one that is furthest on.
+    """Returns the in-sync follower in the rack that has the offset and the highest log end.
 
-    `None`: the leader is in the rack itself, or nobody is.
+    Returns `None` if the leader is in the rack itself, or if there is no such follower.
     """
     leader = brokers.get(leading.local.broker_id)
     if leader is not None and leader.rack == rack:

@@ -1,4 +1,4 @@
 """Authentication and authorization: logins, users, access rules and delegation tokens.
 
-Everything here is a value or a machine without I/O; only `security.py` writes to disk.
+Everything here is a value or a machine without I/O, except for `security.py`, which writes to disk.
 """

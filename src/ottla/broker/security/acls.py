@@ -17,11 +17,11 @@ WILDCARD = "*"
 
 EVERYBODY = "User:*"
 CLUSTER_NAME = "kafka-cluster"
-"""The one resource of type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
-    __hash__ = int.__hash__  # an Enum's own is Python, and decisions are looked up by it
+    __hash__ = int.__hash__  # an Enum's own hash is Python code, and every decision hashes members
 
     UNKNOWN = 0
     ANY = 1
@@ -76,17 +76,17 @@ OPERATIONS = {
     ResourceType.DELEGATION_TOKEN: (8,),
     ResourceType.USER: (13, 14),
 }
-"""What can be done with each type of resource (`AclEntry.supportedOperations`)."""
+"""The operations of each resource type (`AclEntry.supportedOperations`)."""
 
 IMPLYING = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""An operation that is allowed wherever one of others is; a denial implies nothing."""
+"""Operations that an allowance of one of others implies; a denial implies nothing."""
 
 
 class ResourcePattern(NamedTuple):
-    """Which resources a rule is for: one name, all names (`*`), or names with a prefix."""
+    """The resources of a rule: one name, all names (`*`), or the names with a prefix."""
 
     resource_type: ResourceType
     pattern_type: PatternType
@@ -94,7 +94,7 @@ class ResourcePattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The principal of a rule, and what it allows or denies. `principal` is `TYPE:NAME`."""
+    """The principal of a rule, as `TYPE:NAME`, and what the rule allows or denies."""
 
     principal: str
     host: str
@@ -107,7 +107,7 @@ class Acl(NamedTuple):
     entry: Entry
 
     def check(self) -> None:
-        """Raises `ApiError` for a rule that no authorizer could follow."""
+        """Raises `ApiError` for an invalid rule."""
         pattern, entry = self
         if pattern.resource_type not in OPERATIONS:
             raise _invalid("Invalid resource type")
@@ -119,7 +119,8 @@ class Acl(NamedTuple):
             raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
         if entry.permission not in (Permission.DENY, Permission.ALLOW):
             raise _invalid("Invalid permission type")
-        # As in Kafka, any other: one that the type of resource does not have is never asked for.
+        # As in Kafka, any other operation is valid; one that the resource type does not have has no
+        # effect.
         if entry.operation in (Operation.UNKNOWN, Operation.ANY):
             raise _invalid(f"Invalid operation {entry.operation.name}")
         kind, colon, name = entry.principal.partition(":")
@@ -146,7 +147,7 @@ class AclFilter:
     permission: Permission = Permission.ANY
 
     def check(self) -> None:
-        """Raises `ApiError` for a filter with parts that nobody knows."""
+        """Raises `ApiError` for a filter with unknown parts."""
         parts = (self.resource_type, self.pattern_type, self.operation, self.permission)
         if 0 in parts:
             raise _invalid("The filter contained UNKNOWN elements")
@@ -172,7 +173,7 @@ class AclFilter:
             return is_right_type
         if self.pattern_type is not PatternType.MATCH:
             return self.name == pattern.name
-        # Those patterns that a resource of that name falls under.
+        # The patterns that match a resource of this name.
         if pattern.pattern_type is PatternType.PREFIXED:
             return self.name.startswith(pattern.name)
         return pattern.name in (self.name, WILDCARD)

@@ -1,6 +1,6 @@
-"""Decides what principals may do, from the access rules: a machine without clock and wire.
+"""Decides by the access rules what principals may do: a machine without clock or wire protocol.
 
-A denial takes precedence; if a resource has no rules, access is denied unless the settings say
+A denial takes precedence. If no rule matches a resource, access is denied unless the settings say
 otherwise. Decisions are cached until the rules change. Kafka's counterparts: `StandardAuthorizer`,
 `StandardAuthorizerData`.
 """
@@ -30,26 +30,26 @@ Key = TypeVar("Key")
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "others"
 MAX_REMEMBERED: Final = 20_000
-"""Decisions that are kept; beyond, all are forgotten and made again."""
+"""The size of the cache of decisions; a full cache is cleared."""
 
 MAX_REMEMBERED_NAME: Final = 256
-"""Decisions on longer names are not kept: clients may ask for any name, of 32 KiB or more."""
+"""Decisions on longer names are not cached: clients may ask for any name, of 32 KiB or more."""
 
 Question = tuple[Principal, str, int, int, str]
-"""Who, from which host, wants to do what, with which type of resource, of which name."""
+"""Principal, host, operation, resource type, resource name."""
 
 Rules = tuple[
     dict[tuple[ResourceType, str], list[Entry]],
     dict[ResourceType, dict[str, list[Entry]]],
     dict[ResourceType, list[int]],
 ]
-"""Those of whole names, those of prefixes, and how long the prefixes are."""
+"""Rules of literal patterns, rules of prefixes, and the lengths of the prefixes."""
 
 
 class Authorizer:
-    """`super_users` are principals as texts, who may do everything.
+    """`super_users` are principals, as texts, that may do everything.
 
-    `known` are the decisions made so far: where one is found there, nothing needs to be asked.
+    `known` caches the decisions; callers may look them up before calling `allows`.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Authorizer:
         self._prefix_sizes: dict[ResourceType, list[int]] = {}
         self.known: Final[dict[Question, bool]] = {}
         self.revision = 0
-        """Rises when the rules change."""
+        """Increases when the rules change."""
         self.denials: Final[Counter[str]] = Counter()
-        """How often each principal was denied what it asked for."""
+        """The number of denials by principal."""
         self.change(acls)
 
     def change(self, acls: Iterable[Acl]) -> None:
-        """Applies other rules."""
+        """Applies other rules, in turns."""
         self.follow(sort_out(acls))
 
     def follow(self, rules: Rules) -> None:
-        """As `change`, at once."""
+        """Applies sorted rules, without turns."""
         freed_in_turns(self._literal)
         for of_kind in self._prefixed.values():
             freed_in_turns(of_kind)
@@ -80,7 +80,7 @@ class Authorizer:
         self._forget()
 
     def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
-        """Replaces the rules of one pattern; none removes it."""
+        """Replaces the rules of one pattern; an empty sequence removes them."""
         resource_type, pattern_type, name = pattern
         if pattern_type is PatternType.PREFIXED:
             by_name = self._prefixed[resource_type]
@@ -114,7 +114,9 @@ class Authorizer:
         return known
 
     def note_denial(self, principal: Principal) -> None:
-        """Tokens may have any name: beyond a limit, principals are counted together."""
+        """Counts a denial. Above a limit, further principals are counted together, since tokens may
+        contain any name.
+        """
         name = str(principal)
         is_new = name not in self.denials
         self.denials[OTHERS if is_new and len(self.denials) >= MAX_COUNTED else name] += 1
@@ -142,7 +144,7 @@ class Authorizer:
         return is_allowed or (not is_covered and self.allows_without_acls)
 
     def _entries(self, resource_type: ResourceType, name: str) -> Iterator[Entry]:
-        """Those of all patterns that a resource falls under."""
+        """Yields the rules of all patterns that match a resource."""
         yield from self._literal.get((resource_type, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())
@@ -155,7 +157,7 @@ class Authorizer:
     def allows_any(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is a resource of a type that the principal may do something with.
+        """Whether the principal may do something with at least one resource of a type.
 
         Kafka's counterpart: `Authorizer.authorizeByResourceType`.
         """
@@ -189,7 +191,7 @@ class Authorizer:
 
 
 def sort_out(acls: Iterable[Acl]) -> Rules:
-    """Rules by what they are about, in turns."""
+    """Sorts rules by resource type and pattern, in turns."""
     literal: dict[tuple[ResourceType, str], list[Entry]] = {}
     prefixed: dict[ResourceType, dict[str, list[Entry]]] = {one: {} for one in ResourceType}
     sizes: dict[ResourceType, set[int]] = {one: set() for one in ResourceType}
@@ -211,7 +213,7 @@ def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> N
 
 
 def _comparable(entry: Entry) -> Entry:
-    """The rule with its host as that of a client is written; nearly all are for every host."""
+    """Returns the rule with its host in the form that is used for clients' addresses."""
     return entry._replace(host=canonical_host(entry.host)) if ":" in entry.host else entry
 
 
@@ -220,7 +222,7 @@ def _is_for(entry: Entry, principal: str, host: str) -> bool:
 
 
 def _is_under(allowed: tuple[PatternType, str], denied: set[tuple[PatternType, str]]) -> bool:
-    """Whether a denial covers all that a rule allows."""
+    """Whether a denial covers all resources of an allowance."""
     pattern_type, name = allowed
     if pattern_type is PatternType.LITERAL:
         if name == WILDCARD:

@@ -1,4 +1,4 @@
-"""Users, quotas, access rules and tokens as a cluster's registries have them, and back.
+"""Converts users, quotas, access rules and tokens to and from their form in a cluster's registries.
 
 Passwords and quotas are settings of users and client ids; access rules are lists, one for each
 pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
@@ -43,9 +43,9 @@ MORE_THAN_ZERO: Final = float_info.min
 
 
 def entity_of(path: str) -> QuotaEntity | None:
-    """Of `users/alice`, `clients/app`, `users/alice/clients/app` or `ips/10.0.0.7`.
+    """Parses `users/alice`, `clients/app`, `users/alice/clients/app` or `ips/10.0.0.7`.
 
-    `None` for another path.
+    Returns `None` for any other path.
     """
     match path.split("/"):
         case ["users", user]:
@@ -73,7 +73,7 @@ def user_path(user: str) -> str:
 
 
 def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among an entity's settings; raises `ValueError`."""
+    """Returns the quotas in an entity's settings; raises `ValueError`."""
     try:
         limits = {name: float(text) for name, text in settings.items() if not _is_scram(name)}
     except ValueError as error:
@@ -86,9 +86,9 @@ def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, flo
 
 
 def with_limits(settings: Mapping[str, str], limits: Mapping[str, float | None]) -> dict[str, str]:
-    """An entity's settings with other limits; those of `None` go, and all else stays.
+    """Returns an entity's settings with changed limits: `None` removes a limit, others stay.
 
-    Java reads rates of bytes and of connections as whole numbers.
+    Java parses rates of bytes and of connections as integers.
     """
     left = {name: text for name, text in settings.items() if name not in limits}
     given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -105,7 +105,7 @@ def _is_scram(name: str) -> bool:
 
 
 def credentials_of(entity: QuotaEntity, settings: Mapping[str, str]) -> Credentials:
-    """The passwords of a user, by name and mechanism; raises `ValueError`."""
+    """Returns a user's passwords by name and mechanism; raises `ValueError`."""
     match entity:
         case ((kind, user),) if kind == USER and user is not None:
             return {
@@ -124,7 +124,7 @@ def _credential(user: str, text: str) -> ScramCredential:
 
 
 def with_credentials(settings: Mapping[str, str], credentials: Credentials) -> dict[str, str]:
-    """A user's settings with all its passwords replaced by those."""
+    """Returns a user's settings with all its passwords replaced."""
     others = {name: text for name, text in settings.items() if name not in HASHES}
     return others | {mechanism: encode_scram(one) for (_, mechanism), one in credentials.items()}
 
@@ -133,8 +133,9 @@ def with_credentials(settings: Mapping[str, str], credentials: Credentials) -> d
 
 
 def acls_of(resource: ResourceName, entries: Iterable[AclEntry]) -> tuple[Acl, ...]:
-    """Raises `ValueError` for a rule of a kind that is not known here: to leave it out may let
-    somebody in."""
+    """Raises `ValueError` for a rule of an unknown kind: without it, clients might get access that
+    the rule denies.
+    """
     pattern = pattern_of(resource)
     where = f"{resource.resource_type} {resource.name}"
     return tuple(
@@ -152,7 +153,7 @@ def acls_of(resource: ResourceName, entries: Iterable[AclEntry]) -> tuple[Acl, .
 
 
 def pattern_of(resource: ResourceName) -> ResourcePattern:
-    """Raises `ValueError`."""
+    """Raises `ValueError` for an unknown type of resource or pattern."""
     return ResourcePattern(
         _known(ResourceType, resource.resource_type, resource.name),
         _known(PatternType, resource.pattern_type, resource.name),
@@ -206,7 +207,7 @@ def token_node(token: DelegationToken) -> TokenNode:
 
 
 def _known(kind: type[Kind], word: str, where: str) -> Kind:
-    """Kafka's word `TransactionalId` is TRANSACTIONAL_ID."""
+    """Returns the member for Kafka's word, such as TRANSACTIONAL_ID for `TransactionalId`."""
     try:
         return kind[_CAPITAL.sub("_", word).upper()]
     except KeyError as error:

@@ -1,6 +1,6 @@
-"""The broker's side of one SASL login: the client's messages in, challenges out, then a principal.
+"""The broker's side of a SASL login: takes the client's messages, returns challenges and a login.
 
-SCRAM's server is in `scram.py`. Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`.
+SCRAM is in `scram.py`. Kafka's counterparts: Java's `SaslServer`, `PlainSaslServer`.
 """
 
 import hmac
@@ -16,21 +16,22 @@ PLAIN = "PLAIN"
 OAUTHBEARER = "OAUTHBEARER"
 
 MAX_TEXT_SIZE: Final = 64 * 1024
-"""Of a message: the loop reads it for somebody who has not shown yet who it is. Of PLAIN more is
-read in no time, and the other mechanisms say no more."""
+"""The largest message, since the client is not authenticated yet and the loop parses the message. A
+larger PLAIN message would be parsed quickly, and other mechanisms need no more.
+"""
 
 INVALID_CREDENTIALS = "Authentication failed: Invalid username or password"
 
 
 class LoginError(OttlaError):
-    """The login failed. The text goes to the client: no secrets."""
+    """The login failed. The text goes to the client, and must contain no secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """An authenticated client. `lifetime_ms`: for how long, if limited.
+    """An authenticated client. `lifetime_ms` limits the time of the login, if set.
 
-    `is_token`: by a delegation token, which may not be used to get another (KIP-48).
+    `is_token`: authenticated by a delegation token, which may not be used to get another (KIP-48).
     """
 
     principal: Principal
@@ -48,7 +49,7 @@ class SaslServer(Protocol):
 
 
 class PlainServer:
-    """PLAIN: a name and a password in the clear (RFC 4616). `users` are names and passwords."""
+    """PLAIN: a name and a password in clear text (RFC 4616). `users` maps names to passwords."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
@@ -64,7 +65,7 @@ class PlainServer:
         if not password:
             raise LoginError("Authentication failed: password not specified")
         expected = self._users.get(name)
-        # An unknown name takes as long as a wrong password: the time says nothing of names.
+        # An unknown name takes as long as a wrong password, so that the time does not reveal names.
         is_right = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None or not is_right:
             raise LoginError(INVALID_CREDENTIALS)
@@ -79,10 +80,10 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramAccount:
-    """The principal of a name in SCRAM, and the credential to check its password.
+    """The principal of a name in SCRAM, and the credential to verify its password.
 
-    `login` is `None` for an unknown name: it is asked for a proof like all others, so that the
-    response does not show which names exist. Kafka refuses it at once.
+    `login` is `None` for an unknown name: the client is asked for a proof nevertheless, so that the
+    response does not reveal which names exist. Kafka refuses such a client immediately.
     """
 
     login: Login | None
@@ -93,16 +94,16 @@ FindAccount = Callable[[str, bool], ScramAccount]
 """`find(name, is_token)`: the account of a user, or of a delegation token."""
 
 Check = Callable[[str], Login]
-"""Takes a token of OAuth for a login, or raises `LoginError`."""
+"""Verifies an OAuth token; returns its login, or raises `LoginError`."""
 
 INVALID_MESSAGE = "Authentication failed: Invalid OAUTHBEARER client first message"
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 
 
 class OAuthBearerServer:
-    """OAUTHBEARER: a signed token says who the client is (RFC 7628; KIP-255, KIP-768).
+    """OAUTHBEARER: a signed token identifies the client (RFC 7628; KIP-255, KIP-768).
 
-    A refusal is a text that the client acknowledges with a byte, and only then an error.
+    A refusal is a message that the client acknowledges with a byte; the error follows.
     """
 
     def __init__(self, check: Check) -> None:
@@ -131,7 +132,7 @@ class OAuthBearerServer:
 
 
 def _parse_bearer(text: bytes) -> tuple[str, str]:
-    """The token, and whom the client asks to be; raises `LoginError`."""
+    """Returns the token, and the requested authorization id; raises `LoginError`."""
     header, separator, rest = text.partition(b"\x01")
     parts = header.split(b",", 3)
     try:

@@ -1,10 +1,10 @@
-"""The broker's side of a login by SCRAM: proofs are checked and given by the library scramp.
+"""The broker's side of a SCRAM login; the library scramp verifies and creates the proofs.
 
-scramp takes fewer messages than Kafka: attributes must have names of one letter, which `tokenauth`
-of delegation tokens has not, names are normalized (SASLprep), salts have 12 bytes at least, and
-clients may neither send their name twice nor, as librdkafka before 2.6, their nonce. It is
-therefore given a first message with another name, and then the text that the client really signs.
-Kafka's counterparts: `ScramSaslServer`, `ScramMessages`.
+scramp accepts fewer messages than Kafka: attribute names must have one letter, unlike `tokenauth`
+of delegation tokens; names are normalized (SASLprep); salts have at least 12 bytes; and clients
+must not send their name twice or, as librdkafka before 2.6, their nonce. Therefore scramp gets a
+first message with another name, and then the text that the client actually signs. Kafka's
+counterparts: `ScramSaslServer`, `ScramMessages`.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ from ottla.broker.security.sasl import (
 )
 
 MAX_FIELDS: Final = 32
-"""Of a message: a stranger may send 512 KiB of them."""
+"""Of a message: an unauthenticated client may send 512 KiB of fields."""
 
 STAND_IN_SALT: Final = bytes(16)
 
@@ -33,8 +33,8 @@ STAND_IN_SALT: Final = bytes(16)
 class ScramServer:
     """The server's side of SCRAM: two rounds, in which neither side sends the password.
 
-    `nonce` consists of printable characters without commas, and is new each time: a recorded
-    message is useless in another login.
+    `nonce` consists of printable characters without commas, and is new for each login, so that
+    recorded messages cannot be replayed.
     """
 
     def __init__(self, mechanism: str, find: FindAccount, nonce: str) -> None:
@@ -63,7 +63,7 @@ class ScramServer:
         return answer.encode()
 
     def _begin(self, message: str) -> str:
-        # "n,,n=name,r=nonce": what stands before the second comma is about channel binding.
+        # "n,,n=name,r=nonce": the part before the second comma is about channel binding.
         binding, _, rest = message.partition(",")
         authorization, _, signed = rest.partition(",")
         fields = _parse_fields(signed)
@@ -90,11 +90,12 @@ class ScramServer:
 
     def _finish(self, message: str) -> str:
         sent = message.partition(",r=")[2].partition(",")[0]
-        # As in Kafka, the end of it counts: librdkafka before 2.6 sends its own part twice.
+        # As in Kafka, only the end is compared: librdkafka before 2.6 repeats its own part.
         if sent.endswith(self._nonce):
             self._exchange.nonce = Nonce(sent)
         self._exchange.set_client_final(message)
-        # Asked again: a token may have ended since the first message, for which there is no hurry.
+        # Looked up again: a token may have expired since the first message, and clients may take
+        # long.
         self.login = self._find(self._name, self._is_token).login
         if self.login is None:
             raise LoginError(INVALID_CREDENTIALS)
@@ -102,14 +103,14 @@ class ScramServer:
 
 
 class _Header(str):
-    """What the client sent before its first message's signed part, and must send again."""
+    """The header before the signed part of the client's first message; the client repeats it."""
 
     def make_cbind_input(self, _channel_binding: None) -> bytes:
         return self.encode()
 
 
 def _parse_fields(text: str) -> dict[str, str]:
-    """The parts of a message by their names; raises `ProtocolError`."""
+    """Returns the fields of a message by name; raises `ProtocolError`."""
     parts = text.split(",", MAX_FIELDS)
     if len(parts) > MAX_FIELDS:
         raise ProtocolError(f"SCRAM: a message has at most {MAX_FIELDS} fields")

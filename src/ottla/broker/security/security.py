@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Tokens = Mapping[str, DelegationToken]
 
 MAX_SALTED_TOKENS: Final = 1000
-"""Tokens whose secrets are kept salted; beyond, all are forgotten and salted again."""
+"""The size of the cache of tokens' salted secrets; a full cache is cleared."""
 
 
 class Security:
-    """`state` is what is on disk. `authorizer` is `None` if everyone may do everything."""
+    """`state` is the state on disk. `authorizer` is `None` if all clients may do everything."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class Security:
         decide: Callable[[SecurityState], SecurityState],
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `ApiError` if no directory accepts it, and then keeps the old state."""
+        """Raises `ApiError` if no directory can be written, and then keeps the old state."""
         with storage_failures_answered():
             self._store.change(decide, then)
 
     def save(self) -> None:
-        """Writes a state that was found elsewhere; raises `StorageError`."""
+        """Writes the imported state; raises `StorageError`."""
         self._store.replace(self.state)
 
     def follow(self, state: SecurityState) -> None:
-        """Applies the registries of a cluster."""
+        """Applies the state in a cluster's registries."""
         self._store.follow(state)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl]) -> None:
-        """Takes over another cluster's users and rules; existing passwords stay."""
+        """Adds another cluster's users and rules; existing passwords stay."""
 
         def with_theirs(state: SecurityState) -> SecurityState:
             return dataclasses.replace(
@@ -92,7 +92,7 @@ class Security:
     # Access rules
 
     def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Those that are there already stay once."""
+        """Adds rules; existing ones are not duplicated."""
 
         def with_new(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
             all_of_them: dict[Acl, None] = freed_in_turns({})
@@ -103,7 +103,7 @@ class Security:
         self._change_acls(with_new)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Removes the rules that match the filters; returns them for each filter."""
+        """Removes the rules that match the filters; returns the removed rules of each filter."""
         matched: list[list[Acl]] = []
 
         def without_matched(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
@@ -128,7 +128,7 @@ class Security:
         while self.authorizer is not None and self._followed is not self.state.acls:
             acls = self.state.acls
             rules = sort_out(acls)
-            if acls is self.state.acls:  # nobody has changed them, while others had their turn
+            if acls is self.state.acls:  # the rules have not changed during the turns
                 self._followed = acls
                 self.authorizer.follow(rules)
 
@@ -152,8 +152,8 @@ class Security:
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
     ) -> "Callable[[str, bool], ScramAccount]":
-        """Finds the account of a name when a SCRAM login needs it."""
-        # Where nobody logs in, as in a program's own log, no login is imported.
+        """Returns a function that finds the account of a name during a SCRAM login."""
+        # Lazy import: an embedded log has no logins.
         from ottla.broker.security.sasl import Login, ScramAccount
 
         def find(name: str, is_token: bool) -> ScramAccount:
@@ -170,7 +170,11 @@ class Security:
     def _nobodys_account(
         self, mechanism: str, name: str, new_salt: Callable[[], bytes]
     ) -> "ScramAccount":
-        """The same salt for the same name, at all brokers where tokens give them a secret."""
+        """Returns an account for an unknown name.
+
+        Its salt is the same at each login, and on all brokers with the same token secret, so that
+        it does not reveal that the name is unknown.
+        """
         from ottla.broker.security.sasl import ScramAccount
 
         self._nobodys_key = self._nobodys_key or self._config.token_secret.encode() or new_salt()
@@ -188,7 +192,7 @@ class Security:
 
     @property
     def token_secret(self) -> str:
-        """Raises `ApiError` where the settings give none."""
+        """Raises `ApiError` if the settings contain no token secret."""
         secret = self._config.token_secret
         if not secret:
             raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
@@ -198,8 +202,8 @@ class Security:
         return token_hmac(self.token_secret, token.token_id)
 
     def token_by_hmac(self, hmac: bytes) -> DelegationToken:
-        """Raises `ApiError`."""
-        from hmac import compare_digest  # With OpenSSL, which few brokers and no command need.
+        """Raises `ApiError` for an unknown HMAC."""
+        from hmac import compare_digest  # Lazy import: it loads OpenSSL, which few brokers need.
 
         for token in in_turns(list(self.state.tokens.values())):
             if compare_digest(self.hmac_of(token), hmac):
@@ -210,7 +214,7 @@ class Security:
         self._change_tokens(lambda tokens: {**tokens, token.token_id: token})
 
     def change_token(self, token: DelegationToken) -> None:
-        """Raises `ApiError` for one that is gone."""
+        """Raises `ApiError` if the token no longer exists."""
 
         def changed(tokens: Tokens) -> Tokens:
             if token.token_id not in tokens:
@@ -225,7 +229,9 @@ class Security:
         )
 
     def drop_expired_tokens(self, now_ms: int) -> None:
-        """They leave the disks with the next change: nobody gets in by them anyway."""
+        """Removes expired tokens from memory; the next change removes them from the disks. Expired
+        tokens are refused anyway.
+        """
         alive = {key: one for key, one in self.state.tokens.items() if one.expires_ms >= now_ms}
         if len(alive) < len(self.state.tokens):
             self._store.leave_out(dataclasses.replace(self.state, tokens=alive))
@@ -245,7 +251,8 @@ class Security:
         key = (mechanism, token_id)
         credential = self._salted_tokens.get(key)
         if credential is None:
-            # Once: it takes 2 ms of the loop, and who names a token has not shown its secret yet.
+            # Cached: salting takes 2 ms of the loop, and an unauthenticated client can name any
+            # token.
             if len(self._salted_tokens) >= MAX_SALTED_TOKENS:
                 self._salted_tokens.clear()
             credential = token_credential(mechanism, secret, token_id, new_salt())

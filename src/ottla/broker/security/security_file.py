@@ -1,8 +1,9 @@
 """The access rules, SCRAM credentials and delegation tokens of a cluster, in one small file.
 
 Format page: docs/format/ottla-security.md. Kafka keeps them in its metadata log; Ottla in one file
-per log directory, which only its owner may read, and Kafka ignores. It is replaced whole, so a
-crash leaves the old content or the new. When directories disagree the highest revision is right.
+per log directory, which only its owner may read, and which Kafka ignores. The file is replaced as a
+whole, so a crash leaves the old content or the new. When directories disagree the highest revision
+is right.
 """
 
 import base64
@@ -45,7 +46,7 @@ class SecurityState(RevisedState):
 
 
 def read_security_file(file_system: FileSystem, directory: str) -> SecurityState:
-    """What the file says, nothing when there is none; raises `CorruptionError`."""
+    """Returns the file's state, an empty one without a file; raises `CorruptionError`."""
     path = join(directory, SECURITY_FILE_NAME)
     return read_state_file(file_system, path, _parse, "users and ACLs") or SecurityState()
 

@@ -1,7 +1,8 @@
-"""Delegation tokens: a name and a secret that stand for a principal, for a time (KIP-48, KIP-373).
+"""Delegation tokens: a name and a secret that authenticate a principal (KIP-48, KIP-373).
 
-The secret is the HMAC of the token's id under the brokers' `delegation.token.secret.key`: it is not
-kept, but made again. Kafka's counterparts: `DelegationTokenManager`, `TokenInformation`.
+A token is valid for a limited time. Its secret is the HMAC of its id under the brokers'
+`delegation.token.secret.key`; it is not stored, but computed when needed. Kafka's counterparts:
+`DelegationTokenManager`, `TokenInformation`.
 """
 
 from dataclasses import replace
@@ -26,10 +27,10 @@ class DelegationToken:
     issued_ms: int
     expires_ms: int
     max_ms: int
-    """Never valid after this, however often it is renewed."""
+    """The token expires at this time even if it is renewed."""
 
     def concerns(self, principal: Principal) -> bool:
-        """Whether a principal may renew, expire and see it."""
+        """Whether a principal may renew, expire and describe the token."""
         return principal in self.principals
 
     @property
@@ -39,7 +40,7 @@ class DelegationToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLifetimes:
-    """The broker's settings of tokens, in milliseconds."""
+    """The settings of tokens' lifetimes, in milliseconds."""
 
     max_ms: int
     expiry_ms: int
@@ -52,7 +53,9 @@ class TokenLifetimes:
         wanted_ms: int,
         now_ms: int,
     ) -> DelegationToken:
-        """A token of an owner, asked for by a requester; `wanted_ms` <= 0 is as long as may be."""
+        """Returns a token of `owners`, the owner and the requester; `wanted_ms` <= 0 means the
+        maximum lifetime.
+        """
         lifetime_ms = self.max_ms if wanted_ms <= 0 else min(wanted_ms, self.max_ms)
         max_ms = now_ms + lifetime_ms
         return DelegationToken(
@@ -66,7 +69,7 @@ class TokenLifetimes:
         )
 
     def renewed(self, token: DelegationToken, period_ms: int, now_ms: int) -> DelegationToken:
-        """Raises `ApiError` for a token whose time is over."""
+        """Returns the token with a later expiry; raises `ApiError` for an expired token."""
         _check_alive(token, now_ms)
         period_ms = self.expiry_ms if period_ms < 0 else period_ms
         return replace(token, expires_ms=min(token.max_ms, now_ms + period_ms))
@@ -74,7 +77,10 @@ class TokenLifetimes:
     def expired(
         self, token: DelegationToken, period_ms: int, now_ms: int
     ) -> tuple[DelegationToken | None, int]:
-        """The token, `None` when it is to go at once, and when it expires; raises `ApiError`."""
+        """Returns the token, or `None` if it is to be deleted immediately, and its expiry.
+
+        Raises `ApiError` for an expired token.
+        """
         if period_ms < 0:
             return None, now_ms
         _check_alive(token, now_ms)
@@ -88,8 +94,8 @@ def _check_alive(token: DelegationToken, now_ms: int) -> None:
 
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """The token's secret, as `CreateDelegationToken` answers it."""
-    import hmac  # With OpenSSL, which readers of settings files do without.
+    """Returns the token's secret, which the response to CreateDelegationToken contains."""
+    import hmac  # Lazy import: hmac loads OpenSSL, which readers of settings files do not need.
 
     return hmac.new(secret_key.encode(), token_id.encode(), TOKEN_HASH).digest()
 
@@ -97,7 +103,7 @@ def token_hmac(secret_key: str, token_id: str) -> bytes:
 def token_credential(
     mechanism: str, secret_key: str, token_id: str, salt: bytes
 ) -> ScramCredential:
-    """What a login by SCRAM is checked with: the password is the secret in base64."""
+    """Returns the credential for SCRAM logins, whose password is the secret in base64."""
     assert mechanism in HASHES
     password = bytes_text(token_hmac(secret_key, token_id)).encode()
     return make_credential(mechanism, password, salt, ITERATIONS)

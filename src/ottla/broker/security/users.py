@@ -1,4 +1,4 @@
-"""How SCRAM credentials are made, changed and described: all of a user, or nothing (KIP-554).
+"""Creates, changes and describes SCRAM credentials: all changes of a user, or none (KIP-554).
 
 Kafka's counterparts: `ScramControlManager`, `ScramImage`.
 """
@@ -22,7 +22,7 @@ from ottla.broker.security.security_file import Credentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUpsertion:
-    """A credential to be set, or with `salted_password=None` one to be removed."""
+    """A credential to set, or one to remove, with `salted_password=None`."""
 
     user: str
     mechanism_code: int
@@ -31,7 +31,7 @@ class ScramUpsertion:
     salted_password: bytes | None = None
 
     def check(self, known: Credentials) -> None:
-        """Raises `ApiError`."""
+        """Raises `ApiError` if the credential cannot be set or removed."""
         if not self.user:
             raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
         mechanism = MECHANISM_CODES.get(self.mechanism_code)
@@ -60,7 +60,7 @@ class ScramUpsertion:
 def with_upsertions(
     known: Credentials, wanted: Sequence[ScramUpsertion]
 ) -> tuple[dict[tuple[str, str], ScramCredential], dict[str, ApiError | None]]:
-    """The credentials afterwards, and for each user named whether it was refused."""
+    """Returns the new credentials, and for each named user the error, or `None`."""
     results: dict[str, ApiError | None] = {}
     named: dict[tuple[str, int], None] = freed_in_turns({})
     for one in in_turns(wanted):
@@ -90,7 +90,9 @@ def with_upsertions(
 
 
 def describe_users(known: Credentials) -> dict[str, list[tuple[int, int]]]:
-    """Numbers of mechanisms and iterations, by user; nothing else of a credential is ever shown."""
+    """Returns mechanism numbers and iterations by user; no other part of a credential is ever
+    shown.
+    """
     users: dict[str, list[tuple[int, int]]] = {}
     for (user, mechanism), one in sorted(known.items()):
         users.setdefault(user, []).append((CODES_OF_MECHANISMS[mechanism], one.iterations))

@@ -1,1 +1,1 @@
-"""From log directories to an open broker."""
+"""Opens log directories as a broker."""

@@ -1,7 +1,7 @@
-"""Opens log directories as one broker, and finishes what a crash interrupted.
+"""Opens log directories as one broker, and completes operations that a crash interrupted.
 
 Kafka's counterparts: `BrokerMetadataCheckpoint` at startup, and the orders of its controller about
-topics that are half created or half deleted.
+topics that are partly created or deleted.
 """
 
 import dataclasses
@@ -57,14 +57,14 @@ OWN_FILES = frozenset(
         ADOPTION_FILE_NAME,
     }
 )
-"""Files of Ottla's own of which a start must read what is there."""
+"""Ottla's own files, whose content a start needs."""
 
 RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """What the caller passes in: time, randomness, ids, and the identity of new directories."""
+    """The caller's part: time, randomness, ids, and the identity of new directories."""
 
     now_ms: int
     new_id: Callable[[], Uuid]
@@ -75,16 +75,18 @@ class BrokerOptions:
     on_progress: Callable[[str], None] = field(default=pass_over)
     on_event: OnEvent = field(default=pass_over)
     run_all: RunAll = field(default=run_in_turn)
-    """Carries out what is to be done for every log of one directory."""
+    """Runs the given calls, one for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)
-    """Carries out what is to be done for every directory."""
+    """Runs the given calls, one for every directory."""
     membership: "Membership | None" = None
-    """Of a broker in a cluster, whose controller says which partitions are here, and who leads."""
+    """For a broker in a cluster, whose controller assigns partitions and leaders."""
     before_effect: "BeforeEffect | None" = None
-    """Hears what such a broker is about to do with its replicas."""
+    """Called before each effect on the replicas of such a broker."""
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
-        """The options of a broker that must be that node, whatever its directories are."""
+        """Returns the options of a broker that must have this node id; directories of others are
+        refused.
+        """
         if node_id is None:
             return self
         return dataclasses.replace(self, node_id=node_id, is_node_id_wanted=True)
@@ -99,8 +101,8 @@ def open_directories(
 ) -> tuple[OpenedDirectories, TopicConfigs]:
     """Opens all directories that can be opened; raises `UserError` naming the path and the fix.
 
-    A directory that cannot be read, locked or loaded is offline from the start, unless it is the
-    last one.
+    A directory that cannot be read, locked or loaded is offline from the start. Raises if no
+    directory is left.
     """
     failures = failing_paths(paths, file_system)
     readable = [path for path in paths if path not in failures]
@@ -157,9 +159,9 @@ def check_paths(paths: Sequence[str], file_system: FileSystem) -> None:
 
 
 def failing_paths(paths: Sequence[str], file_system: FileSystem) -> dict[str, str]:
-    """Why each directory that cannot even be looked into cannot; the others are not in it.
+    """Returns why directories cannot be read, for those that cannot.
 
-    Raises `UserError` when there are no others, and for what is no directory at all.
+    Raises `UserError` if no directory can be read, and for a path that is not a directory.
     """
     failures = {}
     for path in paths:
@@ -179,7 +181,7 @@ def _none_left(reasons: Sequence[str]) -> UserError:
 
 
 def _look_into(path: str, file_system: FileSystem) -> None:
-    """Raises what reading the directory's own files raises."""
+    """Raises the error that reading the directory's own files raises."""
     names = names_in(file_system, path)
     if names is None:
         return
@@ -196,7 +198,7 @@ def _reason(path: str, error: OSError | CorruptionError) -> str:
 
 
 class _Opener:
-    """Opens directories; `failures` are those that are offline, and why."""
+    """Opens directories; `failures` maps offline directories to the reasons."""
 
     def __init__(
         self, file_system: FileSystem, options: OpenOptions, failures: dict[str, str]
@@ -208,7 +210,7 @@ class _Opener:
     def open_all(
         self, paths: Sequence[str], settings: FoundSettings, run_directories: RunAll
     ) -> tuple[list[LogDirectory], dict[TopicPartition, str]]:
-        """The directories, and why partitions are refused."""
+        """Returns the directories, and why partitions are refused."""
         directories: list[LogDirectory] = []
         known = settings.known
         try:
@@ -233,8 +235,8 @@ class _Opener:
             pairs = zip(directories, plan.directories, strict=True)
             run_directories([partial(self._load, directory, some) for directory, some in pairs])
             self._check_any_left(directories)
-            # A controller has single partitions put away, of which topic files say nothing. And
-            # Kafka writes its checkpoints a moment after it has put a log away.
+            # A controller has single partitions deleted, which topic files do not record. And Kafka
+            # writes its checkpoints a moment after it has renamed a deleted log.
             may_be_put_away = self._options.is_replicated or not known.is_found
             put_away = _put_away(found) if may_be_put_away else set()
             refused = {**_why_lost(directories, put_away, known), **plan.refused}
@@ -285,7 +287,9 @@ class _Opener:
 
 
 def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile) -> None:
-    """Names the topic file where it is missing though Ottla, which writes one, has been here."""
+    """Warns if the topic file is missing although Ottla, which writes one, has used the
+    directories.
+    """
     ours = [one.path for some in found for one in some if one.integrity is not None]
     if ours and not known.is_found:
         logger.warning(
@@ -303,10 +307,11 @@ def _put_away(found: Sequence[Sequence[FoundLog]]) -> set[TopicPartition]:
 def _why_lost(
     directories: Sequence[LogDirectory], put_away: set[TopicPartition], known: TopicFile
 ) -> dict[TopicPartition, str]:
-    """What to do about each partition that a checkpoint names and no directory holds.
+    """Returns the fix for each partition that a checkpoint names but no directory contains.
 
-    While one is away nobody knows what it holds. Where damage has taken the checkpoint that names
-    all, the topic file is asked too, though a creation that a crash cut off then counts as lost.
+    Returns nothing while a directory is offline, since its contents are unknown. If the checkpoint
+    that names all partitions was lost to damage, the topic file's partitions count too; then a
+    creation that a crash interrupted counts as lost.
     """
     if any(directory.is_offline for directory in directories):
         return {}
@@ -334,7 +339,7 @@ def _why_lost(
 
 
 def _check_ids(directories: Sequence[LogDirectory]) -> None:
-    """Raises `UserError` for a directory that is a copy of another, its id included (KIP-858)."""
+    """Raises `UserError` if two directories have the same id, since one is a copy (KIP-858)."""
     seen: dict[Uuid, str] = {}
     for directory in directories:
         if directory.directory_id is None:
@@ -350,7 +355,7 @@ def _check_ids(directories: Sequence[LogDirectory]) -> None:
 def _identity(
     paths: Sequence[str], file_system: FileSystem, options: BrokerOptions
 ) -> tuple[str, int]:
-    """The cluster and node that the directories already belong to, or that new ones will."""
+    """Returns the cluster and node id of the directories, or those for new ones."""
     known: MetaProperties | None = None
     for path in paths:
         properties = properties_of(file_system, path)
@@ -373,7 +378,7 @@ def _identity(
 
 
 def _highest_producer_id(directories: Sequence[LogDirectory]) -> int:
-    """The largest id that any log remembers: a directory may come from Kafka, with its ids."""
+    """Returns the highest id in any log; logs from Kafka contain Kafka's ids."""
     return max(
         (
             producer_id

@@ -1,16 +1,18 @@
-"""The startup plan: what happens to every partition's directory at a start, decided once over all
-log directories.
+"""The startup plan: decides over all log directories what becomes of each partition directory.
 
-A partition has one log. Beside it there may be the copy of a move that is under way, or what a
-crash left of one: a move is decided when its source is renamed to `-delete` under the copy's own
-id, so a copy without a log whose id such a directory has is complete, and takes its place.
-Directories without a topic are renamed to `-stray`, never removed. While a directory is away its
-contents are unknown, and what might be the last copy of its records stays unchanged. A directory
-with another partition's name, or another topic's id, was put there by mistake: it stays, and the
-partition is refused, since its records must not be served, nor others be appended. The same applies
-to a partition that a checkpoint names and no directory holds (`find_lost`). Kafka's counterparts:
-`LogManager.loadLog`, `LogManager.isStrayReplica`. There a crash between the two renames of a move
-leaves two logs, and a start that needs manual help.
+A partition has one log. Beside it there may be the copy of an unfinished move, or what a crash left
+of one. A move is decided when its source is renamed to `-delete` under the copy's id: so a copy
+without a log, whose id such a directory has, is complete and becomes the log.
+
+Directories without a topic are renamed to `-stray`, never removed. While a directory is offline its
+contents are unknown, and anything that might be the last copy of its records stays unchanged.
+
+A directory with another partition's name, or another topic's id, was put there by mistake. It
+stays, and the partition is refused, since its records must not be served, and no others appended.
+The same applies to a partition that a checkpoint names and no directory contains (`find_lost`).
+
+Kafka's counterparts: `LogManager.loadLog`, `LogManager.isStrayReplica`. In Kafka a crash between
+the two renames of a move leaves two logs, and the start needs manual help.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -34,7 +36,7 @@ DirectoryPlan = list[tuple[FoundLog, StartupAction]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupPlan:
-    """What a start does with each partition directory, and why partitions are not served."""
+    """What a start does with each partition directory, and why partitions are refused."""
 
     directories: list[DirectoryPlan]
     refused: Mapping[TopicPartition, str]
@@ -47,12 +49,11 @@ def plan_startup(
     is_complete: bool,
     is_replicated: bool = False,
 ) -> StartupPlan:
-    """What becomes of all that was found; `is_complete` when no directory is away.
+    """Plans a start over all found directories; `is_complete` if no log directory is offline.
 
-    If `is_replicated`, a controller decides which partitions of a topic this broker hosts.
-
-    Raises `UserError` when two directories hold the log of one partition, or when
-    nothing shows which of two topics of one name is the present one.
+    If `is_replicated`, a controller decides which partitions of a topic this broker hosts. Raises
+    `UserError` if two directories contain the log of one partition, or if it is unclear which of
+    two topics of one name is the present one.
     """
     found = [[_with_repaired_id(one, known) for one in some] for some in found]
     everything = [one for some in found for one in some]
@@ -72,16 +73,16 @@ def plan_startup(
 def find_lost(
     known: TopicFile, checkpointed: Set[TopicPartition], held: Set[TopicPartition]
 ) -> set[TopicPartition]:
-    """The partitions that were there when a checkpoint was written, and are in no directory now.
+    """Returns the partitions that a checkpoint names and no directory contains.
 
-    A checkpoint names a partition only once it is made, and none of a topic that is to be made
-    (`LogCheckpoints.forget`): so what a crash left half made is not among them.
+    A checkpoint names a partition only after its creation, and no partition that is about to be
+    created (`LogCheckpoints.forget`), so an interrupted creation is not among them.
     """
     return {key for key in checkpointed if key not in held and known.still_has(*key)}
 
 
 def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:
-    """With the topic's own id where one bit of it is wrong, as damage leaves it, not chance."""
+    """Returns the log with the topic's own id if its id differs in one bit: that is damage."""
     entry = known.entries.get(one.name.topic)
     if entry is None or one.topic_id is None:
         return one
@@ -92,10 +93,10 @@ def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:
 
 
 def _present_ids(found: Sequence[FoundLog], known: TopicFile) -> dict[str, Uuid]:
-    """The id of each topic that has a log.
+    """Returns the id of each topic that has a log.
 
-    Where the topic file knows another id than all of the disks, another topic of that name was made
-    since (by Kafka, say): the disks are right.
+    If the topic file has another id than all directories, another topic of that name was created
+    since (by Kafka, say), and the directories' id counts.
     """
     ids: dict[str, dict[Uuid, FoundLog]] = {}
     for one in found:
@@ -120,12 +121,12 @@ def _present_ids(found: Sequence[FoundLog], known: TopicFile) -> dict[str, Uuid]
 
 
 def _is_of_another(one: FoundLog, known: TopicFile) -> bool:
-    """Whether it is surely another partition's log, or another topic's."""
+    """Whether it certainly is the log of another partition or topic."""
     return one.home != one.key or _owner(one, known) not in (None, one.name.topic)
 
 
 def _owner(one: FoundLog, known: TopicFile) -> str | None:
-    """The topic that has the log's id, as far as the topic file knows."""
+    """Returns the topic that has the log's id, according to the topic file."""
     return None if one.topic_id is None else known.owner(one.topic_id, one.name.topic)
 
 
@@ -162,7 +163,7 @@ class _Planner:
             )
 
     def _take_copy(self, one: FoundLog) -> None:
-        """Of several copies the one that was decided for counts, otherwise the first."""
+        """Keeps the first of several copies, or the one for which a move was decided."""
         key = _key(one)
         if key not in self.copies or one.name.unique_id in self.retired_ids:
             self.copies[key] = one
@@ -183,9 +184,9 @@ class _Planner:
                 return StartupAction.KEEP
 
     def why_misplaced(self, one: FoundLog) -> str | None:
-        """Why a live directory that is not loaded is to be left alone, if it is.
+        """Returns why a live directory that is not loaded was misplaced and must stay, or `None`.
 
-        One of a topic that is gone, or that stands beside the partition's own log, is only stray.
+        A directory of a deleted topic, or one beside the partition's own log, is only stray.
         """
         if one.home != one.key:
             topic, partition = one.home
@@ -218,9 +219,9 @@ class _Planner:
         return StartupAction.STRAY if self.is_complete else StartupAction.KEEP
 
     def _action_for_deleted(self, one: FoundLog) -> StartupAction:
-        """Removed, unless nothing else is left of a partition that should be there.
+        """Returns REMOVE, unless the directory may be all that is left of a partition.
 
-        Its name may be cut, so the topic's id identifies the partition.
+        The directory's name may be truncated, so the topic's id identifies the partition.
         """
         entry = self._entry_of(one)
         if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:

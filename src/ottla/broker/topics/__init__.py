@@ -1,1 +1,1 @@
-"""Topics and their partitions: in memory, on disk, and being deleted."""
+"""Topics and their partitions: in memory, on disk, and during deletion."""

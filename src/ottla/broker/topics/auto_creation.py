@@ -1,8 +1,8 @@
-"""Limits how many topics clients create by only requesting them.
+"""Limits how many topics clients create implicitly, by requesting them.
 
-A request for Metadata may name 100,000 topics, and each is directories and files. For topics beyond
-the limit the response reports that they have no leader yet, upon which every client retries. Kafka
-limits the rate by a client quota only (KIP-599), and not by default.
+A Metadata request may name 100,000 topics, and each creates directories and files. For topics above
+the limit the response reports LEADER_NOT_AVAILABLE, and clients retry. Kafka limits the rate only
+by a client quota (KIP-599), which is not set by default.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ UNLIMITED = -1
 
 
 class AutoCreation:
-    """Counts what is created by a request and in a minute."""
+    """Counts the creations of one request and of one minute."""
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
         self._config = config
@@ -22,7 +22,7 @@ class AutoCreation:
         self._made_in_minute = 0
 
     def take(self, made_in_request: int, monotonic_ms: float) -> bool:
-        """Whether one more may be created; it is then counted."""
+        """Returns whether one more topic may be created, and then counts it."""
         config = self._config()
         if monotonic_ms - self._minute_began_ms >= MINUTE_MS:
             self._minute_began_ms = monotonic_ms

@@ -1,7 +1,8 @@
-"""Up to where records of a log may be offered by a process that only reads its files.
+"""Offsets up to which a process that only reads a log's files may offer its records.
 
-In a directory of Ottla's it is the log's end, but in a cluster what the broker wrote down last; of
-Apache Kafka's own that too, unless it was stopped cleanly (`ReadOnlyLog.high_watermark`).
+That is the log's end in Ottla's directories, except in a cluster, where it is the last checkpointed
+high watermark. It is the latter in Apache Kafka's directories too, unless Kafka was stopped cleanly
+(`ReadOnlyLog.high_watermark`).
 """
 
 from ottla.base.partitions import TopicPartition
@@ -9,23 +10,25 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 def replicated_end(log: ReadOnlyLog) -> int:
-    """Ottla's brokers mark their directories with a file of their own, those of a cluster with
-    another one."""
+    """Returns the offset before which a log is replicated.
+
+    Marker files identify the directories of Ottla's brokers, and those of a cluster's members.
+    """
     return log.high_watermark if log.directory.is_replicated else log.log_end_offset
 
 
 class StableEnds:
-    """Last stable offsets, looked for again where a log has grown.
+    """Last stable offsets, computed again when a log has grown.
 
-    Finding the offset takes a walk over the batches after the recovery point, and a reader that
-    follows a log asks often: each walk continues where the one before it ended.
+    The computation reads the batches after the recovery point. A reader that follows a log needs it
+    often, so each computation continues after the previous one.
     """
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, ReadOnlyLog] = {}
 
     def committed_end(self, log: ReadOnlyLog) -> int:
-        """Up to where a log is replicated, and no transaction is open."""
+        """Returns the offset before which a log is replicated and no transaction is open."""
         place = TopicPartition(log.topic, log.partition)
         known = self._known.get(place)
         if known is not None:

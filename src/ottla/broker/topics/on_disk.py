@@ -1,4 +1,4 @@
-"""What lies on the disks before there are topics of it: entries, directories, ids, settings."""
+"""The contents of the disks at a start: topic entries, directories, ids, settings."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedDirectories:
-    """What lies on the disks, before the broker has made topics of it."""
+    """The opened log directories, before the broker has created topics from them."""
 
     directories: list[LogDirectory]
     entries: Mapping[str, TopicEntry]
     gone: frozenset[Uuid]
-    """The ids of topics that were deleted while one of the directories was away."""
+    """The ids of topics that were deleted while a directory was offline."""
     next_producer_id: int
     cluster_id: str
     node_id: int
     refused: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Why partitions are neither served nor rebuilt until a person has put things right."""
+    """Why partitions are refused until a user has repaired them."""
 
 
 class TopicConfigs:
-    """Settings by topic for logs as they are loaded or made; `TopicStore` keeps it up to date."""
+    """Settings by topic, for logs that are loaded or created; `TopicStore` updates them."""
 
     def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicEntry]) -> None:
         self.defaults = defaults
@@ -58,12 +58,12 @@ class TopicConfigs:
 
 
 def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
-    """An entry for every topic that has a partition on a disk.
+    """Returns an entry for every topic that has a partition on a disk.
 
-    Where the topic file knows another id than the disks, another topic of that name was made since
-    (by Kafka, say): the disks are right. An entry without any partition is a creation that a crash
-    cut off before it was answered: it is dropped, unless its partitions may lie in a directory
-    that is away, or are refused.
+    If the topic file has another id than the disks, another topic of that name was created since
+    (by Kafka, say), and the disks' id counts. An entry without partitions is a creation that a
+    crash interrupted before its response: it is dropped, unless its partitions may be in an offline
+    directory, or are refused.
     """
     found: dict[str, TopicEntry] = {}
     if any(directory.is_offline for directory in opened.directories):
@@ -82,8 +82,8 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
             if index >= entry.partition_count:
                 entry = dataclasses.replace(entry, partition_count=index + 1)
             if topic in INTERNAL_TOPICS:
-                # As Kafka's coordinators make them: under any other policy groups and transactions
-                # are forgotten.
+                # As Kafka's coordinators create them: any other policy would delete groups and
+                # transactions.
                 overrides = {**entry.overrides, POLICY_NAME: "compact"}
                 entry = dataclasses.replace(entry, overrides=overrides)
             found[topic] = entry
@@ -92,9 +92,9 @@ def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
 
 
 def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> None:
-    """Topics of which all partitions are refused stay, and those that only checkpoints know.
+    """Adds topics of which all partitions are refused, and topics that only checkpoints name.
 
-    A directory that has the name of a partition by mistake makes no topic of that name.
+    A directory that has a partition's name by mistake creates no topic.
     """
     named = [directory.checkpoints.named.partitions() for directory in opened.directories]
     lost = set[TopicPartition]().union(*named)
@@ -112,9 +112,10 @@ def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> Non
 def ensure_topic_id(
     file_system: FileSystem, directory: LogDirectory, name: str, index: int, topic_id: Uuid
 ) -> None:
-    """Writes the id that a partition lacks when a crash came between its directory and its file.
+    """Writes the topic id of a partition if a crash came between its directory and the id's file.
 
-    Also where one bit of the file is wrong. Topics of Kafka before 2.8 have none, and keep none.
+    Also repairs a file in which one bit is wrong. Topics of Kafka before 2.8 have no id, and get
+    none.
     """
     path = join(directory.log_path(name, index), PARTITION_METADATA)
     if topic_id == ZERO_UUID:

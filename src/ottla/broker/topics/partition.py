@@ -16,7 +16,7 @@ from ottla.storage.log.reader import FetchData
 
 
 class Replication(Protocol):
-    """The aspects of a partition that involve other brokers (`broker/replicas.py`).
+    """The part of a partition that involves other brokers (`broker/replicas.py`).
 
     `check_append` and `read` raise `ApiError`.
     """
@@ -25,30 +25,34 @@ class Replication(Protocol):
         """Called before records are appended."""
 
     def written_out(self) -> None:
-        """Appends were written, and followers may read them."""
+        """Called after appends were written; followers may now read them."""
 
     def await_commit(self, pending: DelayedOperation, required_offset: int) -> Hashable:
-        """Has a produce wait until all before an offset is committed; returns the partition's key
-        in its result."""
+        """Has a produce wait until an offset is committed; returns the key of the partition's error
+        in its result.
+        """
 
     def read(
         self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
     ) -> FetchData:
-        """What a consumer or a follower may have of the log."""
+        """Returns what a consumer or a follower may read of the log."""
 
     def check_leader(self, known_epoch: int) -> None:
-        """Before something is answered that only the leader knows; raises `ApiError`."""
+        """Raises `ApiError` unless this broker leads in the client's epoch; called before answers
+        that only the leader can give.
+        """
 
     def check_end(self, end: int) -> None:
-        """Before an end is said that may be less than what was said in an earlier epoch (KIP-207);
-        raises `ApiError`."""
+        """Raises `ApiError` if `end` may be below an end that an earlier leader has returned
+        (KIP-207).
+        """
 
 
 class Partition:
-    """`is_dirty`: it holds appends that `Broker.write_out` has still to write.
+    """One partition. `is_dirty`: it has appends that `Broker.write_out` has yet to write.
 
-    `messages_in`, `bytes_in` and `bytes_out` count what was appended and read since the start.
-    `replication` is `None` of a broker that is alone: it leads all, and nobody else has a part.
+    `messages_in`, `bytes_in` and `bytes_out` count appends and reads since the start. `replication`
+    is `None` on a single broker, which leads all partitions.
     """
 
     __slots__ = (
@@ -77,14 +81,14 @@ class Partition:
         self.bytes_out = 0
 
     def check_leader(self, known_epoch: int = -1) -> None:
-        """As `check_leader_epoch`, and then NOT_LEADER_OR_FOLLOWER where another broker leads."""
+        """As `check_leader_epoch`; also raises NOT_LEADER_OR_FOLLOWER if another broker leads."""
         if self.replication is not None:
             self.replication.check_leader(known_epoch)
         else:
             self.check_leader_epoch(known_epoch)
 
     def check_leader_epoch(self, known_epoch: int) -> None:
-        """Raises `ApiError` when a client knows another epoch than ours (KIP-320); -1 knows none.
+        """Raises `ApiError` if a client's leader epoch is not ours (KIP-320); ignores -1, unknown.
 
         Kafka: `Partition.checkCurrentLeaderEpoch`.
         """

@@ -1,9 +1,9 @@
 """Delayed removal of files: directories of deleted partitions, and segments that retention deleted.
 
-The wait (`file.delete.delay.ms`) gives readers of those files, and people, time to notice. It is on
-the monotonic clock, so it starts again when the broker does, as in Kafka. A crash leaves a
-directory with some of its files, which `LogDirectory.open` finds by its name; of a segment it
-leaves files that the recovery of its log removes.
+The delay (`file.delete.delay.ms`) gives readers of the files, and users, time to notice. It is on
+the monotonic clock, so a restart begins it again, as in Kafka. A crash leaves a directory with some
+of its files, which `LogDirectory.open` finds by its name; of a segment it leaves files that the
+recovery of its log removes.
 
 Kafka's counterparts: `LogManager.deleteLogs`, `LocalLog.deleteSegmentFiles`.
 """
@@ -25,19 +25,20 @@ FILES_PER_RUN: Final = 16
 """Large files take milliseconds each to remove, and clients wait meanwhile."""
 
 MAX_OPEN_LOGS: Final = 64
-"""Deleted logs whose files stay open for answers under way; beyond them, those deleted first are
-closed, so that making and deleting topics all the time does not use up the descriptors."""
+"""The number of deleted logs whose files stay open for pending responses. Above it the oldest are
+closed: otherwise frequent creations and deletions of topics would exhaust the file descriptors.
+"""
 
 
 @dataclass(slots=True)
 class Removal:
-    """`since_ms` is when the wait began; `None` until the clock is first seen."""
+    """`since_ms` is when the delay began; `None` until the next `run`."""
 
     directory: LogDirectory
     path: str
     since_ms: float | None = None
     log: PartitionLog | None = None
-    """The log, when its files are still open for answers under way."""
+    """The log, while its files are open for pending responses."""
 
     def close(self) -> None:
         if self.log is not None:
@@ -46,9 +47,9 @@ class Removal:
 
 
 class Removals:
-    """A `queue` in order of deletion, which is the order in which the waits end.
+    """A `queue` in order of deletion, in which the delays also end.
 
-    `before_delete` is to be called for a partition whose log is about to go.
+    `before_delete` must be called for a partition whose log will be deleted.
     """
 
     def __init__(self, timers: AllTimers, before_delete: Callable[[TopicPartition], None]) -> None:
@@ -58,10 +59,10 @@ class Removals:
         self._open: deque[Removal] = deque()
 
     def add(self, directory: LogDirectory, path: str, log: PartitionLog | None = None) -> None:
-        """`log` is closed when its files are removed, or before, when too many are open."""
+        """`log` is closed when its files are removed, or earlier if too many are open."""
         removal = Removal(directory, path, log=log)
         self.queue.append(removal)
-        self._next_run.set(NEXT, 0.0)  # the wait begins when the clock is seen
+        self._next_run.set(NEXT, 0.0)  # the delay begins at the next `run`
         if log is not None:
             self._open.append(removal)
             if len(self._open) > MAX_OPEN_LOGS:
@@ -73,9 +74,9 @@ class Removals:
             removal.close()
 
     def run(self, monotonic_ms: float, delay_ms: int) -> None:
-        """Starts the waits of what is new, and removes some files of what has waited enough.
+        """Begins the delays of new removals, and removes some files whose delay has ended.
 
-        To be called in every round, since the delay is a setting that clients change.
+        Call it in every round, since clients can change the delay.
         """
         for removal in reversed(self.queue):
             if removal.since_ms is not None:
@@ -91,7 +92,7 @@ class Removals:
             self._next_run.cancel(NEXT)
 
     def _remove_some(self, removal: Removal, limit: int) -> int:
-        """Returns how many files went; the removal leaves the queue with its last one."""
+        """Removes up to `limit` files, and returns how many; the last one ends the removal."""
         removal.close()
         try:
             count = removal.directory.remove_deleted(removal.path, limit)
@@ -103,7 +104,7 @@ class Removals:
 
 
 class SegmentRemovals:
-    """Segments by when their wait ends; each topic has a delay of its own."""
+    """Segments in order of when their delay ends; each topic has its own delay."""
 
     def __init__(self, timers: AllTimers) -> None:
         self._due: Timers[tuple[LogDirectory, DeletedSegment]] = timers.new_room()
@@ -115,7 +116,7 @@ class SegmentRemovals:
         self._due.set((directory, segment), due_ms)
 
     def run(self, monotonic_ms: float) -> None:
-        """Removes some files of what has waited enough."""
+        """Removes some files whose delay has ended."""
         left = FILES_PER_RUN
         while left > 0 and (due := self._due.take_due(monotonic_ms)) is not None:
             directory, segment = due
@@ -127,6 +128,6 @@ class SegmentRemovals:
                 segment.close()  # the next start removes what is left
 
     def close(self) -> None:
-        """Closes the files, which the next start removes."""
+        """Closes the files; the next start removes them."""
         for _, segment in self._due.take_all_due(inf):
             segment.close()

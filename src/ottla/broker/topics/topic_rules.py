@@ -1,6 +1,6 @@
 """Valid names of topics, the internal topics, and valid settings.
 
-Rules without a topic: code that reads a directory needs them, but no part of a broker. Kafka's
+These rules are separate from topics for code that reads a directory without a broker. Kafka's
 counterpart: `Topic`.
 """
 
@@ -14,23 +14,23 @@ from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 
 MAX_NAME_LENGTH: Final = 249
-"""With `-partition` and the suffix of a deletion it still fits a file name."""
+"""With `-partition` and the suffix of a deletion, the name still fits into a file name."""
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""Written by coordinators only."""
+"""Only coordinators write to them."""
 
 
 def metric_name(name: str) -> str:
-    """What distinguishes a topic's metrics from those of others."""
+    """Returns the name as metrics show it; topics with the same metric name collide."""
     return name.replace(".", "_")
 
 
 def check_name(name: str) -> None:
-    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for a name that no topic may have."""
+    """Raises `ApiError(INVALID_TOPIC_EXCEPTION)` for an invalid name."""
     if not name:
         reason = "is empty"
     elif name in (".", ".."):
@@ -45,7 +45,7 @@ def check_name(name: str) -> None:
 
 
 def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
-    """A topic's settings; raises `ApiError(INVALID_CONFIG)`."""
+    """Returns a topic's settings; raises `ApiError(INVALID_CONFIG)`."""
     values: dict[str, str] = {}
     for name, text in overrides.items():
         if text is None:

@@ -1,8 +1,8 @@
 """Topics on disk: creates, extends, configures and deletes them, each durably or not at all.
 
 Format page: docs/format/ottla-topics.md. Every change is written to the topic file of each log
-directory before the first partition is touched (a deletion: marked there), so after a crash `load`
-finishes what was begun. Partitions of a deleted topic are renamed at once; their files go later
+directory before the first partition is changed (a deletion: marked there), so after a crash `load`
+completes it. Partitions of a deleted topic are renamed immediately; their files are removed later
 (`removals`).
 
 Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`, `LogManager`.
@@ -55,7 +55,7 @@ FORMAT_NAME = "message.format.version"
 
 LOGS_MADE_PER_TURN: Final = 4
 LOGS_DELETED_PER_TURN: Final = 32
-"""Directories that are made, or renamed, before the names of all of them are synced."""
+"""The number of directories to create or rename before their names are synced together."""
 
 
 class TopicStore:
@@ -71,8 +71,7 @@ class TopicStore:
         *,
         has_all_partitions: bool = True,
     ) -> None:
-        """`has_all_partitions` of a broker that is alone: in a cluster the controller says which
-        it has."""
+        """`has_all_partitions` on a single broker; in a cluster the controller assigns them."""
         self.topics = Topics()
         self.removals = removals
         self._has_all_partitions = has_all_partitions
@@ -83,14 +82,14 @@ class TopicStore:
         self._gone: set[Uuid] = set()
         self._refused: Mapping[TopicPartition, str] = {}
         self._under_way: dict[str, TopicEntry] = {}
-        """Topics that are being made or deleted, while other requests have their turn."""
+        """Topics that are being created or deleted while other requests have their turn."""
         self._growing: set[str] = set()
         self._hosting = OneAtATime()
         self._writing = OneAtATime()
         self._writes_at_once = 0
 
     def load(self, opened: OpenedDirectories) -> None:
-        """Takes what lies on the disks, and finishes what a crash cut off."""
+        """Creates the topics from the disks, and completes what a crash interrupted."""
         entries = entries_on_disk(opened)
         self._gone = set(opened.gone)
         self._refused = opened.refused
@@ -114,15 +113,16 @@ class TopicStore:
                         self._complete(topic)
         if not self.directories.is_complete:
             return
-        # All there was of deleted topics is stray by now. And topics that Kafka made are written
-        # down with their ids, by which their directories are distinguished from now on.
+        # The partitions of deleted topics are stray now, so their ids are no longer needed. And
+        # topics of Kafka's are recorded with their ids, which identify their directories from now
+        # on.
         is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
         if self._gone or not is_known:
             self._gone.clear()
             self._write()
 
     def _not_at_hand(self, topic: Topic) -> dict[int, str]:
-        """Why partitions are neither on a disk that can be read nor rebuilt."""
+        """Returns why partitions are offline: in an offline directory, or refused."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
         is_away = self._has_all_partitions and not self.directories.is_complete
@@ -130,7 +130,7 @@ class TopicStore:
         return {index: why for index, one in refused.items() if (why := one or away)}
 
     def _complete(self, topic: Topic) -> None:
-        """Makes the partitions that are due: a crash came while the topic was made, or grew."""
+        """Creates missing partitions, after a crash during a creation or extension."""
         due = topic.partition_count - len(topic.known_indexes)
         if due:
             logger.warning(
@@ -170,7 +170,7 @@ class TopicStore:
         return result
 
     def create_all(self, wanted: Sequence[tuple[NewTopic, int]]) -> list[Topic | ApiError]:
-        """Makes topics of so many partitions; what became of each, or why it was refused."""
+        """Creates topics with the given partition counts; returns each topic, or its error."""
         results: list[Topic | ApiError] = []
         drafts: list[Topic] = []
         with kept():
@@ -196,7 +196,7 @@ class TopicStore:
         return results
 
     def _draft(self, new: NewTopic, partition_count: int) -> Topic:
-        """The topic as it will be; raises `ApiError`."""
+        """Returns the topic to create; raises `ApiError`."""
         self.topics.check_new_name(new.name)
         self._check_any_open()
         self._check_nothing_in_the_way(new.name, range(partition_count))
@@ -210,7 +210,7 @@ class TopicStore:
         return Topic(entry, topic_config(self._configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
-        """Makes all of them, or says why not all: their entries are written in one go."""
+        """Creates all topics, with one write for their entries; returns the error if one fails."""
         try:
             for topic in drafts:
                 self._forget(topic.name, range(topic.partition_count))
@@ -225,7 +225,9 @@ class TopicStore:
         return None
 
     def _begin(self, entry: TopicEntry) -> None:
-        """From now on others may have their turn: the name is taken, and the entry written."""
+        """Reserves the name, and includes the entry in every write, while other requests have their
+        turn.
+        """
         self._under_way[entry.name] = entry
         self.topics.reserve(entry.name)
 
@@ -235,7 +237,7 @@ class TopicStore:
             self.topics.release(topic.name)
 
     def grow(self, topic: Topic, partition_count: int) -> None:
-        """Adds partitions until there are so many."""
+        """Adds partitions up to a count."""
         growth = TopicGrowth(name=topic.name, partition_count=partition_count)
         (refusal,) = self.grow_all([growth], lambda _: topic)
         if refusal is not None:
@@ -244,9 +246,9 @@ class TopicStore:
     def grow_all(
         self, wanted: Sequence[TopicGrowth], checked: Callable[[TopicGrowth], Topic]
     ) -> list[ApiError | None]:
-        """Adds partitions until each topic has so many; why it was refused, if it was.
+        """Adds partitions up to the given counts; returns one error, or `None`, for each topic.
 
-        `checked` gives the topic that may grow, or raises `ApiError`.
+        `checked` returns the topic if it may grow, or raises `ApiError`.
         """
         results: list[ApiError | None] = []
         growing: list[tuple[Topic, int]] = []
@@ -282,9 +284,9 @@ class TopicStore:
         self._check_nothing_in_the_way(topic.name, added)
 
     def _grow(self, growing: Sequence[tuple[Topic, int]]) -> ApiError | None:
-        """Makes what topics lack beyond their old counts, or nothing and says why.
+        """Creates the partitions above the old counts, all or none; returns the error, if any.
 
-        Their entries are written in one go.
+        Their entries are written with one write.
         """
         try:
             for topic, old_count in growing:
@@ -305,12 +307,12 @@ class TopicStore:
         return None
 
     def _check_is_there(self, topic: Topic) -> None:
-        """Raises `ApiError` for a topic that has gone since it was found, or is about to."""
+        """Raises `ApiError` for a topic that is deleted, or is being deleted."""
         if self.topics.find(topic.name) is not topic or topic.name in self._under_way:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _check_is_free(self, topic: Topic) -> None:
-        """Raises `ApiError` for a topic that another request deletes, or grows."""
+        """Raises `ApiError` for a topic that another request is deleting or extending."""
         self._check_is_there(topic)
         if topic.name in self._growing:
             raise ApiError(
@@ -325,12 +327,12 @@ class TopicStore:
         if topic.is_internal:
             overrides = {POLICY_NAME: "compact", **overrides}
             if overrides[POLICY_NAME] != "compact":
-                # Kafka lets it happen, and forgets offsets and transactions by age then.
+                # Kafka allows it, and then deletes offsets and transactions by age.
                 raise ApiError(
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} is compact, and stays so.",
                 )
-        topic_config(self._configs.defaults, overrides)  # raises where they cannot be
+        topic_config(self._configs.defaults, overrides)  # raises for invalid settings
         self._check_is_there(topic)
         if validate_only or overrides == topic.overrides:
             return
@@ -345,15 +347,16 @@ class TopicStore:
             raise _refusal(error) from error
         finally:
             if self.topics.find(topic.name) is topic:
-                # Other settings, or defaults, may have come while others had their turn, and gone.
+                # The settings or defaults may have changed again during the turns, or the topic
+                # been deleted.
                 self._apply(topic, topic_config(self._configs.defaults, topic.overrides))
 
     def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
-        """What all topics' settings would be with other defaults; raises `ApiError`."""
+        """Returns the settings of all topics under other defaults; raises `ApiError`."""
         return {topic.name: topic_config(defaults, topic.overrides) for topic in self.topics}
 
     def change_defaults(self, defaults: TopicConfig) -> None:
-        """Gives all topics other defaults, which are the broker's own settings."""
+        """Changes the defaults of all topics, which are the broker's own settings."""
         configs = self.configs_under(defaults)
         self._configs.defaults = defaults
         for topic in self.topics:
@@ -373,7 +376,7 @@ class TopicStore:
                     log.maintenance.reconfigure(config)
 
     def delete(self, topics: Sequence[Topic]) -> None:
-        """Takes topics away; the names of their directories are free from now on."""
+        """Deletes topics; the names of their directories are free from now on."""
         for topic in topics:
             self._check_is_free(topic)
         for topic in topics:
@@ -388,11 +391,13 @@ class TopicStore:
             self._take_away(topics)
         finally:
             self._end(topics)
-        # From here on others may make topics of these names, which are theirs.
+        # From here on, other requests may create topics of these names.
         self._write()
 
     def _take_away(self, topics: Sequence[Topic]) -> None:
-        """What lies in a directory that is offline is stray when that comes back."""
+        """Removes topics. Their partitions in an offline directory become stray when it is online
+        again.
+        """
         for topic in topics:
             offline_indexes = topic.offline_indexes
             self.topics.remove(topic)
@@ -406,19 +411,19 @@ class TopicStore:
             self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
 
     def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
-        """Copies first: one without its log might be taken for all that is left."""
+        """Deletes copies first: a copy without its log might count as the last one left."""
         for key in in_turns([key for key in directory.futures if key[0] in names]):
             self.removals.add(directory, directory.delete_future(*key))
         keys = [key for key in in_turns([*directory.logs]) if key[0] in names]
         for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
             self._delete_some(directory, part)
 
-    # Of a broker in a cluster, which has only some partitions of a topic
+    # On a broker in a cluster, which has only some partitions of a topic
 
     def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
-        """The partition, which is made where there is none, as its topic may be; durably.
+        """Returns the partition; creates it, and its topic, durably if they are missing.
 
-        Raises `ApiError`: INCONSISTENT_TOPIC_ID where the disks have another topic of that name.
+        Raises `ApiError`: INCONSISTENT_TOPIC_ID if the disks have another topic of that name.
         """
         found = self.topics.find(key.topic)
         if found is not None and topic_id not in (found.topic_id, ZERO_UUID):
@@ -439,10 +444,11 @@ class TopicStore:
         settings: Mapping[str, Mapping[str, str]],
         on_made: Callable[[Partition], None],
     ) -> None:
-        """Makes what is missing of many partitions, in turns, with one write for their topics.
+        """Creates the missing ones of many partitions, in turns, with one write for their topics.
 
-        Raises nothing: what could not be made, `host` says. `on_made` is called for a partition
-        before anything else sees it. Two controllers may ask at a time.
+        Raises nothing: `host` reports the partitions that could not be created. `on_made` is called
+        for a new partition before other requests see it. Two controllers may call this at the same
+        time.
         """
         with self._hosting, kept(), contextlib.suppress(StorageError):
             missing: list[tuple[Topic, int]] = []
@@ -473,7 +479,10 @@ class TopicStore:
     def _topic_to_host(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
     ) -> Topic | None:
-        """The topic of a partition that is to be made; raises `ApiError` where it cannot be."""
+        """Returns the topic of a missing partition, `None` if nothing is to be created.
+
+        Raises `ApiError` if the partition cannot be created.
+        """
         topic = self.topics.find(key.topic)
         if topic is not None and (
             topic_id not in (topic.topic_id, ZERO_UUID) or key.partition in topic.known_indexes
@@ -503,9 +512,10 @@ class TopicStore:
         return topic
 
     def stop_hosting(self, key: TopicPartition) -> None:
-        """Takes a partition away, and its topic with the last one. Raises `ApiError`.
+        """Deletes a partition, and its topic with the last one. Raises `ApiError`.
 
-        A start may find the topic without it, until `save` has written down what is left.
+        A start may find the topic without the partition until `save` has written the remaining
+        ones.
         """
         topic = self.topics.find(key.topic)
         partition = None if topic is None else topic.partitions.get(key.partition)
@@ -525,7 +535,7 @@ class TopicStore:
     # The disks
 
     def save(self) -> None:
-        """Writes down all topics as they are; raises `StorageError`."""
+        """Writes the entries of all topics; raises `StorageError`."""
         self._write()
 
     def _id_for(self, new: NewTopic) -> Uuid:
@@ -567,12 +577,12 @@ class TopicStore:
             log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
             partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
             on_made(partition)
-        # Before others have their turn: a checkpoint may name them, and then they are there.
+        # Before other requests have their turn: checkpoints may name the logs, so they must exist.
         for directory in touched.values():
             directory.sync_names()
 
     def _check_any_open(self) -> None:
-        """Raises `ApiError` when no directory may be given new partitions."""
+        """Raises `ApiError` if no directory accepts new partitions."""
         if self.directories.are_cordoned:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -580,7 +590,7 @@ class TopicStore:
             )
 
     def _check_nothing_in_the_way(self, name: str, indexes: range) -> None:
-        """Raises `ApiError` where a directory that is another's has the name of a new one."""
+        """Raises `ApiError` if a misplaced directory has the name of a new partition."""
         for index in indexes:
             reason = self._refused.get(TopicPartition(name, index))
             if reason is not None:
@@ -594,7 +604,7 @@ class TopicStore:
                     directory.checkpoints.forget(keys)
 
     def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
-        """Removes what was made; what a failing disk keeps of it, the next start deals with."""
+        """Removes created partitions; the next start removes what a failing disk has kept."""
         with contextlib.suppress(StorageError):
             for topic, indexes in made:
                 for index in indexes:
@@ -611,9 +621,9 @@ class TopicStore:
             self.removals.add(directory, path, log)
 
     def _write(self) -> None:
-        """Writes down all topics, and what is under way: in turns, where a request changes them.
+        """Writes all topics, including those under way: in turns if a request changes them.
 
-        With thousands of topics it takes 20 ms, and the sync as long.
+        With thousands of topics the write takes 20 ms, and the sync as long.
         """
         if in_a_turn():
             with kept(), self._writing:
@@ -635,12 +645,12 @@ class TopicStore:
             files.rename(_prepared(path), join(path, TOPIC_FILE_NAME))
 
         self.directories.write_in_each(prepare)
-        if self._writes_at_once == known:  # Otherwise a later state is there, with this change.
+        if self._writes_at_once == known:  # Otherwise a later state includes it.
             self.directories.write_in_each(finish)
         self.directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
 
     def _entries(self) -> Iterator[TopicEntry]:
-        """Of the topics that there are now, and of those that are under way now."""
+        """Returns the entries of all current topics, including those under way."""
         topics, under_way = [*self.topics], dict(self._under_way)
         return chain(
             (topic.entry() for topic in topics if topic.name not in under_way), under_way.values()
@@ -649,7 +659,7 @@ class TopicStore:
 
 @contextlib.contextmanager
 def storage_failures_answered() -> Iterator[None]:
-    """A disk that fails while a client's request is carried out is that request's answer."""
+    """Raises a disk's failure during a client's request as that request's `ApiError`."""
     try:
         yield
     except StorageError as error:
@@ -666,7 +676,7 @@ def _warn_of_format(topic: Topic) -> None:
 
 
 def _prepared(directory: str) -> str:
-    """Not the name that `write_topic_file` uses, which may come in between."""
+    """Not the name that `write_topic_file` uses: its write may happen in between."""
     return join(directory, f"{TOPIC_FILE_NAME}.next.tmp")
 
 

@@ -1,4 +1,4 @@
-"""The topics of this broker by name and by id, and how they are made.
+"""The topics of this broker by name and by id, and the checks of new ones.
 
 Kafka's counterparts: `MetadataImage` and the checks of `ReplicationControlManager.createTopic`.
 """
@@ -19,17 +19,17 @@ from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.topic_file import TopicEntry
 
 MAX_PARTITION_COUNT: Final = 10_000
-"""The most that Kafka's controller makes in one go."""
+"""The most that Kafka's controller creates in one request."""
 
 POLICY_NAME = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """What a topic is asked to be; -1 asks for the broker's default.
+    """A topic to create; -1 stands for the broker's default.
 
-    `assignments` are broker ids by partition, and replace both counts. `topic_id` is that of the
-    topic elsewhere that this one is a copy of; others get a new one.
+    `assignments` are broker ids by partition, and replace both counts. `topic_id` is the id of a
+    topic elsewhere that this one is a copy of; other topics get a new id.
     """
 
     name: str
@@ -42,7 +42,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicGrowth:
-    """How many partitions a topic is to have; `assignments` are the brokers of the new ones."""
+    """The new partition count of a topic; `assignments` are the brokers of the new partitions."""
 
     name: str
     partition_count: int
@@ -50,7 +50,7 @@ class TopicGrowth:
 
 
 class Topic:
-    """A topic with those of its partitions that are on this broker's disks."""
+    """A topic, with its partitions on this broker's disks."""
 
     __slots__ = (
         "config",
@@ -74,8 +74,9 @@ class Topic:
         self.config = config
         self.partitions: dict[int, Partition] = {}
         self.offline_indexes: dict[int, str] = {}
-        """Partitions that are not at hand, and why: they lie in a directory that could not be
-        opened, if they lie anywhere, or wait for a person to put them right."""
+        """Offline partitions, and why: they may be in a directory that could not be opened, or are
+        refused until a user has repaired them.
+        """
 
     @property
     def known_indexes(self) -> list[int]:
@@ -85,13 +86,12 @@ class Topic:
 
     @property
     def leaderless_indexes(self) -> list[int]:
-        """The partitions that nobody can write to or read from."""
+        """The partitions that cannot be written or read."""
         gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
         return sorted(gone | self.offline_indexes.keys())
 
     def partition(self, index: int) -> Partition:
-        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR for one that is not
-        at hand."""
+        """Raises `ApiError`: UNKNOWN_TOPIC_OR_PARTITION, or KAFKA_STORAGE_ERROR if offline."""
         partition = self.partitions.get(index)
         if partition is not None:
             return partition
@@ -101,7 +101,7 @@ class Topic:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def entry(self, *, is_deleted: bool = False) -> TopicEntry:
-        """What the topic file says of it."""
+        """Returns the topic's entry in the topic file."""
         return TopicEntry(
             name=self.name,
             topic_id=self.topic_id,
@@ -113,9 +113,9 @@ class Topic:
 
 
 class Topics:
-    """All topics. Lookups raise `ApiError` with the code that a client is to see.
+    """All topics. Lookups raise `ApiError` with the code for the client.
 
-    `revision` rises whenever a topic comes, goes or grows.
+    `revision` increases when a topic is created, deleted or extended.
     """
 
     def __init__(self) -> None:
@@ -145,12 +145,12 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def name_by_id(self, topic_id: bytes) -> str | None:
-        """`None` for an id that is not known."""
+        """Returns `None` for an unknown id."""
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def has_partition(self, partition: TopicPartition) -> bool:
-        """Whether it exists, be its directory offline."""
+        """Whether the partition exists, even if its directory is offline."""
         topic = self._by_name.get(partition.topic)
         return topic is not None and (
             partition.partition in topic.partitions or partition.partition in topic.offline_indexes
@@ -161,9 +161,9 @@ class Topics:
         return self.get(name).partition(index)
 
     def online_partition(self, name: str, index: int) -> Partition:
-        """As `partition`, and KAFKA_STORAGE_ERROR when its directory has gone offline since.
+        """As `partition`; also raises KAFKA_STORAGE_ERROR if its directory has gone offline since.
 
-        For answers that come from memory; what goes to the disk is refused there.
+        For responses from memory; accesses to the disk raise the error themselves.
         """
         partition = self.partition(name, index)
         if partition.directory.is_offline:
@@ -179,7 +179,7 @@ class Topics:
             self._by_id[topic.topic_id] = topic
 
     def remove(self, topic: Topic) -> None:
-        """The topic is being deleted: it has no partitions for requests that still hold it."""
+        """Removes a topic, and its partitions for requests that still have it."""
         self.revision += 1
         del self._by_name[topic.name]
         self._by_id.pop(topic.topic_id, None)
@@ -188,12 +188,12 @@ class Topics:
         self._forget_name(topic.name)
 
     def reserve(self, name: str) -> None:
-        """Keeps a name from others while a topic is being made, or deleted."""
+        """Keeps a name from other requests while a topic is being created or deleted."""
         self._reserved.add(name)
         self._by_metric_name.setdefault(metric_name(name), set()).add(name)
 
     def release(self, name: str) -> None:
-        """The topic has been made, or is gone."""
+        """Ends the reservation of a name, after the creation or deletion."""
         self._reserved.discard(name)
         if name not in self._by_name:
             self._forget_name(name)
@@ -206,7 +206,7 @@ class Topics:
             self._by_metric_name.pop(shown, None)
 
     def check_new_name(self, name: str) -> None:
-        """Raises `ApiError` when a topic of that name cannot be made."""
+        """Raises `ApiError` if no topic of that name can be created."""
         check_name(name)
         if name == CLUSTER_METADATA:
             # The code that Kafka's controller answers with (`ControllerApis.createTopics`).
@@ -229,7 +229,7 @@ class Topics:
 
 
 def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
-    """How many partitions to make; raises `ApiError` for a size that this broker cannot give."""
+    """Returns the number of partitions to create; raises `ApiError` for an unsupported size."""
     if new.assignments:
         return _check_assignments(new, node_id)
     if new.replication_factor not in (-1, 1):
@@ -245,7 +245,7 @@ def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
 
 
 def check_partition_count(count: int) -> None:
-    """Raises `ApiError` unless a new topic may have so many partitions."""
+    """Raises `ApiError` unless a new topic may have this number of partitions."""
     if not 1 <= count <= MAX_PARTITION_COUNT:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -254,7 +254,7 @@ def check_partition_count(count: int) -> None:
 
 
 def check_total_count(count: int) -> None:
-    """Raises `ApiError` unless one request may make so many partitions, of all its topics."""
+    """Raises `ApiError` unless one request may create so many partitions in all its topics."""
     if count > MAX_PARTITION_COUNT:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
@@ -297,7 +297,7 @@ def _check_assignments(new: NewTopic, node_id: int) -> int:
 
 
 def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
-    """Raises `ApiError` when a topic cannot grow so.
+    """Raises `ApiError` if the topic cannot be extended so.
 
     Kafka: `ReplicationControlManager.createPartitions`.
     """

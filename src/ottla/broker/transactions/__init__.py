@@ -1,1 +1,1 @@
-"""Transactions: their machine, backed by `__transaction_state`, and their markers."""
+"""The transaction coordinator: its machine, stored in `__transaction_state`, and the markers."""

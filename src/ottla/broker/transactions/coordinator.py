@@ -1,9 +1,9 @@
-"""Runs the machine of transactions: decide, append to `__transaction_state`, replay, answer.
+"""Runs the machine of transactions: decide, append to `__transaction_state`, replay, respond.
 
-A decision continues in `Broker.write_out`, in three steps, each written before the next begins: the
+A decision continues in `Broker.write_out` in three steps, each written before the next: the
 decision, the markers, and the record that all markers are written. After a crash between them the
-transaction is prepared, and `loaded` completes it. So no partition ever gets the marker of a
-decision that a restart would not know of, and none is left without. Kafka's counterparts:
+transaction is prepared, and `loaded` completes it. So no partition gets the marker of a decision
+that a restart would not know, and no partition remains without a marker. Kafka's counterparts:
 `TransactionCoordinator`, `TransactionMarkerChannelManager`.
 """
 
@@ -62,16 +62,17 @@ logger = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 RETRY_MS: Final = 1000
-"""When markers are tried again that a partition did not take."""
+"""When markers that a partition did not accept are tried again."""
 
 
 NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
-"""A partition was deleted, and its transactions with it; or an administrator has ended this one
-under a later epoch."""
+"""The partition was deleted with its transactions, or an administrator has ended this transaction
+under a later epoch.
+"""
 
 
 class TransactionBroker(Appender, Protocol):
-    """What the coordinator needs of the broker it belongs to."""
+    """The parts of the broker that the coordinator needs."""
 
     def allocate_producer_id(self) -> int: ...
 
@@ -82,10 +83,11 @@ class TransactionBroker(Appender, Protocol):
 
 
 class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
-    """The transactions of this broker; `must_verify` is a setting that may change.
+    """The transactions of this broker; `must_verify` returns a setting that may change.
 
-    As the groups, they have one machine on a single broker, and in a cluster one for each partition
-    of the state topic that this broker leads. There, markers are sent as a `MarkerSender` says.
+    As with groups, a single broker has one machine, and a member of a cluster one for each
+    partition of the state topic that it leads. In a cluster, a `MarkerSender` decides which markers
+    to send.
     """
 
     def __init__(
@@ -123,8 +125,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._retry: Timers[str] = timers.new_room()
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine:
-        """The machine that decides for an id; raises `ApiError` where that is not here, and
-        `UserError` as `loaded`."""
+        """Returns the machine of an id; raises `ApiError` if this broker does not lead it, and
+        `UserError` as `loaded`.
+        """
         if self.shards is None:
             return self.loaded(at)
         self._at = at
@@ -134,7 +137,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         return shard.machine
 
     def loaded(self, at: Timestamps) -> TransactionMachine:
-        """What a crash has left prepared is finished with the next `write_out`."""
+        """As in the base class; the next `write_out` completes transactions that a crash left
+        prepared.
+        """
         self._at = at
         if not self._is_loaded and self.shards is None:
             self._replay_all("how transactions stand", "abort what is open by hand")
@@ -162,12 +167,12 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
 
     def _unload_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
         assert self.sender is not None
-        # At once: this broker may lead the partition again, and send, before all is forgotten.
+        # Immediately: the broker may become leader again, and send, before all is unloaded.
         self.sender.drop_shard(shard.index)
         return _forget(shard.machine)
 
     def _send_when_committed(self, transactional_id: str, shard: Shard[TransactionMachine]) -> None:
-        """No partition gets the marker of a decision that another coordinator might not find."""
+        """Sends markers once the decision is committed: a later coordinator must find it."""
 
         def deliver(error: ErrorCode) -> None:
             known = shard.machine.transactions.get(transactional_id)
@@ -180,7 +185,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         shard.defer(deliver, math.inf)
 
     def take_marker_requests(self, at: Timestamps) -> list[MarkerRequest]:
-        """What is to be sent to brokers now; `markers_answered` comes after."""
+        """Returns the requests to send now; call `markers_answered` with their responses."""
         return [] if self.sender is None else self.sender.take_requests(at.monotonic_ms)
 
     def markers_answered(
@@ -189,7 +194,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         errors: Mapping[tuple[int, TopicPartition], ErrorCode] | None,
         at: Timestamps,
     ) -> None:
-        """A broker's answer to a request, or `None` where there is none."""
+        """Takes a broker's response to a request, or `None` if there is none."""
         assert self.sender is not None
         self.sender.answered(number, errors or {}, at.monotonic_ms)
 
@@ -201,20 +206,20 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             if shard is None or known is None or not known.is_prepared:
                 continue
             if self._run(shard.machine.complete(key, at), at).error:
-                # The markers are asked for again, and found to be there.
+                # The markers are sent again; partitions that have them accept that.
                 self._send_when_committed(key, shard)
 
     # Producers
 
     def _refusal_at(self, transactional_id: str, at: Timestamps) -> ErrorCode:
-        """What to answer a producer whose transactions nobody knows."""
+        """Returns the error for a producer whose transactions are not available here."""
         self.loaded(at)
         return self._refusal(transactional_id)
 
     def init_producer(self, request: InitRequest, at: Timestamps) -> ProducerAnswer:
-        """An id and epoch; an open transaction of an earlier producer is aborted first.
+        """Returns an id and epoch; aborts an open transaction of an earlier producer first.
 
-        Raises `StorageError` when that could not be written.
+        Raises `StorageError` if the abort could not be written.
         """
         if refusal := self._refusal_at(request.transactional_id, at):
             return ProducerAnswer(error=refusal)
@@ -226,7 +231,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             and decision.records
             and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
         ):
-            # Kafka sends the producer away to ask again, since the markers take their time.
+            # Kafka has the producer retry, since the markers take time.
             self._broker.write_out()
             answer = self._run(machine.init_producer(request, at), at)
         return answer
@@ -246,13 +251,15 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         return self._run(decision, at)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
-        """The partition that keeps what a group commits, for a producer to add."""
+        """Returns the partition that stores a group's commits, for a producer to add."""
         return TopicPartition(CONSUMER_OFFSETS, self._groups.partition_of(group_id))
 
     def verify(
         self, claim: ProducerClaim, partitions: Iterable[TopicPartition], at: Timestamps
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each partition belongs to the open transaction; see the machine's `verify`."""
+        """Returns whether each partition belongs to the open transaction; see the machine's
+        `verify`.
+        """
         if refusal := self._refusal_at(claim.transactional_id, at):
             return dict.fromkeys(partitions, refusal)
         return self.machine_of(claim.transactional_id, at).verify(claim, partitions)
@@ -260,11 +267,11 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     def admit(
         self, claim: ProducerClaim, where: TopicPartition, at: Timestamps, *, can_add: bool
     ) -> ErrorCode:
-        """Whether somebody may write to a partition in a transaction: NONE, or why not.
+        """Returns NONE if a producer may write to a partition in a transaction, or the error.
 
-        It must have been added; with `can_add` it is added here, as producers of transactions
-        version 2 ask for. Different from Kafka, a broker of a cluster does not ask the coordinator
-        of a transaction where that is another one.
+        The partition must have been added; with `can_add` it is added here, as producers of
+        transactions version 2 expect. Unlike in Kafka, a broker does not ask another broker that is
+        the transaction's coordinator.
         """
         if self.shards is not None and self._shard_of(claim.transactional_id) is None:
             return ErrorCode.NONE
@@ -288,9 +295,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Aborts what takes too long, forgets unused ids, tries again to write markers.
+        """Aborts transactions that have timed out, forgets unused ids, and retries markers.
 
-        The rest is done by the `write_out` that must follow.
+        The `write_out` that must follow completes this.
         """
         if self.shards is not None:
             self._at = at
@@ -316,7 +323,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         return bool(self._decided)
 
     def append_markers(self) -> None:
-        """Appends the markers of all that is decided, which is in the log by now."""
+        """Appends the markers of all written decisions."""
         assert self._at is not None
         decided, self._decided = self._decided, {}
         for prepared in self.machine.prepared:
@@ -329,7 +336,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
                 self._postpone(key)
 
     def _mark(self, prepared: MarkersToWrite, at: Timestamps) -> bool:
-        """Appends the markers that are missing; whether none is any more."""
+        """Appends the missing markers; returns whether all are there."""
         key = prepared.transactional_id
         marker = _marker(prepared, self._topic.leader_epoch_of(key))
         is_complete = True
@@ -345,7 +352,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         return is_complete
 
     def append_completions(self) -> None:
-        """Appends that all markers are there, which are in their logs by now."""
+        """Appends the completions of transactions whose markers are written."""
         assert self._at is not None
         marked, self._marked = self._marked, []
         for key in marked:
@@ -357,7 +364,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             self._retry.cancel(NEXT)
 
     def postpone(self) -> None:
-        """What was appended could not be written: nothing more until it is tried again."""
+        """Schedules a retry, after appends could not be written."""
         for key in (*self._decided, *self._marked):
             self._postpone(key)
         self._decided.clear()
@@ -369,7 +376,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._retry.set(NEXT, self._at.monotonic_ms + RETRY_MS)
 
     def _try_again(self, at: Timestamps) -> None:
-        """`_late` keeps them until they are complete: markers that lie there are not repeated."""
+        """Retries the transactions in `_late`, which stay there until complete, so that existing
+        markers are not repeated.
+        """
         if not self._late:
             return
         self._decided.update(self._late)
@@ -405,7 +414,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         return decision.answer
 
     def _append(self, decision: Decision[Any], at: Timestamps) -> int:
-        """Returns the offset after the records."""
+        """Returns the offset after the last record."""
         encoded = []
         for record in decision.records:
             assert isinstance(record.key, TransactionLogKey)
@@ -433,7 +442,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
 
 
 def _forget(machine: TransactionMachine) -> Iterator[None]:
-    """In short steps."""
+    """Forgets a machine's transactions in short steps."""
     known = machine.transactions
     while known:
         for _ in range(min(PART_SIZE, len(known))):
@@ -451,7 +460,7 @@ def _marker(prepared: MarkersToWrite, coordinator_epoch: int) -> Marker:
 
 
 def state_topic(config: TransactionConfig) -> NewTopic:
-    """`__transaction_state` as Kafka makes it (`transactionStateTopicConfigs`)."""
+    """`__transaction_state` with Kafka's settings (`transactionStateTopicConfigs`)."""
     return NewTopic(
         name=TRANSACTION_STATE,
         partition_count=config.transaction_state_log_num_partitions,

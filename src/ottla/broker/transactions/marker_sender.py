@@ -1,8 +1,8 @@
 """Sends the markers of transactions to the brokers that lead the partitions: a machine.
 
 A marker is sent to the leader of its partition, including this broker, and repeated, after a pause,
-until that broker has it on all in-sync replicas. One request per broker is pending at a time; later
-markers are sent with the next one. Kafka's counterparts: `TransactionMarkerChannelManager`,
+until all in-sync replicas of the partition have it. One request per broker is pending at a time;
+later markers are sent with the next one. Kafka's counterparts: `TransactionMarkerChannelManager`,
 `TransactionMarkerRequestCompletionHandler`.
 """
 
@@ -18,7 +18,7 @@ from ottla.base.values import dataclass
 from ottla.broker.marker_requests import Marker, MarkerRequest, SentMarker
 
 RETRY_MS: Final = 100.0
-"""How soon a broker is asked again that did not take a marker, as in Kafka."""
+"""When a marker that a broker did not accept is sent again, as in Kafka."""
 
 NO_LEADER: Final = -1
 
@@ -30,19 +30,20 @@ DONE: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""The partition has the marker, can have none, or was ended by an administrator under a later
-epoch."""
+"""The partition has the marker, no longer exists, or an administrator has ended its transaction
+under a later epoch.
+"""
 
 FENCED: Final = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 """A later coordinator of the transaction has sent its own marker."""
 
 LeaderOf = Callable[[TopicPartition], int | None]
-"""The broker that leads a partition; -1 for none, `None` where there is no such partition."""
+"""Returns the leader of a partition; -1 without one, `None` for an unknown partition."""
 
 
 @dataclass(slots=True)
 class _Ending:
-    """A transaction whose markers are not all written; `left` are the partitions without."""
+    """A transaction whose markers are not all written; `left` are the partitions without one."""
 
     shard: int
     marker: Marker
@@ -56,7 +57,7 @@ class MarkerSender:
         self._unsent: dict[tuple[str, TopicPartition], None] = {}
         self._on_way: dict[int, MarkerRequest] = {}
         self._paused: Timers[int] = timers.new_room()
-        """Brokers that are not asked until then."""
+        """Brokers that get no requests before the deadline."""
         self._news: Timers[str] = timers.new_room()
         self._numbers = count()
         self._complete: list[str] = []
@@ -68,7 +69,7 @@ class MarkerSender:
         marker: Marker,
         partitions: Iterable[TopicPartition],
     ) -> None:
-        """Takes the place of what was to be sent for the transaction before."""
+        """Replaces what was to be sent for the transaction."""
         self.drop(transactional_id)
         ending = _Ending(shard=shard, marker=marker, left=set(partitions))
         self._endings[transactional_id] = ending
@@ -83,19 +84,21 @@ class MarkerSender:
                 self._unsent.pop((transactional_id, partition), None)
 
     def drop_shard(self, shard: int) -> None:
-        """Another coordinator has the partition of the state topic, and sends its markers."""
+        """Drops the transactions of a shard that another coordinator now has: it sends their
+        markers.
+        """
         for key in [key for key, one in self._endings.items() if one.shard == shard]:
             self.drop(key)
 
     def take_complete(self) -> list[str]:
-        """The transactions whose markers are all written since the last call."""
+        """Returns the transactions whose markers have been completed since the last call."""
         complete, self._complete = self._complete, []
         return complete
 
     # Requests
 
     def take_requests(self, monotonic_ms: float) -> list[MarkerRequest]:
-        """What is to be sent now, one request for each broker."""
+        """Returns the requests to send now, one for each broker."""
         self._news.cancel(NEXT)
         self._paused.take_all_due(monotonic_ms)
         busy = {one.broker for one in self._on_way.values()}
@@ -103,7 +106,7 @@ class MarkerSender:
         for key, partition in list(self._unsent):
             leader = self._leader_of(partition)
             if leader is None:
-                # Deleted, and the transaction in it.
+                # The partition was deleted, and its transaction with it.
                 del self._unsent[key, partition]
                 self._done(key, partition)
             elif leader == NO_LEADER:
@@ -132,7 +135,9 @@ class MarkerSender:
         errors: Mapping[tuple[int, TopicPartition], ErrorCode],
         monotonic_ms: float,
     ) -> None:
-        """The broker's answer by producer id and partition; what it does not name is sent again."""
+        """Takes a broker's response by producer id and partition; markers without a result are sent
+        again.
+        """
         request = self._on_way.pop(number)
         self._news.set(NEXT, 0.0)
         for sent in request.markers:
@@ -153,7 +158,7 @@ class MarkerSender:
                     self._paused.set(request.broker, monotonic_ms + RETRY_MS)
 
     def failed(self, number: int, monotonic_ms: float) -> None:
-        """The broker could not be asked, or nobody knows what it did: all is sent again."""
+        """Sends a request's markers again, since it failed or its effect is unknown."""
         self.answered(number, {}, monotonic_ms)
 
     def _done(self, key: str, partition: TopicPartition) -> None:

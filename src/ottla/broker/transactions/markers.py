@@ -1,7 +1,7 @@
-"""Markers, the ends of transactions in the partitions that they wrote to.
+"""Markers, which end transactions in the partitions that they wrote to.
 
-Where one lies the last stable offset moves on, an abort enters the transaction index, and offsets
-of groups begin to count, or are forgotten. Kafka's counterparts: `KafkaApis.handleWriteTxnMarkers`,
+A marker moves the last stable offset, an abort is added to the transaction index, and offsets of
+groups take effect or are dropped. Kafka's counterparts: `KafkaApis.handleWriteTxnMarkers`,
 `TransactionMarkerChannelManager`.
 """
 
@@ -26,13 +26,13 @@ class OffsetsInTransactions(Protocol):
     """The receiver of markers in the offsets topic."""
 
     def check_marker(self, index: int) -> None:
-        """Raises `ApiError` while a partition is not to take any."""
+        """Raises `ApiError` while a partition must not take markers."""
 
     def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None: ...
 
 
 class Written(NamedTuple):
-    """Where a marker lies, and the offset after it."""
+    """The partition of a marker, and the offset after the marker."""
 
     partition: Partition
     end: int
@@ -44,9 +44,9 @@ class Markers:
         self._offsets = offsets
 
     def is_missing(self, marker: Marker, topic: str, index: int) -> bool:
-        """Whether a partition, as far as it remembers the producer, has yet to get this marker.
+        """Whether a partition lacks this marker, by the state of the producer there.
 
-        Raises `ApiError` for a partition that is not there.
+        Raises `ApiError` for a partition that is not online.
         """
         partition = self._broker.topics.online_partition(topic, index)
         entry = partition.log.producers.entries.get(marker.producer_id)
@@ -55,9 +55,9 @@ class Markers:
         return entry.transaction_first_offset is not None or entry.epoch < marker.epoch
 
     def write(self, marker: Marker, topic: str, index: int, *, now_ms: int) -> Written:
-        """Appends a marker. It counts when it is written out, in a cluster when it is committed.
+        """Appends a marker; raises `ApiError`.
 
-        Raises `ApiError`.
+        The marker takes effect when it is written out, in a cluster when it is committed.
         """
         end = EndTransactionMarker(
             is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch
@@ -85,7 +85,9 @@ class Markers:
 
 
 def _check(marker: Marker, end: EndTransactionMarker, producers: ProducerState) -> None:
-    """From transactions version 2 on a marker's epoch is above all it ends (KIP-1228)."""
+    """From transactions version 2 on, a marker's epoch must be above the epoch that it ends
+    (KIP-1228).
+    """
     producers.check_marker(marker.producer_id, end)
     entry = producers.entries.get(marker.producer_id)
     is_bumped = marker.client_version >= FIRST_EPOCH_BUMP_VERSION
