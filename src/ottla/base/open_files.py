@@ -14,9 +14,7 @@ ASSUMED_LIMIT: Final = 1024
 """The assumed limit of descriptors if the system does not report one."""
 
 LEAST_OPEN: Final = 32
-"""Files that may stay open however low the limit is;
-without them each request would reopen files.
-"""
+"""Files that may always stay open; without them each request would reopen files."""
 
 MAX_VISITS: Final = 256
 """The maximum number of holders visited at a time, because requests wait meanwhile."""
@@ -46,9 +44,7 @@ class Holder(Protocol):
     """An object that keeps files open, and reopens them when needed."""
 
     def let_go(self) -> bool:
-        """Closes its files; returns `False` if they were
-        used since the last call or await a sync.
-        """
+        """Closes its files; returns `False` if they were used recently or await a sync."""
 
 
 class OpenFiles:

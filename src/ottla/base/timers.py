@@ -118,9 +118,7 @@ class Timers(Generic[Key]):
         return self._deadlines.get(key)
 
     def first_due(self, monotonic_ms: float) -> Key | None:
-        """The first due key, which stays due until it is
-        set or cancelled; `None` if none is due.
-        """
+        """The first due key, which stays due until set or cancelled; `None` if none is due."""
         if not self._heap or self._heap[0][0] > monotonic_ms:
             return None  # a queued deadline is never later than the actual one
         next_ms = self.next_deadline_ms

@@ -22,9 +22,7 @@ PART_SIZE: Final = 256
 
 
 class TurnsNeededError(Exception):
-    """A request that has changed nothing yet turns out to
-    be long; it must start again as a `Turn`.
-    """
+    """A request that has changed nothing yet is long; it must start again as a `Turn`."""
 
 
 class Pace(Protocol):

@@ -106,9 +106,7 @@ class LinkParts:
     new_topic: Callable[[str], CreatableTopic]
     complain: Callable[[str], None]
     rebalance_interval_ms: float | None = None
-    """leader.imbalance.check.interval.seconds in ms;
-    `None` without auto.leader.rebalance.enable.
-    """
+    """leader.imbalance.check.interval.seconds in ms; `None` if rebalancing is disabled."""
     token_check_interval_ms: float | None = None
     """delegation.token.expiry.check.interval.ms; `None` if tokens are disabled."""
 

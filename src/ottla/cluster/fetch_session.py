@@ -160,9 +160,7 @@ class FollowerSession:
         return max(limits.partition_max_bytes, share)
 
     def take(self, response: FetchResponse) -> list[tuple[Fetch, PartitionData]]:
-        """Returns the data of each fetch; restarts the
-        session and returns nothing after an error.
-        """
+        """Returns the data of each fetch; after an error restarts the session, returns nothing."""
         if response.error_code:
             self.begin_again()
             return []

@@ -238,9 +238,7 @@ class Fetcher:
         return self._parts.replicas.must_wait(partition, read_clock(self._parts.clock))
 
     def _under_lock(self, items: Iterable[T], deed: Callable[[T], object]) -> None:
-        """Applies `deed` to the items in slices under the
-        lock, between which clients are served.
-        """
+        """Applies `deed` to the items in slices under the lock; clients are served in between."""
         left = deque(items)
         while left and not self._is_stopping:
             with self._parts.lock:

@@ -65,9 +65,7 @@ class OrderWriter:
     listener: str
 
     def requests(self, outgoing: Outgoing) -> list[WireRequest]:
-        """The wire requests; an old StopReplica becomes two,
-        for deleted and for stopped replicas.
-        """
+        """The wire requests; an old StopReplica becomes two: for deleted and stopped replicas."""
         match outgoing.order:
             case LeaderAndIsr() as order:
                 return [self._leader_and_isr(outgoing, order)]

@@ -210,9 +210,7 @@ class _Console:
         return self._error(request, denied.status, denied.reason)
 
     def _check_form(self, request: Request, form: Mapping[str, str]) -> Denied | None:
-        """Checks the form's token; a program that sends the
-        console's token in a header needs none.
-        """
+        """Checks the form's token; programs with the console's token in a header need none."""
         if request.state.has_bearer:
             return None
         given = form.get(access.FORM_TOKEN_FIELD, "")

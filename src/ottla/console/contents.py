@@ -21,9 +21,7 @@ _INVISIBLE = re.compile(
 
 
 def shown(data: bytes | None, size: int = LIST_SIZE, *, is_pretty: bool = False) -> Fields:
-    """The fields of a key or value: `kind` is null, json,
-    text or hex; `is_cut` if it is truncated.
-    """
+    """The fields of a key or value: `kind` is null, json, text or hex; `is_cut` if truncated."""
     if data is None:
         return {"kind": "null", "text": "null", "size": 0, "is_cut": False}
     fields: Fields = {"kind": "text", "size": len(data), "is_cut": len(data) > size}

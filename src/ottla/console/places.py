@@ -174,9 +174,7 @@ class Place:
 
     @contextmanager
     def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[SearchSource]:
-        """The source of messages: a directory's files, even
-        beside a running broker, or the broker.
-        """
+        """The source of messages: a directory's files, even if a broker runs, or the broker."""
         if self.is_directory:
             yield FileRecords.at(self.target.directories, read_committed=read_committed)
             return

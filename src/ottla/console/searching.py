@@ -316,9 +316,7 @@ class Search:
         self._records = None
 
     def _keep(self, window: _Window, entry: Entry) -> None:
-        """Keeps a match; matches of a window beyond the
-        remaining room are dropped and read again.
-        """
+        """Keeps a match; a window's matches beyond the remaining room are dropped, and reread."""
         lane, found = window.lane, window.entries
         if len(found) < self._room:
             found.append(entry)
@@ -358,9 +356,7 @@ class Search:
         return shown
 
     def _some_of(self, lane: Lane) -> list[Entry]:
-        """The messages of a partition for one page; reads
-        further windows if offsets are missing.
-        """
+        """The messages of a partition for a page; reads further windows if offsets are missing."""
         found: list[Entry] = []
         while lane.left and len(found) < self.query.limit:
             wanted = lane.take(is_newest=self._is_newest)

@@ -1,6 +1,4 @@
-"""Serves the console over HTTP with uvicorn on its own
-socket; open streams do not delay the end.
-"""
+"""Serves the console over HTTP with uvicorn on its own socket; its end awaits no streams."""
 
 import contextlib
 import logging

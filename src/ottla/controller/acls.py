@@ -34,9 +34,7 @@ from ottla.registries.nodes import NodeError
 Entries = tuple[AclEntry, ...]
 
 FoundAcls = Mapping[ResourceName, Entries | NodeError]
-"""The rules by resource, empty if there are none; an
-error if the node is not as Kafka writes it.
-"""
+"""The rules by resource, empty if there are none; an error if the node is invalid."""
 
 ChangeAcls = Callable[[Entries], Entries]
 

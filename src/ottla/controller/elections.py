@@ -16,9 +16,7 @@ class Strategy(Enum):
     OFFLINE = auto()
     """The leader is gone: elect the first online replica of the assignment that is in the ISR."""
     UNCLEAN = auto()
-    """Like `OFFLINE`, or any online replica if none is in
-    the ISR (unclean.leader.election.enable).
-    """
+    """Like `OFFLINE`, or any online replica if the ISR has none (unclean leader election)."""
     REASSIGNMENT = auto()
     """The leader is not in the target of a reassignment."""
     PREFERRED = auto()

@@ -27,9 +27,7 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class PartitionStateMachine:
-    """`is_unclean` is the broker's default for topics
-    without the setting; see `ControllerOptions`.
-    """
+    """`is_unclean` is the default for topics without the setting; see `ControllerOptions`."""
 
     def __init__(
         self,

@@ -75,9 +75,7 @@ def drop_token(token_id: str) -> Steps[FoundTokens | ApiError]:
 
 
 def drop_expired_tokens(now_ms: int) -> Steps[int]:
-    """Deletes expired tokens, which are rejected anyway;
-    returns their number. For the controller.
-    """
+    """Deletes expired tokens, which are rejected anyway; returns their number."""
     known = yield from read_all_tokens()
     expired = [
         token_id for token_id, one in known.items() if one is not None and one.expiry_ms < now_ms

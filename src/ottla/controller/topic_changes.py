@@ -84,9 +84,7 @@ def deletions_changed(parts: Parts) -> Steps[None]:
 
 
 def reassignment_asked(parts: Parts) -> Steps[None]:
-    """Starts the reassignments that tools before 2.6
-    request in a node; rejected ones are removed.
-    """
+    """Starts the reassignments that tools before 2.6 request in a node; removes rejected ones."""
     result = yield from parts.store.get(paths.REASSIGN_PARTITIONS, watch=True)
     if not result.is_done:
         return
@@ -126,9 +124,7 @@ def is_possible(parts: Parts, partition: TopicPartition, target: tuple[int, ...]
 
 
 def resume_reassignments(parts: Parts) -> Steps[None]:
-    """After a failover, continues the reassignments of
-    the request node and of the topics' nodes.
-    """
+    """After a failover, continues the reassignments in the request node and topics' nodes."""
     yield from reassignment_asked(parts)
     context = parts.context
     moving = [

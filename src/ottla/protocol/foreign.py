@@ -35,9 +35,7 @@ class ForeignProtocolError(ProtocolError):
 
 
 def foreign_protocol(first: bytes) -> ForeignProtocolError | None:
-    """The error for an invalid size that is the beginning
-    of another protocol; `None` for others.
-    """
+    """The error for an invalid size that begins another protocol; `None` for others."""
     if first.startswith(HTTP_VERBS):
         return ForeignProtocolError(
             "it speaks HTTP, but this port is for Kafka clients; metrics have an address of "

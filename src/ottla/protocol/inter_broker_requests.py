@@ -83,9 +83,7 @@ SENT_VERSIONS: Final[dict[ApiKey, dict[str, int]]] = {
 
 
 def sent_version(api_key: ApiKey, version: InterBrokerVersion) -> int | None:
-    """The version to send; `None` if brokers of that
-    inter-broker version do not send the request.
-    """
+    """The version to send; `None` if brokers of that version do not send the request."""
     found = None
     for name, sent in SENT_VERSIONS[api_key].items():
         if version.has(name):

@@ -1,6 +1,4 @@
-"""`/brokers/ids/<id>`: a registered broker and its
-endpoints. Kafka's counterpart: `BrokerIdZNode`.
-"""
+"""`/brokers/ids/<id>`: a broker and its endpoints. Kafka's counterpart: `BrokerIdZNode`."""
 
 import re
 from collections.abc import Mapping
@@ -57,9 +55,7 @@ def registration_version(version: InterBrokerVersion) -> int:
 
 
 def encode_broker(broker: BrokerRegistration) -> bytes:
-    """Encodes a broker; host and port are of the first
-    PLAINTEXT endpoint, for clients before 0.9.
-    """
+    """Encodes a broker; its host and port are the first PLAINTEXT endpoint's (before 0.9)."""
     version = broker.version
     plain = next((one for one in broker.endpoints if one.security_protocol == PLAINTEXT), None)
     fields: dict[str, Any] = {}

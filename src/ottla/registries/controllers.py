@@ -25,9 +25,7 @@ BLOCK_SIZE: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """`/controller`, ephemeral. A KRaft controller that
-    migrates the cluster also writes its epoch.
-    """
+    """`/controller`, ephemeral. A migrating KRaft controller also writes its epoch."""
 
     broker_id: int
     timestamp_ms: int = 0

@@ -178,9 +178,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def given_options(given: Mapping[str, str]) -> dict[str, str]:
-    """The user's options, names in lower case, without
-    those that Spark's catalog adds to a table.
-    """
+    """The user's options in lower case, without those that Spark's catalog adds to a table."""
     options = {name.lower(): value for name, value in given.items()}
     of_table = {
         name.removeprefix(_TABLE_PREFIX): value

@@ -452,9 +452,7 @@ def _time(time_us: int) -> str:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether a log entry is complete: by the number of
-    actions, or for other programs by its JSON.
-    """
+    """Whether a log entry is complete: by its number of actions, or of others by its JSON."""
     try:
         actions = list(_actions(content))
     except ValueError:

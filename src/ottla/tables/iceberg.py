@@ -214,17 +214,13 @@ class IcebergLog:
         transaction.commit_transaction()
 
     def _staged(self, location: str | None = None) -> CreateTableTransaction:
-        """Stages the creation of the table with its first
-        commit, which fails if it exists by then.
-        """
+        """Stages the table's creation with its first commit, which fails if it exists by then."""
         return self._catalog.create_table_transaction(
             self._name, Schema(), location, properties=_PROPERTIES
         )
 
     def _there(self, table: Table | None, removed: Sequence[DataFile]) -> list[IcebergFile]:
-        """The table's files to be removed; raises
-        `CommitTakenError` if one is no longer current.
-        """
+        """The table's files to be removed; raises `CommitTakenError` if one is not current."""
         wanted = {one.path for one in removed}
         if table is None or not wanted:
             return []

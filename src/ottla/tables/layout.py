@@ -245,9 +245,7 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
 
 
 def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
-    """The decoding as JSON fields; that of values is on
-    the top level, as before keys were decoded.
-    """
+    """The decoding as JSON fields; values' is on the top level, as before keys were decoded."""
     values = {"format": None} if pinned.decoding is None else _decoding_fields(pinned.decoding)
     fields: dict[str, Any] = {"since_commit": pinned.since_commit, **values}
     if pinned.key is not None:

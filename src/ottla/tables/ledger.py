@@ -159,9 +159,7 @@ class Ledger:
 
 
 def _entry_path(commit_id: int) -> str:
-    """The entry's file; twenty digits, as in Kafka's
-    segment names, so that names sort by number.
-    """
+    """The entry's file; its twenty digits, as in Kafka's segments, sort by number."""
     return f"{LEDGER_DIRECTORY}/{commit_id:020d}.json"
 
 

@@ -73,9 +73,7 @@ class TransactionLog(Protocol):
         """
 
     def state(self) -> LogState | None:
-        """The current state; `None` if there is no table;
-        raises `UserError` for a table of others.
-        """
+        """The current state; `None` without a table; raises `UserError` for others' tables."""
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
         """The field ids that files must have, by the paths of columns and fields; empty if none."""

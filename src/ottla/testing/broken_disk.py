@@ -31,9 +31,7 @@ class BreakableFileSystem(RecordingFileSystem):
         self._fails_syncs = True
 
     def repair(self) -> None:
-        """Ends the failures. A log directory that went
-        offline stays offline until it is reopened.
-        """
+        """Ends the failures. An offline log directory stays offline until it is reopened."""
         self._is_full = self._fails_syncs = False
 
     def perform(

@@ -94,9 +94,7 @@ class Injections:
         return injected
 
     def _next(self, key: ApiKey) -> Injection | None:
-        """The fault for the next request; faults are used in
-        the order in which they were injected.
-        """
+        """The fault for the next request; faults are used in the order of their injection."""
         with self._lock:
             self._counts[key] += 1
             waiting = self._by_api.get(key)

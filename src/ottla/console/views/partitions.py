@@ -24,9 +24,7 @@ EARLIEST_LOCAL = -4
 
 
 def log_picture(ask: Ask) -> Page:
-    """A partition's picture from its files if they are on
-    this machine, or else from its offsets.
-    """
+    """A partition's picture from its files if on this machine, or else from its offsets."""
     name, index = ask.path["topic"], _index(ask.path["partition"])
     files = ask.place.files(name)
     data = _from_afar(ask, name, index) if files is None else _from_files(ask, files, name, index)

@@ -26,9 +26,7 @@ INTERNAL = "__"
 
 
 def topics(ask: Ask) -> Page:
-    """All topics with partitions and sizes; rates and
-    lags of those shown, or loaded by a script.
-    """
+    """All topics with partitions and sizes; rates and lags of some, or loaded by a script."""
     wanted = ask.query.get("q", "").strip()
     shows_internal = ask.query.get("internal") == "1"
     sort = ask.query.get("sort", "name")

@@ -21,9 +21,7 @@ class Assignment(Struct):
 
 
 class Member(Struct):
-    """`member_type` (version 1): 0 uses the classic
-    protocol, 1 the consumer protocol, -1 unknown.
-    """
+    """`member_type` (version 1): 0 for the classic protocol, 1 for consumer, -1 for unknown."""
 
     member_id: str = string("0+")
     instance_id: str | None = string("0+", default=None, nullable="0+")

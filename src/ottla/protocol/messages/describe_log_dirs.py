@@ -30,9 +30,7 @@ class DescribeLogDirsTopic(Struct):
 
 
 class DescribeLogDirsResult(Struct):
-    """Version 4 adds the size of the disk (KIP-827),
-    version 5 whether it accepts new partitions.
-    """
+    """Version 4 adds the disk's size (KIP-827), version 5 whether it accepts partitions."""
 
     error_code: int = int16("0+")
     log_dir: str = string("0+")

@@ -13,9 +13,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message, api_key=13, versions="0-5", flexible="4+"):
-    """One member in versions 0 to 2, several from version
-    3 on, with a reason from 5 on (KIP-800).
-    """
+    """One member in versions 0 to 2, several from 3 on, with a reason from 5 on (KIP-800)."""
 
     group_id: str = string("0+")
     member_id: str = string("0-2")

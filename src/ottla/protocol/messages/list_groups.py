@@ -5,9 +5,7 @@ from ottla.codec.schema import Message, Struct
 
 
 class ListGroupsRequest(Message, api_key=16, versions="0-5", flexible="3+"):
-    """Filters by state (version 4, KIP-518) and by type
-    (5, KIP-848); an empty filter matches all.
-    """
+    """Filters by state (version 4, KIP-518) and type (5, KIP-848); an empty one matches all."""
 
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")

@@ -17,9 +17,7 @@ _UNREACHABLE = 50003
 
 
 class RegistryServer:
-    """Serves from its creation until `close`; raises
-    `UserError` if the address is not available.
-    """
+    """Serves until `close`; raises `UserError` if the address is not available."""
 
     def __init__(self, address: tuple[str, int], api: Api) -> None:
         host, port = address

@@ -37,9 +37,7 @@ class StreamOffset:
 
     @property
     def start(self) -> Positions:
-        """The positions at which the first batch begins;
-        raises `UserError` if they are not stored.
-        """
+        """The positions at which the first batch begins; raises `UserError` if not stored."""
         if self.started is None:
             raise UserError(
                 "the checkpoint does not store where its first batch began, and Spark's own Kafka "

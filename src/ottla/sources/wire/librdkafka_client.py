@@ -53,9 +53,7 @@ _DEFAULT_GROUP = "ottla"
 
 
 class LibrdkafkaClient:
-    """See `WireClient`. `silence_ms` is how long a broker
-    may send nothing when more is expected.
-    """
+    """See `WireClient`. `silence_ms` is how long a broker may be silent if more is expected."""
 
     def __init__(
         self, client: Mapping[str, str], isolation: Isolation, silence_ms: int, reason: str

@@ -55,9 +55,7 @@ _LEVELS = {
 
 
 class OwnClient:
-    """See `WireClient`. `silence_ms` is how long a broker
-    may send nothing when more is expected.
-    """
+    """See `WireClient`. `silence_ms` is how long a broker may be silent if more is expected."""
 
     def __init__(
         self, address: str, settings: WireSettings, isolation: Isolation, silence_ms: int

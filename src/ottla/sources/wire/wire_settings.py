@@ -46,9 +46,7 @@ class WireSettings:
 
     @property
     def answer_size(self) -> int:
-        """The maximum size of a response; each request is
-        for one partition, so both limits apply.
-        """
+        """The maximum size of a response; for one partition per request, so both limits apply."""
         return min(FETCH_SIZE, self.fetch_size, self.partition_fetch_size)
 
 

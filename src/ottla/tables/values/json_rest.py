@@ -18,9 +18,7 @@ Rest = Callable[[Any], Any]
 
 
 def rest_texts(kind: Any) -> Callable[[list[str]], list[str | None]]:
-    """Returns a function from texts of valid values of a
-    struct type to the texts of their rests.
-    """
+    """Returns a function from texts of valid values of a struct type to their rests."""
     rest = _rest_of(kind)
     assert rest is not None
     found = rest

@@ -86,9 +86,7 @@ class JsonDecoder:
         return pa.concat_arrays(found) if found else pa.nulls(0, self._type), good
 
     def _texts(self, values: Any, faults: dict[int, str]) -> tuple[Any, list[int]]:
-        """The trimmed texts that may be objects, and their
-        places; the other values become faults.
-        """
+        """The trimmed texts that may be objects, and their places; other values become faults."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc

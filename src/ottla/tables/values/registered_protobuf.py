@@ -134,9 +134,7 @@ class RegisteredProtobufDecoder:
         return reader.rows(values, places, faults)
 
     def _reader(self, schema: int | str, indexes: tuple[int, ...]) -> tuple[Messages | None, str]:
-        """The parser of a message, or a fault; raises
-        `UserError` if the registry is unreachable.
-        """
+        """The parser of a message or a fault; raises `UserError` if the registry fails."""
         types, fault = self._writers.of(schema)
         if types is None:
             return None, fault
