@@ -28,7 +28,7 @@ class Timestamps:
 
 
 def silent_since_ms(at: Timestamps, heard_ms: int, limit_ms: int) -> float:
-    """The monotonic time since when a client is silent that was last heard of before a start.
+    """The monotonic time of a client's last sign of life, which was before the start.
 
     Only the wall time `heard_ms` is known, which may be a client's, and the clock may have been set
     since. So at least an hour of `limit_ms` is left, whatever `heard_ms` is.

@@ -303,6 +303,9 @@ class Admin:
         partition.check_leader()
         log = partition.log
         if "delete" not in log.config.cleanup_policy:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{log.name} is compacted, never cut.")
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{log.name} is compacted: its records cannot be deleted.",
+            )
         with storage_failures_answered():
             return log.maintenance.delete_records_before(offset)

@@ -157,7 +157,7 @@ def _with_metadata_log(
     sizes: Mapping[str, int],
 ) -> FoundSettings:
     folder = join(path, CLUSTER_METADATA_DIRECTORY)
-    reason = f"the metadata log {folder} has no settings of it"
+    reason = f"the metadata log {folder} does not contain its settings"
     found = replace(found, place=SettingsPlace.METADATA_LOG, reason=reason, is_log_read=True)
     if sizes == found.adoption.metadata_files:
         return found

@@ -149,7 +149,7 @@ def locked(paths: Sequence[str], file_system: FileSystem) -> Iterator[None]:
         for path in paths:
             status = file_system.status(path)
             if status is None or not status.is_directory:
-                raise UserError(f"{path} is no data directory; name one that Ottla has served")
+                raise UserError(f"{path} is not a log directory; name one that Ottla has served")
             lock = file_system.lock(join(path, LOCK))
             if lock is None:
                 raise refuse_in_use(file_system, path, "stop it first (SIGTERM)")
@@ -286,7 +286,7 @@ def _identities(
     for path, one in found.items():
         if (one.node_id, one.cluster_id) != (first.node_id, first.cluster_id):
             raise UserError(
-                f"{path} is of another broker than {paths[0]}; name those of one broker"
+                f"{path} belongs to another broker than {paths[0]}; name one broker's directories"
             )
     return found
 
@@ -395,7 +395,7 @@ def _check_topics(found: FoundSettings, partitions: _Found) -> None:
         entry = found.known.entries.get(topic)
         if entry is None or ids != {entry.topic_id}:
             raise UserError(
-                f"topic {topic}: its partitions do not have the id that is known of it; run ottla "
+                f"topic {topic}: its partitions do not have its topic id; run ottla "
                 "serve on the directory once, and see what it says"
             )
     for name, entry in found.known.entries.items():

@@ -63,7 +63,7 @@ class MetadataImport:
             refusals += [f"{name} of topic {topic.name}" for name in refused]
             if DECIDING & refused.keys():
                 named = ", ".join(f"{name}={text}" for name, text in sorted(refused.items()))
-                unknown[topic.name] = f"{named} means nothing here"
+                unknown[topic.name] = f"{named} is not supported"
         cluster, more = self._cluster()
         imported = imported_state(self.image, topics, self.node)
         adoption = replace(
@@ -179,14 +179,13 @@ def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) ->
     yield (
         f"imported from Kafka's metadata log up to offset {image.end_offset}: "
         f"{_counted(len(imported.topics), 'topic')} with ids and settings, "
-        f"{_counted(settings, 'setting')} of brokers, {_counted(limits, 'quota')}, and that the "
-        f"next producer id is {image.next_producer_id}; a server.properties is not in it "
-        "(--config)"
+        f"{_counted(settings, 'setting')} of brokers, {_counted(limits, 'quota')}, and the "
+        f"next producer id, {image.next_producer_id}; a server.properties is not imported (--config)"
     )
     if refused:
         more = f" and {len(refused) - NAMED_AT_MOST} more" if len(refused) > NAMED_AT_MOST else ""
         named = ", ".join(refused[:NAMED_AT_MOST])
-        yield f"not imported, since they mean nothing here: {named}{more}"
+        yield f"not imported, since they are not supported: {named}{more}"
     users, acls, tokens = (
         len(image.scram_credentials),
         len(image.acls),
@@ -194,9 +193,9 @@ def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) ->
     )
     if users or acls or tokens:
         yield (
-            f"imported too: {_counted(users, 'SCRAM credential')}, {_counted(acls, 'ACL')}, "
-            f"{_counted(tokens, 'delegation token')}; ACLs are heeded where authorizer.class.name "
-            "names an authorizer, and every client may do everything otherwise"
+            f"also imported: {_counted(users, 'SCRAM credential')}, {_counted(acls, 'ACL')}, "
+            f"{_counted(tokens, 'delegation token')}; ACLs take effect if authorizer.class.name "
+            "names an authorizer; otherwise every client may do everything"
         )
 
 

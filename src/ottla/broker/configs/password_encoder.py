@@ -128,7 +128,7 @@ def _check(how: Encryption) -> None:
     if how.cipher not in CIPHERS:
         raise ValueError(f"{how.cipher} is not supported; supported: {', '.join(CIPHERS)}")
     if how.key_bits not in KEY_LENGTHS or not 0 < how.iterations < 2**31:
-        raise ValueError("its key length or its iterations cannot be")
+        raise ValueError("its key length or its iterations are invalid")
 
 
 def _key(secret: str, how: Encryption, salt: bytes) -> bytes:

@@ -125,7 +125,7 @@ class Retention:
             except StorageError:
                 continue  # logged where the directory went offline
             except CorruptionError as error:
-                logger.error("%s: retention passes it over: %s; ottla log check", log.name, error)
+                logger.error("%s: retention skips it: %s; ottla log check", log.name, error)
                 continue
             if plan.is_cut_short:
                 self._to_do.appendleft((directory, key))

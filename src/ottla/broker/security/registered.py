@@ -77,11 +77,11 @@ def limits_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, flo
     try:
         limits = {name: float(text) for name, text in settings.items() if not _is_scram(name)}
     except ValueError as error:
-        raise ValueError(f"the quotas of {dict(entity)} are no numbers ({error})") from error
+        raise ValueError(f"the quotas of {dict(entity)} are not numbers ({error})") from error
     for name, limit in limits.items():
         least = 0.0 if name == CONNECTION_RATE else MORE_THAN_ZERO
         if not (isfinite(limit) and limit >= least):
-            raise ValueError(f"the quota {name} of {dict(entity)} is {limit}, which is too little")
+            raise ValueError(f"the quota {name} of {dict(entity)} is {limit}, which is too low")
     return limits
 
 

@@ -53,7 +53,7 @@ class ScramServer:
             message = text.decode()
             answer = self._begin(message) if self._account is None else self._finish(message)
         except UnicodeDecodeError as error:
-            raise LoginError("Authentication failed: SCRAM: a message is no text") from error
+            raise LoginError("Authentication failed: SCRAM: a message is not UTF-8") from error
         except ProtocolError as error:
             raise LoginError(f"Authentication failed: {error}") from error
         except ScramException as error:

@@ -113,7 +113,7 @@ def _credential_fields(user: str, mechanism: str, one: ScramCredential) -> dict[
 
 def _parse_credential(fields: Any) -> tuple[tuple[str, str], ScramCredential]:
     if fields["mechanism"] not in HASHES or not isinstance(fields["user"], str):
-        raise ValueError("a user or a mechanism that is none")
+        raise ValueError("a user or a mechanism is invalid")
     return (fields["user"], fields["mechanism"]), ScramCredential(
         salt=_bytes(fields["salt"]),
         stored_key=_bytes(fields["stored_key"]),
@@ -174,5 +174,5 @@ SECURITY_FILE = StateFile(
     read=read_security_file,
     fields=_fields,
     is_secret=lambda _: True,
-    fix="restore the file: without it nobody could be let in",
+    fix="restore the file: without it no client can log in",
 )

@@ -330,7 +330,7 @@ class TopicStore:
                 # Kafka allows it, and then deletes offsets and transactions by age.
                 raise ApiError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{POLICY_NAME} of {topic.name} is compact, and stays so.",
+                    f"{POLICY_NAME} of {topic.name} must be compact.",
                 )
         topic_config(self._configs.defaults, overrides)  # raises for invalid settings
         self._check_is_there(topic)

@@ -184,7 +184,7 @@ def test_topics_of_other_brokers_are_not_made_here_and_ours_that_the_log_lacks_a
     write_log(kafkas, topic("elsewhere", OTHER))
     broker = open_broker(kafkas)
     assert [one.name for one in broker.topics] == ["t"]
-    assert "has no settings of it" in broker.adoption.unknown["t"]
+    assert "does not contain its settings" in broker.adoption.unknown["t"]
     wait(broker)
     assert broker.topics.get("t").partitions[0].log.log_start_offset == 0
     broker.close()
@@ -246,7 +246,7 @@ def test_a_setting_on_which_it_depends_and_that_means_nothing_holds_the_topic_ba
     write_log(kafkas, [*topic(), config("cleanup.policy", "shred"), config("segment.ms", "9")])
     broker = open_and_close(kafkas)
     assert overrides(broker) == {"segment.ms": "9"}
-    assert broker.adoption.unknown == {"t": "cleanup.policy=shred means nothing here"}
+    assert broker.adoption.unknown == {"t": "cleanup.policy=shred is not supported"}
 
 
 def test_an_import_that_a_crash_cut_off_before_its_record_is_done_again(
