@@ -50,7 +50,10 @@ OF_BOTH = (
     "consume {} orders",
     "produce {} orders",
     "delete-records {} orders --before 0",
+    "configs set {} orders retention.ms=7d",
     "explain stuck {} orders",
+    "explain retention {} orders",
+    "explain compaction {} orders",
     "doctor",
 )
 """What each command does where there is least to do, of a broker and of a directory."""

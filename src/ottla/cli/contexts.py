@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from pathlib import Path
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
@@ -34,7 +33,7 @@ class Context:
 class Contexts:
     """All contexts by name, and the name of the one that applies when no target is given."""
 
-    path: Path
+    path: str
     known: Mapping[str, Context] = field(default_factory=dict)
     current: str | None = None
 
@@ -50,19 +49,20 @@ class Contexts:
         return self.known[name]
 
 
-def contexts_path() -> Path:
+def contexts_path() -> str:
     named = os.environ.get("OTTLA_CONTEXTS")
     if named:
-        return Path(named)
+        return named
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(home) / "ottla" / "contexts.toml"
+    return os.path.join(home, "ottla", "contexts.toml")
 
 
 def read_contexts() -> Contexts:
     """Reads the file; a missing file has no contexts. Raises `UserError` for a damaged one."""
     path = contexts_path()
     try:
-        text = path.read_text()
+        with open(path) as file:
+            text = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return Contexts(path=path)
     except OSError as error:
@@ -83,7 +83,7 @@ def read_contexts() -> Contexts:
     return Contexts(path=path, known=known, current=current)
 
 
-def _context(path: Path, name: str, table: object) -> Context:
+def _context(path: str, name: str, table: object) -> Context:
     if (
         not isinstance(table, dict)
         or TARGET not in table
@@ -97,9 +97,9 @@ def _context(path: Path, name: str, table: object) -> Context:
 def write_contexts(contexts: Contexts) -> None:
     """Replaces the whole file; raises `UserError`."""
     path = contexts.path
-    fresh = path.with_name(path.name + ".new")
+    fresh = path + ".new"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
         with os.fdopen(descriptor, "w") as file:
             file.write(_text(contexts))

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,7 +31,7 @@ from ottla.base.addresses import (
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.values import dataclass
 from ottla.cli.contexts import Context, read_contexts
-from ottla.cli.settings_files import parse_setting, read_client_settings, with_secrets
+from ottla.cli.settings_files import FilePath, parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (
     ExampleCommand,
     deadline,
@@ -360,22 +359,20 @@ def parse_target(text: str, settings: Mapping[str, str] | None = None) -> Target
     if not text:
         raise UserError(f"the target is empty; {HOW_TO_NAME}")
     if os.path.isfile(os.path.join(text, CLUSTER_FILE)):
-        own = client_settings_of(Path(text))
+        own = client_settings_of(text)
         return Target(text=text, addresses=_of_cluster(text), settings={**own, **(settings or {})})
     return Target(text=text, directories=(text,), settings=settings or {})
 
 
-def client_settings_of(cluster: Path) -> dict[str, str]:
+def client_settings_of(cluster: FilePath) -> dict[str, str]:
     """Returns the client settings for a secured cluster of `ottla cluster up`; none for another
     one.
     """
-    file = cluster / CLIENT_SETTINGS
-    if not file.is_file():
-        return {}
-    return _settings_in(file)
+    file = os.path.join(cluster, CLIENT_SETTINGS)
+    return _settings_in(file) if os.path.isfile(file) else {}
 
 
-def _settings_in(file: Path | None) -> dict[str, str]:
+def _settings_in(file: str | None) -> dict[str, str]:
     """The settings of a client's file, but for the brokers, which the target names."""
     settings = read_client_settings(file)
     settings.pop("bootstrap.servers", None)
@@ -385,7 +382,8 @@ def _settings_in(file: Path | None) -> dict[str, str]:
 def _of_cluster(folder: str) -> tuple[tuple[str, int], ...]:
     """Returns the brokers that `ottla cluster up` has started; raises `UserError`."""
     try:
-        found = json.loads(Path(folder, CLUSTER_FILE).read_text())["addresses"]
+        with open(os.path.join(folder, CLUSTER_FILE)) as file:
+            found = json.load(file)["addresses"]
         addresses = tuple(parse_address(str(one)) for one in found)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder}: its {CLUSTER_FILE} cannot be read: {error}") from error
@@ -534,7 +532,7 @@ def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
             "--client-config",
             "--command-config",
             "client_config",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=click.Path(dir_okay=False),
             metavar="FILE",
             is_eager=True,
             expose_value=False,

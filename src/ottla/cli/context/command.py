@@ -1,7 +1,7 @@
 """`ottla context add|list|show|use|remove`: named targets, kept in the user's own file."""
 
+import os
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -35,7 +35,7 @@ NO_CONTEXTS = "there are no contexts yet: ottla context add prod HOST:PORT"
 )
 @click.option(
     "--client-config",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
     metavar="FILE",
     help="File of client settings to copy.",
 )
@@ -45,7 +45,7 @@ def add_command(
     name: str,
     target: str,
     settings: tuple[str, ...],
-    client_config: Path | None,
+    client_config: str | None,
     is_used: bool,
     output: Output,
 ) -> None:
@@ -63,7 +63,7 @@ def add_command(
         raise UserError(f"{target} is a context itself; name a data directory or HOST:PORT")
     parsed = parse_target(target, given)
     if parsed.is_directory:
-        target = str(Path(target).absolute())
+        target = os.path.abspath(target)
     else:
         from ottla.client.security import parse_security
 

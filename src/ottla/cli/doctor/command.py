@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -33,7 +32,7 @@ EXIT_COMPLAINTS = 1
 def doctor_command(
     target: Target,
     more: tuple[str, ...],
-    config_file: Path | None,
+    config_file: str | None,
     deep: bool,
     output: Output,
 ) -> None:
@@ -67,7 +66,7 @@ def _of_broker(target: Target, *, deep: bool) -> "Iterator[Complaint]":
 
 
 def _of_directories(
-    paths: tuple[str, ...], config_file: Path | None, *, deep: bool
+    paths: tuple[str, ...], config_file: str | None, *, deep: bool
 ) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
     from ottla.diagnosis.directories import read_directories

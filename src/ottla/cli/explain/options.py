@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -46,7 +45,7 @@ class ExplainOptions:
         *,
         target: Target,
         partition: int | None,
-        config_file: Path | None,
+        config_file: str | None,
         settings: tuple[str, ...],
         output: Output,
         **more: object,

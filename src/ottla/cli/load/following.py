@@ -4,7 +4,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -80,7 +79,7 @@ class Leadership:
     over one connection, until it fails or the client's settings change, such as its password.
     """
 
-    def __init__(self, broker: int | None, settings_file: Path | None) -> None:
+    def __init__(self, broker: int | None, settings_file: str | None) -> None:
         self._broker = broker
         self._settings_file = settings_file
         self._connected: tuple[str, dict[str, str]] | None = None

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,8 +64,8 @@ class CopyOptions:
     skip_damaged: bool
     groups: bool
     name: str
-    source_config: Path | None
-    target_config: Path | None
+    source_config: str | None
+    target_config: str | None
     output: Output = Output()
 
     @property

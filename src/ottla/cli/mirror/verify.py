@@ -3,7 +3,6 @@
 import contextlib
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,7 +60,7 @@ def verify_command(
     show(report, time.monotonic() - began, output)
 
 
-def _opened(place: str, config: Path | None) -> "Source":
+def _opened(place: str, config: str | None) -> "Source":
     from ottla.mirror.places import open_source
 
     return open_source(place, sleep=time.sleep, security=read_security(config))

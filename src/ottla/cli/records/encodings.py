@@ -8,12 +8,12 @@ import base64
 import json
 from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Decoder, FieldReader, with_header
+from ottla.cli.settings_files import FilePath
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -113,7 +113,7 @@ _PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
 
 
 def encoding_of(
-    side: str, name: str | None, schema: Path | None, registry: "SchemaRegistry | None" = None
+    side: str, name: str | None, schema: FilePath | None, registry: "SchemaRegistry | None" = None
 ) -> Encoding:
     """Returns the encoding of a side, `key` or `value`; raises `UserError`.
 
@@ -142,13 +142,14 @@ def encoding_of(
     )
 
 
-def avro(path: Path) -> Encoding:
+def avro(path: FilePath) -> Encoding:
     """Returns the decoder for one Avro datum, as in `ottla load`; raises `UserError`."""
     import fastavro
     import fastavro.schema
 
     try:
-        schema = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
+        with open(path, encoding="utf-8") as file:
+            schema = fastavro.parse_schema(json.load(file))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a file with an Avro schema") from error
     except (

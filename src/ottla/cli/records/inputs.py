@@ -10,7 +10,6 @@ import select
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ottla.base.errors import UserError
@@ -85,7 +84,8 @@ def file_records(paths: Iterable[str], options: InputOptions) -> Records:
     """Yields a record for each file, with its content as value."""
     for path in paths:
         try:
-            data = Path(path).read_bytes()
+            with open(path, "rb") as file:
+                data = file.read()
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}; name files to send") from error
         yield options.completed(NewRecord(value=_parsed(path, 1, options.value_encoding, data)))

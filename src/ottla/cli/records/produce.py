@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -248,7 +247,7 @@ def _opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
         return
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(Path(path).open("rb"))
+            file = stack.enter_context(open(path, "rb"))
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}; name files to send") from error
         yield path, file

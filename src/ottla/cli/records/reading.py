@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -117,7 +116,7 @@ def encoding_option(name: str, parameter: str, words: str) -> Callable[[Any], An
     return click.option(name, parameter, type=click.Choice(ENCODINGS), help=words)
 
 
-_SCHEMA = click.Path(dir_okay=False, path_type=Path)
+_SCHEMA = click.Path(dir_okay=False)
 schema_options = (
     click.option("--schema", metavar="FILE", type=_SCHEMA, help="Avro schema of values."),
     click.option("--key-schema", metavar="FILE", type=_SCHEMA, help="Avro schema of keys."),

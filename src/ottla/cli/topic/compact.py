@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -46,7 +45,7 @@ def compact_command(
     words: tuple[str, ...],
     named: str | None,
     engine: str,
-    config_file: Path | None,
+    config_file: str | None,
     output: Output,
     **given: tuple[str, ...],
 ) -> None:
