@@ -180,7 +180,7 @@ def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) ->
         f"imported from Kafka's metadata log up to offset {image.end_offset}: "
         f"{_counted(len(imported.topics), 'topic')} with ids and settings, "
         f"{_counted(settings, 'setting')} of brokers, {_counted(limits, 'quota')}, and the "
-        f"next producer id, {image.next_producer_id}; a server.properties is not imported (--config)"
+        f"next producer id, {image.next_producer_id}; server.properties is not imported (--config)"
     )
     if refused:
         more = f" and {len(refused) - NAMED_AT_MOST} more" if len(refused) > NAMED_AT_MOST else ""

@@ -201,7 +201,10 @@ def test_where_both_files_of_log_starts_are_gone_the_epochs_say_where_a_log_star
         disk.remove(join(DIRECTORY, name))
     assert open_for_reading(DIRECTORY, disk).partition("t", 0).log_start_offset == 3
     assert open_directory(disk).logs[KEY].log_start_offset == 3
-    assert f"{CHECKPOINT_LOG_START} and {COPIED_LOG_STARTS} in data are missing or empty" in caplog.text
+    assert (
+        f"{CHECKPOINT_LOG_START} and {COPIED_LOG_STARTS} in data are missing or empty"
+        in caplog.text
+    )
 
 
 def test_where_the_recovery_points_are_gone_high_watermarks_say_what_the_last_file_held(
