@@ -1,1 +1,1 @@
-"""Judgements in sentences, with the command or the setting that helps: for commands and pages."""
+"""The text of diagnoses, with the commands and settings that help, for commands and pages."""

@@ -1,4 +1,4 @@
-"""Why a log is compacted or not, in words, with the setting or command that would change it."""
+"""Text about why a log is compacted or not, and which setting or command changes that."""
 
 from ottla.base.times import second_text
 from ottla.diagnosis.compaction import CompactionStatus
@@ -15,7 +15,7 @@ FOREVER_MS = 1 << 62
 
 
 def verdict_text(status: CompactionStatus) -> str:
-    """Whether a pass comes now, and if not, why."""
+    """Whether a pass begins now, and if not, why."""
     explanation, range_ = status.explanation, status.explanation.range
     config = explanation.config
     if explanation.waits is Waits.POLICY:
@@ -23,7 +23,7 @@ def verdict_text(status: CompactionStatus) -> str:
     if not status.broker.log_cleaner_enable:
         return "is not compacted: log.cleaner.enable=false"
     if status.retry_ms is not None:
-        return f"is tried again after {second_text(status.retry_ms)}: {status.trouble.reason}"
+        return f"is retried after {second_text(status.retry_ms)}: {status.trouble.reason}"
     if explanation.waits is Waits.NOTHING_DIRTY:
         return f"has nothing to compact now: {bound_text(status)}"
     if explanation.waits is Waits.RATIO:
@@ -55,24 +55,24 @@ def bound_text(status: CompactionStatus) -> str:
             lag_ms = explanation.config.min_compaction_lag_ms
             why = f"min.compaction.lag.ms={lag_ms} passes at {second_text(until_ms)}"
         case Bound.NOT_FLUSHED:
-            why = "after which an ended segment is being flushed"
+            why = "before a segment that is being flushed"
         case Bound.DAMAGED:
-            why = "after which a segment cannot be read"
+            why = "before a segment that cannot be read"
     return f"a pass ends at {range_.end_offset}, {why}"
 
 
 def forced_text(status: CompactionStatus) -> str | None:
-    """When `max.compaction.lag.ms` has it compacted whatever the ratio."""
+    """When `max.compaction.lag.ms` starts a pass at any ratio."""
     forced_ms = status.explanation.range.forced_ms
     if forced_ms is None or forced_ms >= FOREVER_MS:
         return None
     if forced_ms < status.now_ms:
         return f"max.compaction.lag.ms has passed since {second_text(forced_ms)}"
-    return f"max.compaction.lag.ms has it compacted after {second_text(forced_ms)}"
+    return f"max.compaction.lag.ms passes at {second_text(forced_ms)}"
 
 
 def changes(status: CompactionStatus, setting: Setting) -> list[str]:
-    """What would have a pass begin or reach further, the exact setting or command each."""
+    """The settings and commands that make a pass begin or reach further."""
     explanation = status.explanation
     if explanation.waits is Waits.POLICY:
         return [setting.command("cleanup.policy=compact")]
@@ -85,7 +85,7 @@ def changes(status: CompactionStatus, setting: Setting) -> list[str]:
         found += _changes_of_bound(status, setting)
     for one in status.trouble.damaged:
         found.append(
-            f"the segment at {one.base_offset} is left as it is until its file changes: "
+            f"the segment at {one.base_offset} is skipped until its file changes: "
             f"ottla log check {status.directory}, then, with the broker stopped, "
             f"ottla log repair --in-place {status.directory}"
         )
@@ -109,7 +109,7 @@ def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
     match status.explanation.range.bound:
         case Bound.ACTIVE_SEGMENT:
             return [
-                "for the active segment, which ends with the first record past its time or size: "
+                "so that the active segment is rolled earlier: "
                 + setting.command("segment.ms=600000")
             ]
         case Bound.MIN_COMPACTION_LAG:
@@ -118,20 +118,20 @@ def _changes_of_bound(status: CompactionStatus, setting: Setting) -> list[str]:
             return [
                 f"ottla transactions abort {setting.target} --topic "
                 f"{status.topic} --partition {status.partition} --start-offset "
-                f"{status.open_transaction[1]}, if its producer is gone for good"
+                f"{status.open_transaction[1]}, if its producer will not return"
             ]
         case _:
             return []
 
 
 def notes(status: CompactionStatus) -> list[str]:
-    """Notes beside the verdict."""
+    """Notes in addition to the verdict."""
     config, range_ = status.explanation.config, status.explanation.range
     found = []
     if range_.is_checkpoint_wrong:
-        found.append("the cleaner's checkpoint does not fit the log, so all of it counts as dirty")
+        found.append("the cleaner's checkpoint does not match the log, so the whole log is dirty")
     if status.is_at_work:
-        found.append("files of a pass are there: one is at work, or was when the broker died")
+        found.append("there are files of a pass: one is running, or was when the broker crashed")
     if status.trouble.failure_count:
         count = _tries(status.trouble.failure_count)
         at = second_text(status.trouble.failed_ms)
@@ -142,8 +142,8 @@ def notes(status: CompactionStatus) -> list[str]:
     ]
     if config.is_compacted:
         found.append(
-            f"a tombstone is removed delete.retention.ms={config.delete_retention_ms} after "
-            "the pass that first finds it to be the last record of its key"
+            f"a tombstone is removed delete.retention.ms={config.delete_retention_ms} after the "
+            "first pass that retains it as the last record of its key"
         )
     return found
 
@@ -170,7 +170,7 @@ def state_text(segment: ExplainedSegment, status: CompactionStatus) -> str:
 
 
 def settings_text(status: CompactionStatus) -> str:
-    """The settings that decide."""
+    """The settings that the verdict depends on."""
     return " ".join(f"{name}={value}" for name, value in _settings(status).items())
 
 
@@ -186,7 +186,7 @@ def _settings(status: CompactionStatus) -> dict[str, object]:
 
 
 def partition_fields(status: CompactionStatus, setting: Setting, source: str) -> dict[str, object]:
-    """One object of `--json`."""
+    """The object for a partition in `--json`."""
     explanation, range_ = status.explanation, status.explanation.range
     transaction = status.open_transaction
     return {
@@ -222,7 +222,7 @@ def partition_fields(status: CompactionStatus, setting: Setting, source: str) ->
 
 
 def segment_fields(segment: ExplainedSegment, status: CompactionStatus) -> dict[str, object]:
-    """One object of `--json`."""
+    """The object for a segment in `--json`."""
     view = segment.view
     return {
         "type": "segment",

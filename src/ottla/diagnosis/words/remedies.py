@@ -1,52 +1,51 @@
-"""What helps against each complaint of `ottla doctor`, with the command where there is one."""
+"""The fix for each complaint of `ottla doctor`, with the command if there is one."""
 
 from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.words.setting_commands import Setting
 
 REMEDIES = {
-    Remedy.NONE: "nothing to do, if that is meant so",
+    Remedy.NONE: "nothing to do, if that is intended",
     Remedy.CLOSE: "nothing to do on a closed network; otherwise see docs/security.md",
     Remedy.SET_CLOCK: "set the clock before a broker runs",
-    Remedy.COMPARE_CLOCKS: "compare the clock with another one (timedatectl), and set it right; "
+    Remedy.COMPARE_CLOCKS: "compare the clock with another one (timedatectl), and correct it; "
     "retention waits until the clock has caught up",
     Remedy.NAME_SETTINGS: "name its server.properties with --config FILE, or a running broker, "
     "HOST:PORT",
     Remedy.LOOK_THERE: "run ottla doctor DIR on the broker's machine",
     Remedy.ADOPT: "stop the broker, and run ottla adopt {subject}",
     Remedy.TURN_CLEANER_ON: "log.cleaner.enable=true in server.properties, and a restart",
-    Remedy.MAKE_ROOM: "make room, lower retention.bytes or .ms (ottla explain retention TOPIC), or "
-    "add a directory to log.dirs",
+    Remedy.MAKE_ROOM: "free disk space, lower retention.bytes or .ms (ottla explain retention "
+    "TOPIC), or add a directory to log.dirs",
     Remedy.REPLACE_DISK: "repair the disk, and restart the broker, which recovers the directory",
-    Remedy.INSPECT_STRAY: "look into it (ottla log dump), then move or remove the directory",
+    Remedy.INSPECT_STRAY: "inspect it (ottla log dump), then move or remove the directory",
     Remedy.PUT_BACK: "put it back, or stop the broker and give it up: ottla log give-up {subject}",
     Remedy.CHECK: "ottla log check {subject}",
     Remedy.CHECK_THEN_REPAIR: "ottla log check {where}, then ottla log repair",
-    Remedy.SHOW_REPAIR: "ottla log repair {subject} shows what would repair it",
+    Remedy.SHOW_REPAIR: "ottla log repair {subject} shows the repair",
     Remedy.REPAIR_IN_PLACE: "stop the broker, then ottla log repair --in-place {subject}",
     Remedy.REPAIR_SEGMENT: "stop the broker, then ottla log repair --in-place {subject}; the "
-    "cleaner tries a file again that has changed",
-    Remedy.EXPLAIN_RETENTION: "ottla explain retention {subject} names the ways out",
-    Remedy.EXPLAIN_COMPACTION: "ottla explain compaction {subject} says when it is tried again; "
+    "cleaner retries a file that has changed",
+    Remedy.EXPLAIN_RETENTION: "ottla explain retention {subject} lists the options",
+    Remedy.EXPLAIN_COMPACTION: "ottla explain compaction {subject} says when it is retried; "
     "ottla log check {where} looks for damage",
-    Remedy.START_RECOVERS: "nothing to do: the next start recovers it (ottla log check: what it "
-    "will find)",
+    Remedy.START_RECOVERS: "nothing to do: the next start recovers it (ottla log check shows what "
+    "it will find)",
     Remedy.START_REMOVES: "nothing to do: the next start removes them",
-    Remedy.START_REBUILDS: "nothing to do: the next start rebuilds indexes from the whole segment; "
-    "or before it, ottla log repair",
+    Remedy.START_REBUILDS: "nothing to do: the next start rebuilds indexes from the whole segment, "
+    "or ottla log repair does earlier",
     Remedy.BROKER_REMOVES: "nothing to do: a running broker removes it after file.delete.delay.ms",
     Remedy.BROKER_MOVES: "nothing to do: a running broker continues the move",
-    Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file when it has something "
-    "to note",
+    Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file with its next note",
     Remedy.START_BROKER: "start it, or move its replicas away: ottla cluster drain {target} BROKER",
     Remedy.START_REPLICAS: "start the brokers that are down, and wait until they have caught up "
     "(ottla cluster status {target}); those that are up and lag say why in their logs",
     Remedy.ELECT_LEADERS: "ottla cluster elect {target}; with auto.leader.rebalance.enable the "
-    "controller does so by itself",
+    "controller does so automatically",
 }
 
 
 def remedy_text(one: Complaint, target: str) -> str:
-    """`target` is what was looked at, a broker or a directory."""
+    """The fix for a complaint; `target` is the broker or directory that was checked."""
     if one.remedy is Remedy.CHANGE_SETTING:
         return Setting(topic=one.subject, target=target).command(one.change)
     return REMEDIES[one.remedy].format(subject=one.subject, where=one.where, target=target)

@@ -1,6 +1,4 @@
-"""Retention's verdicts in words: when a segment is deleted, what keeps it, and how to change
-that.
-"""
+"""Text about retention: when a segment is deleted, what keeps it, and how to change that."""
 
 from ottla.base.times import second_text
 from ottla.config.contradictions import reserved
@@ -11,12 +9,12 @@ from ottla.storage.retention.retention import Blocker, LogFacts
 
 
 def when_text(segment: ExplainedSegment, now_ms: int) -> str:
-    """When it is deleted, short enough for a column."""
+    """When a segment is deleted, short enough for a column."""
     verdict = segment.verdict
     if verdict.goes:
         return "at the next check"
     if Blocker.EMPTY_ACTIVE in verdict.blockers:
-        return "never: the log's last"
+        return "never: the log's last segment"
     if Blocker.BEING_CLEANED in verdict.blockers or Blocker.HIGH_WATERMARK in verdict.blockers:
         return "later"
     parts = []
@@ -29,7 +27,7 @@ def when_text(segment: ExplainedSegment, now_ms: int) -> str:
 
 
 def why_text(segment: ExplainedSegment, explained: ExplainedLog) -> str:
-    """The rule that takes it, or what keeps it."""
+    """The rule that deletes a segment, or what keeps it."""
     verdict = segment.verdict
     if verdict.goes:
         assert verdict.rule is not None
@@ -41,7 +39,7 @@ def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
     config = explained.facts.config
     match blocker:
         case Blocker.BEING_CLEANED:
-            return "the cleaner works on this log"
+            return "the cleaner is working on this log"
         case Blocker.EMPTY_ACTIVE:
             return "is empty, and a log always has a segment"
         case Blocker.HIGH_WATERMARK:
@@ -52,13 +50,13 @@ def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
         case Blocker.NO_LIMIT:
             return "retention.ms=-1 and retention.bytes=-1 keep everything"
         case Blocker.FUTURE_TIMESTAMP:
-            return "its timestamp is in the future, and retention.ms counts from there"
+            return "its timestamp is in the future, and retention.ms counts from it"
         case Blocker.NOT_YET:
             limits = ["retention.ms"] if config.retention_ms >= 0 else []
             limits += ["retention.bytes"] if config.retention_bytes >= 0 else []
             return f"within {' and '.join(limits)}"
         case Blocker.OLDER_SEGMENT:
-            return f"after {_first_that_stays(explained)}, which stays"
+            return f"after segment {_first_that_stays(explained)}, which is kept"
 
 
 def _first_that_stays(explained: ExplainedLog) -> int:
@@ -68,9 +66,9 @@ def _first_that_stays(explained: ExplainedLog) -> int:
 def changes(
     segment: ExplainedSegment, explained: ExplainedLog, setting: Setting, now_ms: int
 ) -> list[str]:
-    """What would let a segment go, the exact setting or command each; nothing for what goes.
+    """The settings and commands that let retention delete a segment; empty if it is deleted.
 
-    For a segment after one that stays, this is what would be left to do then.
+    For a segment after one that is kept, they apply once the earlier segment is deleted.
     """
     verdict = segment.verdict
     found: list[str] = []
@@ -78,7 +76,7 @@ def changes(
         found += _changes(blocker, segment, explained, setting, now_ms)
     if verdict.is_active and found and Blocker.EMPTY_ACTIVE not in verdict.blockers:
         found.append(
-            "stop appending, and wait: each append moves the active segment's largest timestamp on"
+            "stop appending, and wait: each append moves the active segment's largest timestamp"
         )
     return found
 
@@ -93,7 +91,7 @@ def _changes(
     facts = explained.facts
     match blocker:
         case Blocker.BEING_CLEANED:
-            return ["wait: retention comes by again when the cleaner is done"]
+            return ["wait: retention retries when the cleaner has finished"]
         case Blocker.HIGH_WATERMARK:
             return ["wait for the replicas: the high watermark moves when they have the records"]
         case Blocker.POLICY:
@@ -103,7 +101,7 @@ def _changes(
                 f"ottla delete-records {setting.target} {setting.topic} "
                 f"-p {explained.partition} --before {segment.verdict.next_offset}",
                 *_limits(segment, facts, setting, now_ms),
-                "so that none such comes again: "
+                "to refuse such timestamps: "
                 + setting.command("message.timestamp.after.max.ms=3600000"),
             ]
         case Blocker.NO_LIMIT | Blocker.NOT_YET:
@@ -113,7 +111,7 @@ def _changes(
 
 
 def _limits(segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms: int) -> list[str]:
-    """The largest limits under which it would go now."""
+    """The largest limits that would delete the segment now."""
     age_ms = now_ms - segment.time.timestamp_ms
     later_size = sum(
         one.size for one in facts.segments if one.base_offset > segment.verdict.base_offset
@@ -123,7 +121,7 @@ def _limits(segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms
 
 
 def settings_text(explained: ExplainedLog) -> str:
-    """The settings that decide."""
+    """The settings that the verdicts depend on."""
     config = explained.facts.config
     return (
         f"cleanup.policy={','.join(config.cleanup_policy)} retention.ms={config.retention_ms} "
@@ -132,13 +130,13 @@ def settings_text(explained: ExplainedLog) -> str:
 
 
 def facts_that_surprise(explained: ExplainedLog) -> list[str]:
-    """Facts about a log besides its segments."""
+    """Notes about a log in addition to its segments."""
     config = explained.facts.config
     found = []
     if explained.waiting_count:
         found.append(
-            f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are out of the "
-            f"log and are removed file.delete.delay.ms={config.file_delete_delay_ms} later, or at "
+            f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are deleted from "
+            f"the log, and removed file.delete.delay.ms={config.file_delete_delay_ms} later, or at "
             "the next start"
         )
     found += [
@@ -151,7 +149,7 @@ def facts_that_surprise(explained: ExplainedLog) -> list[str]:
 def segment_fields(
     segment: ExplainedSegment, explained: ExplainedLog, setting: Setting, now_ms: int
 ) -> dict[str, object]:
-    """One object of `--json`."""
+    """The object for a segment in `--json`."""
     verdict = segment.verdict
     return {
         "type": "segment",
@@ -175,6 +173,7 @@ def segment_fields(
 
 
 def partition_fields(explained: ExplainedLog, source: str) -> dict[str, object]:
+    """The object for a partition in `--json`."""
     facts = explained.facts
     config = facts.config
     return {

@@ -1,11 +1,11 @@
-"""Commands that change a setting, as a person may paste them."""
+"""Commands that change a setting, ready to be pasted."""
 
 from ottla.base.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where a topic's settings are changed."""
+    """The topic whose settings are changed, and the target of the command."""
 
     topic: str
     target: str = "HOST:PORT"

@@ -1,4 +1,4 @@
-"""Settings in words: where a value comes from, what is allowed, how long records stay."""
+"""Text about settings: the origin of a value, the allowed values, and how long records are kept."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ ORIGINS = {
     "OF_THE_FILE": "server.properties",
     "DEFAULT": "default",
 }
-"""The names of `ConfigOrigin` for people."""
+"""The text for each name of `ConfigOrigin`."""
 
 
 def origin_text(origin: str) -> str:
@@ -21,7 +21,7 @@ def origin_text(origin: str) -> str:
 
 
 def bounds_text(row: Setting) -> str:
-    """The values that a setting may have; nothing where all are allowed."""
+    """The allowed values of a setting; empty if all are allowed."""
     if row.one_of is not None:
         return ", ".join(one or "empty" for one in row.one_of)
     parts = []
@@ -33,9 +33,9 @@ def bounds_text(row: Setting) -> str:
 
 
 def retention_text(settings: Mapping[str, str]) -> str:
-    """As in `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact`, `compact, 7 d`.
+    """How long records are kept: `7 d`, `1.0 GiB`, `7 d or 1.0 GiB`, `compact` or `compact, 7 d`.
 
-    Without settings: the user may not see them.
+    `settings` are empty if the user may not see them.
     """
     if not settings:
         return "not shown"

@@ -1,4 +1,4 @@
-"""A judged open transaction in words, and the commands that end it."""
+"""Text about a judged open transaction, and the commands that end it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ottla.storage.diagnosis.open_transactions import ENDING, ONGOING, Judged, V
 
 
 def ways_out(judged: Judged, target: str) -> list[str]:
-    """The exact commands that free the partition, or what to wait for; the gentlest first."""
+    """The commands that free the partition, or what to wait for; the least intrusive first."""
     holding, coordinated = judged.holding, judged.coordinated
     by_id = f"ottla transactions abort {target} --transactional-id "
     by_place = (
@@ -17,9 +17,9 @@ def ways_out(judged: Judged, target: str) -> list[str]:
     if judged.verdict is Verdict.HANGING:
         return [by_place]
     if judged.verdict is Verdict.ENDING:
-        return ["wait: its end is decided, and its markers are written while a broker runs"]
+        return ["wait: its end is decided, and a running broker writes its markers"]
     if coordinated is None:
-        return [f"ottla transactions list {target}, to see whose it is", by_place]
+        return [f"ottla transactions list {target}, to find its transactional id", by_place]
     if judged.verdict is Verdict.OVERDUE:
         return [
             "wait: a running broker aborts it within transaction.abort.timed.out.transaction."
@@ -34,7 +34,7 @@ def ways_out(judged: Judged, target: str) -> list[str]:
 
 
 def verdict_text(judged: Judged) -> str:
-    """The judgement in a sentence."""
+    """The verdict as a sentence."""
     coordinated = judged.coordinated
     whose = coordinated and f"transactional id {coordinated.transactional_id}, {coordinated.state}"
     match judged.verdict:
@@ -43,7 +43,7 @@ def verdict_text(judged: Judged) -> str:
             known = f" ({whose}{', but not in this partition' if is_elsewhere else ''})"
             return f"hangs, no coordinator will end it{known if whose else ''}"
         case Verdict.UNKNOWN:
-            return "open, and what its coordinator knows cannot be seen from here"
+            return "open, and the state of its coordinator is not available"
         case Verdict.ENDING:
             return f"is being ended: {whose}"
         case Verdict.OVERDUE:
@@ -52,7 +52,7 @@ def verdict_text(judged: Judged) -> str:
 
 
 def holding_fields(judged: Judged, stands_in_the_way: bool, target: str) -> dict[str, Any]:
-    """One object of `--json`."""
+    """The object for a transaction in `--json`."""
     holding, coordinated = judged.holding, judged.coordinated
     return {
         "type": "transaction",

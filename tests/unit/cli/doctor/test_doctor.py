@@ -130,7 +130,7 @@ def test_a_timestamp_in_the_future_is_a_problem(directory: Path) -> None:
         log.append("t", b"x", timestamp_ms=int(time.time() * 1000) + 9 * HOUR_MS)
     complaint = found(directory)["future_timestamp"]
     assert complaint["where"].endswith("/d/t-0 from offset 3")
-    assert complaint["fix"] == "ottla explain retention t names the ways out"
+    assert complaint["fix"] == "ottla explain retention t lists the options"
 
 
 def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
@@ -167,7 +167,7 @@ def test_damage_is_found_by_a_deep_look(directory: Path) -> None:
     path.write_bytes(content)
     assert found(directory) == {}
     complaint = found(directory, "--deep")["log_damage"]
-    assert complaint["fix"] == f"ottla log repair {directory} shows what would repair it"
+    assert complaint["fix"] == f"ottla log repair {directory} shows the repair"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_segment_that_is_gone_is_found_without_a_deep_look(
     (directory / "t-0" / name).unlink()
     complaint = found(directory)["lost_offsets"]
     assert complaint["what"].endswith(f"; {lost} cannot be read")
-    assert complaint["fix"] == f"ottla log repair {directory} shows what would repair it"
+    assert complaint["fix"] == f"ottla log repair {directory} shows the repair"
 
 
 @pytest.mark.parametrize(
