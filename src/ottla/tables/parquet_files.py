@@ -28,7 +28,8 @@ KEY_SIZE = 32
 """The maximum size of key bounds in bytes; longer ones are cut."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ZSTD_LEVEL = 3
+_ZSTD_LEVEL = 1
+"""At level 3 files take 1.3 to 3.3 times as long to write, and are at most 3 % smaller."""
 _NO_DICTIONARY = ("offset", "value")
 """Offsets never repeat and values seldom do, so their dictionaries would be discarded."""
 
