@@ -127,6 +127,7 @@ def _show_segments(status: "CompactionStatus", *, show_all: bool) -> None:
     shown = segments if show_all else segments[-ROWS_SHOWN:]
     click.echo()
     print_rows(columns, [_cells(segment, status) for segment in shown])
+    click.echo()
     if len(shown) < len(segments):
         left = counted(len(segments) - len(shown), "segment")
         click.echo(f"{left} before them; --all shows them")

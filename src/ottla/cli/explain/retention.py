@@ -101,6 +101,7 @@ def _show_log(explained: "ExplainedLog", setting: Setting, options: ExplainOptio
     shown = explained.segments if options.show_all else _worth_showing(explained.segments)
     click.echo()
     print_rows(columns, [_cells(segment, explained, options.now_ms) for segment in shown])
+    click.echo()
     if len(shown) < len(explained.segments):
         left = len(explained.segments) - len(shown)
         click.echo(f"{counted(left, 'segment')} more; --all shows them")

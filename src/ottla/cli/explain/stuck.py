@@ -149,6 +149,7 @@ def _show_transactions(judged: "list[Judged]", bootstrap: str) -> None:
     columns = ("producer", "#from offset", "began (UTC)", "last wrote (UTC)", "is",
                "transactional id")  # fmt: skip
     print_rows(columns, [_row(one) for one in judged])
+    click.echo()
     first = judged[0]
     click.echo(
         f"the transaction of producer {first.holding.producer_id} from offset "
