@@ -77,7 +77,9 @@ def fill(log_path: Path, into: str) -> None:
 
 def check(reader: str, table: str) -> None:
     words = [str(PYTHON), str(READERS / "reading.py"), reader, table, *CONDITIONS]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     for (condition, offsets), rows in zip(CONDITIONS.items(), json.loads(done.stdout), strict=True):
         assert sorted(row["offset"] for row in rows) == offsets, condition

@@ -27,7 +27,7 @@ def open_policy(token: str = "", *names: str) -> AccessPolicy:
 def test_a_name_that_was_made_to_lead_here_is_refused(browser: Browser, host: str) -> None:
     answer = browser.get("/", headers={"host": host})
     assert answer.status_code == 403
-    assert "no name of this console" in answer.text
+    assert "is not a name of this console" in answer.text
 
 
 @pytest.mark.parametrize("host", ["localhost:8095", "127.0.0.1:1", "[::1]:8095", "192.0.2.7"])

@@ -50,7 +50,7 @@ def test_two_may_claim_it_and_one_makes_a_commit(url: str) -> None:
     one, other = TableDirectory(url), TableDirectory(url)
     with one.claim(), other.claim():
         one.commit(entry(0, "data/a"))
-        with pytest.raises(CommitTakenError, match="another writer has made commit 0 meanwhile"):
+        with pytest.raises(CommitTakenError, match="another writer has made commit 0"):
             other.commit(entry(0, "data/b"))
         other.commit(entry(1, "data/b"))
     assert [file.path for file in one.current_files()] == ["data/a", "data/b"]
