@@ -135,7 +135,7 @@ class FrameReader:
         if size < 0 or size > self._max_size:
             first = bytes(self._buffer[self._start : self._start + FRAME_SIZE.size])
             raise foreign_protocol(first) or ProtocolError(
-                f"a frame of {size} bytes exceeds the limit of {self._max_size}"
+                f"a frame must have 0 to {self._max_size} bytes, not {size}"
             )
         return size
 

@@ -81,7 +81,7 @@ def test_frames_stay_valid_until_the_next_receive_even_while_the_buffer_grows() 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
 def test_a_size_below_zero_or_over_the_limit_is_refused(size: int) -> None:
-    with pytest.raises(ProtocolError, match="at most 100"):
+    with pytest.raises(ProtocolError, match="must have 0 to 100 bytes"):
         feed(FrameReader(100), struct.pack(">i", size), 4)
 
 
