@@ -86,6 +86,6 @@ def _protobuf_reader(schema: RegisteredSchema) -> Reader:
         try:
             return plain(message_class(descriptor).FromString(data[path[1] :]))
         except DecodeError as error:
-            raise ValueError(f"not of the Protobuf message {descriptor.full_name}") from error
+            raise ValueError(f"not a Protobuf message {descriptor.full_name}") from error
 
     return read
