@@ -9,10 +9,12 @@ AXE := tests/console/axe
 AXE_CORE := $(AXE)/node_modules/.package-lock.json
 QUIX := tests/compat/quix
 QUIX_VENV := .venv-quix
+AZURITE := tests/compat/azurite
+AZURITE_SERVER := $(AZURITE)/node_modules/.package-lock.json
 READERS := tests/compat/readers
 READERS_VENV := .venv-readers
 
-.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers fuzz crash sim site clean
+.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers azure-store fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -104,6 +106,13 @@ $(AXE_CORE): $(AXE)/package-lock.json
 	@command -v npm >/dev/null || { echo "axe-core comes with npm, of node 20 or newer"; exit 2; }
 	@cd $(AXE) && npm ci --no-audit --no-fund --loglevel=error
 
+# An object store that speaks as Azure's does, for tests of tables in one.
+azure-store: $(AZURITE_SERVER)
+
+$(AZURITE_SERVER): $(AZURITE)/package-lock.json
+	@command -v npm >/dev/null || { echo "Azurite comes with npm, of node 20 or newer"; exit 2; }
+	@cd $(AZURITE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
+
 # Quix Streams needs an older confluent-kafka than the other tests.
 quix-client: $(QUIX_VENV)/.ready
 
@@ -150,4 +159,4 @@ sim: $(READY)
 	@$(BIN)/python -m tests.simulation $(SEED) $(PROTOCOL)
 
 clean:
-	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(AXE)/node_modules $(QUIX_VENV) $(READERS_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist demo-data $(NODE)/node_modules $(AXE)/node_modules $(AZURITE)/node_modules $(QUIX_VENV) $(READERS_VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

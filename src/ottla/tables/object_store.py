@@ -95,8 +95,13 @@ class ObjectStore:
 
     @contextmanager
     def output(self, path: str) -> Iterator[Any]:
-        with self._store.open_output_stream(path) as file:
-            yield file
+        try:
+            with self._store.open_output_stream(path) as file:
+                yield file
+        except OSError as error:
+            if error.errno is None:  # The store's: what the caller reads meanwhile has a number.
+                raise UserError(f"{self.address}: {one_line(error)}") from error
+            raise
 
     def _listed(self, directory: str, *, recursive: bool) -> list[Any]:
         import pyarrow.fs

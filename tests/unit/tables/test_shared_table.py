@@ -1,6 +1,7 @@
-"""Tables that several may write at once, in an object store: moto's S3."""
+"""Tables that several may write at once, in an object store: moto's S3, and Azurite."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -9,7 +10,7 @@ from ottla.tables.layout import RAW, Partitioning, PartitionUnit, TableLayout
 from ottla.tables.ledger_entries import LedgerEntry
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
-from tests.support.stores import environment_of, new_bucket, served
+from tests.support import azure_store, stores
 from tests.unit.tables.test_table import entry
 
 pytestmark = pytest.mark.slow
@@ -19,16 +20,33 @@ BY_HOUR = TableLayout(partitioning=Partitioning(unit=PartitionUnit.HOUR))
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with pytest.MonkeyPatch.context() as patch, served() as found:
-        for name, value in environment_of(found).items():
+def s3() -> Iterator[int]:
+    with stores.served() as port, environment(stores.environment_of(port)):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[int]:
+    if reason := azure_store.absence():
+        pytest.skip(reason)
+    with azure_store.served() as port, environment(azure_store.environment_of(port)):
+        yield port
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
             patch.setenv(name, value)
-        yield found
+        yield
 
 
-@pytest.fixture
-def url(port: int) -> str:
-    return f"{new_bucket(port)}/orders"
+@pytest.fixture(params=["s3", "azure"])
+def url(request: pytest.FixtureRequest) -> str:
+    """The address of a table in a bucket of its own."""
+    port = request.getfixturevalue(request.param)
+    new = stores.new_bucket if request.param == "s3" else azure_store.new_container
+    return f"{new(port)}/orders"
 
 
 def table_with(url: str, *commits: LedgerEntry) -> TableDirectory:
@@ -97,7 +115,14 @@ def test_an_address_with_other_things_is_refused(url: str) -> None:
         table.claim().__enter__()
 
 
-@pytest.mark.usefixtures("port")
+@pytest.mark.usefixtures("s3")
+def test_a_file_that_a_store_refuses_is_reported_in_one_line() -> None:
+    output = TableDirectory("s3://no-such-bucket/orders").store.output("data/a")
+    with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket"), output:
+        pass
+
+
+@pytest.mark.usefixtures("s3")
 def test_what_a_store_says_is_told_in_one_line() -> None:
     with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket") as told:
         TableDirectory("s3://no-such-bucket/orders").entries()
