@@ -69,6 +69,22 @@ class Reassignments:
             yield from self._store.states([partition], watch=True)
         self._context.reassigning.add(partition)
 
+    def finish_removals(self) -> Steps[None]:
+        """Removes replicas that lead or are in sync, but are assigned no longer.
+
+        The previous controller failed after it had written the assignment. Kafka's next controller
+        leaves such a leader, whose followers and requests are then refused by their epochs.
+        """
+        context = self._context
+        for partition, leadership in list(context.leaderships.items()):
+            state, assigned = leadership.state, context.replicas_of(partition)
+            left = [one for one in state.isr if one not in assigned]
+            if left and set(state.isr) & set(assigned):
+                removed = (Replica(partition, broker) for broker in left)
+                context.replica_phases.update(dict.fromkeys(removed, ReplicaPhase.ONLINE))
+                yield from self._replace_leader(partition, left)
+                yield from self._remove(partition, left)
+
     def _replace_leader(self, partition: TopicPartition, unneeded: list[int]) -> Steps[None]:
         """Elects another leader if it was removed. Kafka leaves the partition without a leader."""
         leadership = self._context.leaderships.get(partition)

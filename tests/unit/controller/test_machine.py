@@ -1,5 +1,7 @@
 """The controller's answers and refusals, event by event."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -40,7 +42,9 @@ from ottla.registries.topics import (
     PartitionState,
     ReplicaAssignment,
     decode_state,
+    decode_topic,
     encode_state,
+    encode_topic,
 )
 from tests.support.controllers import LonelyController, cluster_of, register
 
@@ -253,6 +257,25 @@ def test_a_cancelled_reassignment_does_not_give_up_the_only_replica_in_sync(
     assert (state(one).leader, state(one).isr) == (3, (3,))
     answer = one.ask(AlterReassignments(pending_id=4, wanted={P0: None}))
     assert answer.errors == {P0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+
+
+def test_the_next_controller_removes_a_leader_that_is_assigned_no_longer(
+    one: LonelyController,
+) -> None:
+    """The controller failed between the two writes, and nobody else would have ended this."""
+    topic = decode_topic("orders", one.zookeeper.content(paths.topic_path("orders")))
+    partitions = {0: ReplicaAssignment((2, 1))}
+    content = encode_topic(replace(topic, partitions=partitions))
+    one.zookeeper.delete(paths.CONTROLLER)
+    one.zookeeper.apply(Set(paths.topic_path("orders"), content))
+    other = LonelyController(one.zookeeper, broker=1)
+    assert (state(other).leader, state(other).isr, state(other).leader_epoch) == (2, (1, 2), 1)
+    stopped = [
+        outgoing.broker
+        for outgoing in other.outgoing
+        if isinstance(outgoing.order, StopReplica) and outgoing.order.orders[P0].delete
+    ]
+    assert stopped == [0]
 
 
 def test_old_tools_ask_by_nodes(one: LonelyController) -> None:
