@@ -227,7 +227,7 @@ def test_a_target_that_goes_away_in_the_middle_is_reported_and_the_next_mirror_c
     child = in_a_child(send_until_the_target_goes_away, str(tmp_path))
     address, _, told = child.stdout.partition(" ")
     assert told.startswith(f"{address}: "), child.stderr
-    assert "run it again" in told
+    assert "run the command again" in told
     source = full_source()
     with served(tmp_path) as address:
         send(source, address)
@@ -273,5 +273,5 @@ def test_nobody_answering_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "ANSWER_S", 0.5)
     source = SourceLog()
     source.create()
-    with pytest.raises(UserError, match=r"127\.0\.0\.1:1: .*run it again"):
+    with pytest.raises(UserError, match=r"127\.0\.0\.1:1: .*run the command again"):
         send(source, "127.0.0.1:1")
