@@ -1,6 +1,6 @@
-"""Cuts the fields of a v2 batch's records into lists, in one compiled loop.
+"""Decodes the records of a v2 batch to lists of fields, in one compiled loop.
 
-The way back is `list_packing`. Uncompiled it is right, and slower. Format page:
+The inverse is `list_packing`. Uncompiled the result is the same, but slower. Format page:
 docs/format/record-batch.md.
 """
 
@@ -11,15 +11,15 @@ from ottla.record.batch import InvalidBatchError, RecordBatch
 from ottla.record.record import Headers, read_headers
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # An int, which mypyc keeps in a register.
+    from mypy_extensions import i64  # An int that mypyc keeps in a register.
 
 INT32_BITS: Final = 35
 INT64_BITS: Final = 70
-"""What the bytes of the longest varints have, of which each has seven."""
+"""The bits in the bytes of the longest varints, seven per byte."""
 
 
 class ListCutter:
-    """The records of one batch, so many at a time. `data` are its records, unpacked."""
+    """Decodes the records of one batch, some at a time; `data` are its decompressed records."""
 
     def __init__(self, batch: RecordBatch, data: Buffer) -> None:
         self.data = bytes(data)
@@ -36,9 +36,9 @@ class ListCutter:
         fields: tuple[list[bytes | None], list[bytes | None]],
         headers: list[Headers],
     ) -> int:
-        """Appends the fields of the next records, `count` at the most, and says of how many.
+        """Appends the fields of up to `count` records to the lists; returns the number of records.
 
-        `fields` are keys and values. Raises `InvalidBatchError` for what are no records.
+        `fields` are the lists of keys and values. Raises `InvalidBatchError`.
         """
         count = min(count, self.left)
         try:
@@ -71,12 +71,12 @@ class ListCutter:
             end = position + (size >> 1)
             if size & 1 or end > stop:
                 raise ValueError("its size is negative, or larger than the batch")
-            delta: i64 = data[position + 1]  # The attributes say nothing.
+            delta: i64 = data[position + 1]  # after the attributes, which are unused
             position += 2
             if delta > 0x7F:
                 delta, position = _read_on(data, position, delta, INT64_BITS)
             delta = ((delta >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(delta & 1)
-            timestamps_ms.append(base_ms + int(delta))  # The sum may have more than 64 bits.
+            timestamps_ms.append(base_ms + int(delta))  # the sum may have more than 64 bits
             offset: i64 = data[position]
             position += 1
             if offset > 0x7F:
@@ -95,7 +95,7 @@ class ListCutter:
             if position >= end:
                 raise ValueError("its fields are larger than it is")
             if end == position + 1:
-                headers.append(())  # The byte that counts them.
+                headers.append(())  # only the header count is left
             else:
                 some, position = read_headers(data, position)
                 headers.append(some)
@@ -107,7 +107,7 @@ class ListCutter:
 
 
 def _read_on(data: bytes, position: "i64", number: "i64", max_bits: "i64") -> "tuple[i64, i64]":
-    """A varint whose first byte is `number`, before it is taken out of zigzag; and its end."""
+    """The rest of a varint whose first byte is `number`, still in zigzag, and its end position."""
     number &= 0x7F
     shift: i64 = 7
     byte: i64 = 0x80

@@ -1,7 +1,7 @@
-"""Lists of fields as the records of one v2 batch, in one compiled loop.
+"""Encodes lists of fields as the records of one v2 batch, in one compiled loop.
 
-The way back is `field_lists`. Only as a compiled module: otherwise `packing` is quicker where
-numpy is installed, and `RecordBatchBuilder` takes records one by one. Format page:
+The inverse is `field_lists`. This module is only used if compiled: otherwise `packing` is faster if
+numpy is installed, and `RecordBatchBuilder` encodes record by record. Format page:
 docs/format/record-batch.md.
 """
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[str, bytes | None]]
 
 NULL: Final = 1
-"""How -1, a null's length, stands in zigzag."""
+"""-1, the length of a null, in zigzag."""
 
 TWO_BYTES: Final = 0x4000
-"""Numbers from which a varint takes three bytes."""
+"""The smallest number whose varint has three bytes."""
 
 WORD_BITS: Final = 0x01FFFFFFFFFFFFFF
-"""What is left of 64 bits after seven of them."""
+"""The lower 57 bits, which are left of 64 after a shift by 7."""
 
 MOST_KEPT: Final = 1 << 21
-"""Bytes of a writer's memory that is used again: fresh memory costs a page fault for each 4 KiB."""
+"""The largest writer in bytes that is reused: new memory costs a page fault for each 4 KiB."""
 
 _writers: "Final[list[BytesWriter]]" = []
-"""At most one for each thread that packs: each takes one, and puts it back."""
+"""Writers to reuse; each packing thread takes one and puts it back."""
 
 
 def pack_lists(
@@ -37,7 +37,10 @@ def pack_lists(
     times_ms: list[int],
     headers: Mapping[int, Headers],
 ) -> bytes:
-    """The records; timestamp deltas count from the first time. `headers` are by record."""
+    """The encoded records; timestamp deltas count from the first time.
+
+    `headers` are the headers of records by index.
+    """
     try:
         out = _writers.pop()
     except IndexError:
@@ -59,7 +62,7 @@ def pack_lists(
             _start_small(out, size, delta, row << 1)
         else:
             _number(out, size)
-            out.append(0)  # No attribute is in use.
+            out.append(0)  # attributes, which are unused
             _number(out, delta)
             _number(out, row << 1)
         _number(out, key_size)
@@ -78,7 +81,7 @@ def pack_lists(
 
 
 def packed_headers(headers: Headers) -> bytes:
-    """How many there are, and each one's name and value."""
+    """The encoded headers of a record: their count, and each name and value."""
     out = BytesWriter()
     _number(out, len(headers) << 1)
     for name, value in headers:
@@ -94,9 +97,9 @@ def packed_headers(headers: Headers) -> bytes:
 
 
 def _start_small(out: "BytesWriter", size: "i64", delta: "i64", offset: "i64") -> None:
-    """What a usual record begins with, which is at most seven bytes, in one step."""
+    """Writes size, attributes and both deltas, at most seven bytes, in one step."""
     word: i64 = size
-    bits: i64 = 16  # One byte is that of the attributes, which are 0.
+    bits: i64 = 16  # the size's byte, and the attributes' byte, which is 0
     if size > 0x7F:
         word = size & 0x7F | 0x80 | size >> 7 << 8
         bits = 24
@@ -118,7 +121,7 @@ def _start_small(out: "BytesWriter", size: "i64", delta: "i64", offset: "i64") -
 
 
 def _size(number: "i64") -> "i64":
-    """Bytes of a number's varint; it is unsigned, whatever its first bit."""
+    """The bytes of a number's varint; the number counts as unsigned."""
     if 0 <= number < 0x80:
         return 1
     if 0 <= number < TWO_BYTES:

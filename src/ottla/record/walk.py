@@ -1,16 +1,14 @@
-"""The loops over the bytes of a v2 batch's records, which make nothing of them.
+"""The loops over the bytes of a v2 batch's records, without creating objects for them.
 
-`check_records` says whether the records are what the batch's header says, so that every reader can
-read past; `record_ends` says where each of them ends, `find_fields` where all that they hold is;
-`with_shifted_times` copies some. setup.py
-has this module compiled in every install where that can be done, an editable one too: the check is
-then 3 times quicker for one record, and 35 times for 160.
+`check_records` checks that the records match the batch's header, so that every reader can parse
+them. `record_ends` finds the end of each record, `find_fields` the positions of all fields, and
+`with_shifted_times` copies records. setup.py compiles this module in every install with a compiler,
+also an editable one: the check is then 3 times faster for one record, and 35 times for 160.
 
-Kafka's counterpart: `DefaultRecord.readFrom` under `LogValidator`. The check is stricter where
-clients read differently what hardly one of them writes: numbers of more than 32 or 64 bits, sizes
-below -1, names of headers that are not UTF-8 (at which clients for Python stop), and offsets that
-are not one after the other (Kafka renumbers the records of a compressed batch, and stores those of
-a plain one).
+Kafka's counterpart: `DefaultRecord.readFrom` under `LogValidator`. The check is stricter about
+values that clients rarely write and read differently: numbers of more than 32 or 64 bits, sizes
+below -1, header names that are not UTF-8 (which clients for Python refuse), and offsets that are
+not consecutive (Kafka renumbers the records of a compressed batch, and stores others unchanged).
 """
 
 from types import FunctionType
@@ -22,8 +20,8 @@ from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.record.batch import NO_TIMESTAMP, RecordBatch
 
 if TYPE_CHECKING:
-    from librt.vecs import vec  # A list of numbers, which mypyc keeps as an array.
-    from mypy_extensions import i64  # An int, which mypyc keeps in a register.
+    from librt.vecs import vec  # A list of numbers that mypyc keeps as an array.
+    from mypy_extensions import i64  # An int that mypyc keeps in a register.
 
 HAS_NULL_KEY: Final = 1
 IS_OUT_OF_RANGE: Final = 2
@@ -55,7 +53,7 @@ INT32_SIZE: Final = 5
 INT64_SIZE: Final = 10
 TWO_BYTES_MAX: Final = 0x3FFF
 DELTA_BITS: Final = 42
-"""What the bytes of a usual record's timestamp and offset have at the most."""
+"""The most bits of a common record's timestamp and offset delta, seven per byte."""
 
 START: Final = 0
 TIMESTAMP_DELTA: Final = 1
@@ -66,30 +64,34 @@ VALUE_START: Final = 5
 VALUE_END: Final = 6
 END: Final = 7
 COLUMN_COUNT: Final = 8
-"""What `find_fields` finds of each record."""
+"""The number of columns of `find_fields`, whose indexes are above."""
 
 NEAR_MS: Final = 1 << 62
-"""Times from which a record of a usual batch cannot be out of an int64's range."""
+"""A base timestamp up to this is so far from the limits of int64 that common deltas cannot
+overflow."""
 
 PIECE_SIZE: Final = 1 << 16
-"""So many bytes are copied at once, which stay in the processor's cache."""
+"""The bytes that are copied at once; they stay in the processor's cache."""
 
 LARGE_SIZE: Final = 4096
-"""Records that are larger on average are not worth the copy that is read without a call a byte."""
+"""For records that are larger on average, copying them to bytes takes longer than it saves."""
 
 ANY_TIME: Final = (-INT64_MAX - 1, INT64_MAX)
 
 if TYPE_CHECKING:
     Progress = tuple[i64, i64, i64, i64]
-    """Of a walk: the next record's index and position, the largest timestamp so far, the flags."""
+    """The state of a walk: next record's index and position, largest timestamp so far, flags."""
 
 Found = int | tuple[int, int]
-"""The flags of what was found; with the largest timestamp where the header has another one; or a
-negative reason with the index of the record that is wrong."""
+"""The flags; or flags with `HAS_OTHER_LARGEST`, and the largest timestamp; or a negative reason,
+and the index of the malformed record."""
 
 
 def check_records(batch: RecordBatch, payload: Buffer, earliest_ms: int, latest_ms: int) -> Found:
-    """Walks the records of a batch in `payload`, which is the batch's own or what it unpacks to."""
+    """Checks the records of a batch; `payload` are its decompressed records.
+
+    Timestamps outside [earliest_ms, latest_ms] set `IS_OUT_OF_RANGE`.
+    """
     count, size = batch.record_count, len(payload)
     data = bytes(payload) if size <= LARGE_SIZE * count else b""
     bounds = (earliest_ms, latest_ms)
@@ -107,9 +109,9 @@ def check_records(batch: RecordBatch, payload: Buffer, earliest_ms: int, latest_
 
 
 def record_ends(data: bytes, start: int, count: int) -> list[int]:
-    """Where each of `count` records ends, of which the first begins at `start`.
+    """The end of each of `count` records, the first of which begins at `start`.
 
-    Only their sizes are looked at. Raises `IndexError` and `ValueError` for what is no record.
+    Only their sizes are read. Raises `IndexError` and `ValueError` for an invalid size.
     """
     ends: list[int] = []
     position: i64 = start
@@ -130,16 +132,17 @@ def record_ends(data: bytes, start: int, count: int) -> list[int]:
 
 
 def new_columns(count: "i64") -> "vec[i64]":
-    """Room for what `find_fields` finds of so many records."""
+    """Memory for the result of `find_fields` for `count` records."""
     return vec[i64]([0] * (COLUMN_COUNT * count))
 
 
 def find_all_fields(
     buffer: Buffer, starts: list[int], ends: list[int], counts: list[int]
 ) -> "tuple[vec[i64], i64]":
-    """The columns of the records of several payloads, and 0 or what is wrong.
+    """The columns of the records of several payloads, and 0 or the reason of an error.
 
-    Only as a compiled module. The payloads are copied bit by bit, since bytes are read quickest.
+    Only works if compiled. The payloads are copied piece by piece to bytes, the fastest type to
+    read.
     """
     total: i64 = sum(counts)
     found = new_columns(total)
@@ -166,9 +169,10 @@ def find_all_fields(
 def find_fields(
     data: bytes, span: "tuple[i64, i64]", count: "i64", shift: "i64", row: "i64", found: "vec[i64]"
 ) -> "i64":
-    """Writes where the fields of the records in a span of `data` are into columns, from a row on.
+    """Writes the positions of the fields of `count` records in a span of `data` to columns.
 
-    A null field starts at -1. `shift` is added to each position. Returns 0, or what is wrong.
+    The first record is written to row `row` of `found`. A null field starts at -1. `shift` is added
+    to each position. Returns 0, or the reason of an error.
     """
     try:
         return _find(data, span, count, shift, row, found)
@@ -197,7 +201,7 @@ def _find(
         end = position + (size >> 1)
         if size & 1 or end > stop:
             return DISAGREES if size & 1 else CUT_SHORT
-        delta: i64 = data[position + 1]  # The attributes say nothing.
+        delta: i64 = data[position + 1]  # after the attributes, which are unused
         position += 2
         if delta > 0x7F:
             more = data[position]
@@ -217,7 +221,7 @@ def _find(
                 offset, position = _unsigned(data, position - 2, INT32_SIZE)
         slot += total
         found[slot] = (offset >> 1) ^ -(offset & 1)
-        for _ in range(2):  # Key and value.
+        for _ in range(2):  # key and value
             size = data[position]
             position += 1
             if size > 0x7F:
@@ -259,10 +263,10 @@ def _unsigned(data: bytes, position: "i64", max_size: "i64") -> "tuple[i64, i64]
 def with_shifted_times(
     data: bytes, places: list[tuple[int, int]], shift: int | None
 ) -> tuple[bytes, int, int]:
-    """Some records, one after the other, with `shift` taken off their timestamp deltas.
+    """Copies records, with `shift` subtracted from their timestamp deltas.
 
-    `places` are where they begin and end. Without a shift it is the first one's delta. Returns the
-    shift, and the largest of the deltas as they were, too.
+    `places` are their starts and ends in `data`. Without a shift, it is the first record's delta.
+    Returns the records, the shift, and the largest delta before the shift.
     """
     pieces: list[bytes] = []
     largest = -INT64_MAX - 1
@@ -270,7 +274,7 @@ def with_shifted_times(
         position: i64 = start
         while data[position] > 0x7F:
             position += 1
-        position += 2  # The size's last byte, and the attributes.
+        position += 2  # the size's last byte, and the attributes
         delta, rest = _timestamp_delta(data, position)
         if delta > largest:
             largest = delta
@@ -278,14 +282,14 @@ def with_shifted_times(
             shift = delta
         delta_word, delta_bits = _varint(delta - shift)
         size_word, size_bits = _varint(1 + (delta_bits >> 3) + end - rest)
-        head = size_word | delta_word << size_bits + 8  # Between them the attributes, which are 0.
+        head = size_word | delta_word << size_bits + 8  # 8 bits of attributes between, which are 0
         pieces.append(head.to_bytes((size_bits + 8 + delta_bits) >> 3, "little"))
         pieces.append(data[rest:end])
     return b"".join(pieces), shift or 0, largest
 
 
 def _timestamp_delta(data: bytes, position: "i64") -> "tuple[i64, i64]":
-    """The delta that begins at a position, and where it ends."""
+    """The delta at a position, and its end."""
     start = position
     delta: i64 = data[position]
     position += 1
@@ -297,7 +301,7 @@ def _timestamp_delta(data: bytes, position: "i64") -> "tuple[i64, i64]":
 
 
 def _varint(value: int) -> tuple[int, int]:
-    """A number's bytes as one number, the first lowest, and how many bits they have."""
+    """A number's varint as a little-endian number, and the bits in it."""
     left = (value << 1) ^ (value >> 63)
     word = bits = 0
     while left > 0x7F:
@@ -310,7 +314,7 @@ def _varint(value: int) -> tuple[int, int]:
 IS_COMPILED: Final[bool] = not isinstance(check_records, FunctionType)
 
 AT_ONCE_COUNT: Final[int] = INT32_MAX if IS_COMPILED else 1000
-"""How many records are walked in less than 5 ms; compiled, that depends on the bytes alone."""
+"""The number of records that are checked in less than 5 ms; if compiled, only bytes limit it."""
 
 
 def _is_text(name: bytes) -> bool:
@@ -330,17 +334,17 @@ class _WrongRecordError(Exception):
 def _take_usual(
     data: bytes, begin: "Progress", count: int, base_ms: "i64", bounds: "tuple[i64, i64]"
 ) -> "Progress":
-    """Goes past records with sizes of two bytes at the most, up to one that has another.
+    """Checks common records, with sizes of at most two bytes, up to the first other record.
 
-    `_Walk` goes past all, and says what is wrong, but takes many times as long.
+    `_Walk` checks all records and finds the reason of an error, but takes many times as long.
     """
     index, start, largest_ms, flags = begin
     earliest_ms, latest_ms = bounds
     until: i64 = count if -NEAR_MS <= base_ms <= NEAR_MS else 0
     try:
         while index < until:
-            # In zigzag: twice the number, or odd below 0. A byte that is not the last leaves its
-            # highest bit, which the next one takes off: what has more bytes shows as too large.
+            # Numbers are in zigzag: doubled, and odd if negative. The continuation bit of a byte is
+            # subtracted with the next byte, so a number with more bytes shows as too large.
             size: i64 = data[start]
             position = start + 1
             if size > 0x7F:
@@ -395,12 +399,12 @@ def _take_usual(
             index += 1
             start = end
     except IndexError:
-        pass  # `_Walk` finds out where.
+        pass  # `_Walk` finds the position.
     return index, start, largest_ms, flags
 
 
 def _read_on(data: bytes, position: "i64", number: "i64", shift: "i64") -> "tuple[i64, i64]":
-    """A number that has begun, and where it ends; it is too large if it has more than six bytes."""
+    """The rest of a number, and its end; it is too large if it has more than six bytes."""
     more: i64 = 0x80
     while more > 0x7F and shift < DELTA_BITS:
         more = data[position]
@@ -411,7 +415,7 @@ def _read_on(data: bytes, position: "i64", number: "i64", shift: "i64") -> "tupl
 
 
 def _after_usual_headers(data: bytes, position: "i64", count: "i64") -> "i64":
-    """Where the headers of a record end; -1 where some are not as clients usually write them.
+    """The end of a record's headers; -1 for headers that are not of the common form.
 
     `count` is in zigzag, as sizes are.
     """
@@ -440,7 +444,7 @@ def _after_usual_headers(data: bytes, position: "i64", count: "i64") -> "i64":
 
 
 class _Walk:
-    """From record to record, whatever they hold."""
+    """Checks the records of a batch one by one, in any form."""
 
     def __init__(self, data: Buffer, batch: RecordBatch, bounds: tuple[int, int]) -> None:
         self._data = data
@@ -454,7 +458,7 @@ class _Walk:
         self.index = 0
 
     def finish(self, begin: "Progress") -> tuple[int, int]:
-        """Largest timestamp and flags of all records; raises `_WrongRecordError`."""
+        """The largest timestamp and the flags of all records; raises `_WrongRecordError`."""
         data, batch = self._data, self._batch
         self.index, self._position, self._largest_ms, self._flags = begin
         while self.index < batch.record_count:
@@ -469,7 +473,7 @@ class _Walk:
         return self._largest_ms, self._flags
 
     def _take(self) -> None:
-        """Goes past one record; raises `_WrongRecordError`."""
+        """Checks one record; raises `_WrongRecordError`."""
         payload_end = self._end
         size = self._number(INT32_SIZE)
         if size < 0:
@@ -477,7 +481,7 @@ class _Walk:
         end = self._end = self._position + size
         if end > payload_end:
             raise _WrongRecordError(BEYOND_END)
-        # No attribute is in use; kafka-python reads them as a varint.
+        # The attributes are unused; kafka-python reads them as a varint.
         if size and self._data[self._position] > 0x7F:
             raise _WrongRecordError(TOO_LONG)
         self._position += 1
@@ -506,7 +510,7 @@ class _Walk:
         self._end = payload_end
 
     def _skip(self, least: int) -> int:
-        """Goes past a field, and returns its size, which is `least` or more."""
+        """Skips a field and returns its size, which must be at least `least`."""
         size = self._number(INT32_SIZE)
         if size < least:
             raise _WrongRecordError(NEGATIVE)
@@ -516,7 +520,7 @@ class _Walk:
         return size
 
     def _number(self, max_size: int) -> int:
-        """`read_varint`, but for numbers of more bits than they may have."""
+        """As `read_varint`, but refuses numbers with more bits than they may have."""
         data, position, end = self._data, self._position, self._end
         if position < end and (byte := data[position]) < 0x80:
             self._position = position + 1

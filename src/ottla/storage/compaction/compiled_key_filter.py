@@ -1,7 +1,7 @@
-"""The key filter for many records as loops that mypyc compiles; only as such is it made use of.
+"""The key filter as loops that mypyc compiles; it is only used if compiled.
 
-The map has the same 24 bytes in a slot as `OffsetMap`, and the digest is of 16 bytes too, but of
-our own making: multiplications and shifts over each eight bytes of a key, in two lanes. What is
+A slot of the map has 24 bytes as in `OffsetMap`, with a digest of 16 bytes. The digest is not MD5,
+but multiplications and shifts over each eight bytes of a key, in two lanes. Which records are
 retained does not depend on it.
 """
 
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 MIN_RECORD_SIZE: Final = 7
 
 SLOT_SIZE: Final = 3
-"""Numbers of a slot, and of a place where its search begins: two of digest, offset + 1 or slot."""
+"""Numbers per slot: two of the digest, and offset + 1. Entries of `sought` have the first slot of
+the search in place of the offset."""
 
-# Seed and two odd factors of each half of the digest; none takes a number larger than a register
-# that has room for Python's mark.
+# Seed and two odd factors of each half of the digest. They fit into mypyc's tagged integers, so
+# that the constants are not boxed.
 SEED: Final = 0x1E3779B97F4A7C15
 FACTOR: Final = 0x3F58476D1CE4E5B9
 LAST_FACTOR: Final = 0x2545F4914F6CDD1D
@@ -51,7 +52,7 @@ LOW_32: Final = 0xFFFFFFFF
 
 
 class _Rows:
-    """The records of a batch at a time: where in `data` their fields are, by `find_fields`."""
+    """The records of one batch: the positions of their fields in `data`, by `find_fields`."""
 
     def __init__(self) -> None:
         self.found: list[Record] = []
@@ -63,7 +64,8 @@ class _Rows:
         self.sought: vec[i64] = vec[i64]()
 
     def take(self, batch: Batch) -> None:
-        """The vectors are made but once, so that they stay in the processor's cache."""
+        """Loads the records of a batch; raises `InvalidBatchError`."""
+        # The vectors are reused for all batches, so that they stay in the processor's cache.
         if not isinstance(batch, RecordBatch):
             self._take_old(list(read_legacy_records(batch)))
             return
@@ -101,7 +103,7 @@ class _Rows:
 
 
 class CompiledKeyFilter:
-    """Retains what `PlainKeyFilter` retains."""
+    """Retains the same records as `PlainKeyFilter`."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         self._slot_count: i64 = max(1, memory_bytes // SLOT.size)
@@ -178,15 +180,14 @@ class CompiledKeyFilter:
         for one in kept:
             row: i64 = one
             places.append((columns[START * width + row], columns[END * width + row]))
-        # What is stored plain is copied again: so much memory would not stay in the cache.
+        # Uncompressed records are copied from the batch later, as keeping all of `data` would not
+        # stay in the processor's cache.
         data = None if batch.compression is Compression.NONE else rows.data
         return partial(_stored, batch, places, data)
 
     def _seek(self) -> None:
-        """Of each key both halves of its digest, and the slot where its search begins.
-
-        All those slots are looked at, so that memory brings them at once.
-        """
+        """Computes the digest of each key, and the slot at which its search begins."""
+        # Then reads all these slots, so that the processor loads them from memory in parallel.
         rows, slots = self._rows, self._slots
         data, columns, sought, width = rows.data, rows.columns, rows.sought, rows.width
         slot_count = self._slot_count
@@ -210,7 +211,7 @@ class CompiledKeyFilter:
 
 
 def _slot_of(slots: "vec[i64]", sought: "vec[i64]", at: "i64") -> "i64":
-    """Where a key is, or would go."""
+    """The slot that holds a key, or the free slot for it."""
     first = sought[at]
     second = sought[at + 1]
     slot = sought[at + 2]
