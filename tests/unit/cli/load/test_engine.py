@@ -98,7 +98,7 @@ def test_a_process_that_loads_locally_imports_nothing_that_only_large_loads_need
     words = ["load", str(tmp_path / "log"), "orders", "--into", str(tmp_path / "table")]
     code = f"""
 import sys
-from ottla.cli.main import main
+from ottla.cli.start import main
 unwanted = {{"pandas", "py4j", "pyspark", "ottla.client.cluster"}}
 unwanted |= {{"numpy.ma", "pyarrow.compute", "rich.progress"}}
 sys.argv = ["ottla", *{[*words, "--engine", "local"]!r}]
