@@ -106,10 +106,10 @@ HEAD = """# The house
 
 ![The rooms of Ottla from the roof down, with the imports between them](house.svg)
 
-A room is a folder of `src/ottla`; its box is as wide as its code is long. Rooms import downward
-only, and `make check` fails otherwise. An arrow that follows from others is left out of the
-drawing: the table has them all. `ARCHITECTURE.md`, beside the README, says what each room does,
-and how requests flow through them. Sizes are true within a quarter.
+A room is a folder of `src/ottla`; the width of its box shows the size of its code. Rooms import
+downward only, and `make check` fails otherwise. The drawing leaves out arrows that follow from
+others; the table lists all imports. `ARCHITECTURE.md`, beside the README, describes what each room
+does, and how requests flow through the rooms. Sizes are accurate to within a quarter.
 
 | room | lines | files | imports |
 |---|---|---|---|"""
