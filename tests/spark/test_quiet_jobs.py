@@ -82,6 +82,6 @@ def test_a_topic_that_no_broker_makes_is_one_line(tmp_path: Path) -> None:
             "topic": "copies",
             "kafka.max.block.ms": "1",
         }
-        with pytest.raises(UserError, match="there is no topic copies, and the broker made none"):
+        with pytest.raises(UserError, match="no topic copies, and the broker created none"):
             OttlaWriter(options, StructType([StructField("value", StringType())]), False)
         assert "copies" not in log.topics()

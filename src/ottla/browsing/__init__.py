@@ -1,1 +1,1 @@
-"""Records looked for: where they are read, the fields that they have, and the tests they pass."""
+"""Search for records: their sources, their fields, and the filters."""

@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 Decoder = Callable[[bytes], Any]
-"""From the bytes of a key or a value to what a path leads into; raises `ValueError`."""
+"""Decodes a key or a value for the paths into it; raises `ValueError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _names() -> str:
 
 
 def with_header(data: bytes, headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes:
-    """A key or a value after the last header of that name, as if that were the data's prefix."""
+    """Returns a key or a value with the last header of that name as its prefix."""
     if not name:
         return data
     found = next((value for header, value in reversed(headers) if header == name), None)
@@ -104,14 +104,14 @@ class FieldReader:
         value: Decoder = json.loads,
         schema_headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
-        """`schema_headers`: of each side the header that says by which schema it was written."""
+        """`schema_headers`: the header with the schema id, for `key` and `value`."""
         self._decoders = {"key": key, "value": value}
         self._schema_headers = schema_headers
         self._of: Record | None = None
         self._decoded: dict[str, Any] = {}
 
     def get(self, entry: Entry, field: Field) -> Any:
-        """The field's value; `None` where the record has no such field."""
+        """The field's value; `None` if the record has no such field."""
         record = entry.record
         match field.root:
             case "topic":

@@ -5,10 +5,10 @@
     timestamp >= 2026-01-31T12:00 and partition = 3
 
 A test is a field (`fields.py`), one of `= == != < <= > >= ~ !~`, and a literal: a quoted text, a
-number, `true`, `false`, `null`, or a word without spaces. A field alone is true where it is there
-and neither null nor false; `key is null` and `key is not null` ask for nulls. `~` searches a
-regular expression (`patterns.py`). What a record lacks is null: equal to null only, and neither
-less nor greater than anything. `and`, `or`, `not` and parentheses combine.
+number, `true`, `false`, `null`, or a word without spaces. A field alone is true if it exists and is
+neither null nor false; `key is null` and `key is not null` test for nulls. `~` searches a regular
+expression (`patterns.py`). A missing field is null: equal to null only, and neither less nor
+greater than anything. `and`, `or`, `not` and parentheses combine tests.
 """
 
 import json
@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"[\w /:,;@=<>\"'-]*")
 _ESCAPE = re.compile(r"\\(['\"\\])")
 
 MOST_NESTED = 50
-"""Parentheses and nots, one in another: each takes some of the stack of every test."""
+"""The maximum nesting of parentheses and nots: each level uses stack in every test."""
 
 _SPELLINGS = {"&&": "and", "||": "or", "!": "not"}
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
@@ -54,9 +54,9 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A test, and what a batch must hold of which a record may pass it.
+    """A test, and the bytes that a batch must contain if one of its records can pass it.
 
-    Paths lead into JSON where `words` are used: other decoders may make a text of other bytes.
+    `words` are valid only for JSON: other decoders may decode a text from other bytes.
     """
 
     test: Filter
@@ -64,23 +64,23 @@ class Condition:
 
 
 def parse_filter(text: str, now_ms: int) -> Filter:
-    """The test that an expression is; raises `UserError` naming the place of the mistake."""
+    """Parses an expression; raises `UserError` with the position of the mistake."""
     return parse_condition(text, now_ms).test
 
 
 def parse_condition(text: str, now_ms: int) -> Condition:
-    """As `parse_filter`, with the words."""
+    """Like `parse_filter`, with the words."""
     return _Parser(text, now_ms).parse()
 
 
 def all_conditions(several: list[Condition]) -> Condition | None:
-    """One that needs all of them; `None` where there is none."""
+    """Combines conditions by `and`; `None` if there is none."""
     test = all_of([one.test for one in several])
     return test and Condition(test, sum((one.words for one in several), NO_WORDS))
 
 
 def all_of(filters: list[Filter]) -> Filter | None:
-    """One that needs all of them; `None` where there is none."""
+    """Combines filters by `and`; `None` if there is none."""
     if len(filters) < 2:
         return filters[0] if filters else None
     return lambda reader, entry: all(one(reader, entry) for one in filters)
@@ -167,7 +167,7 @@ class _Parser:
             raise self._wrong("a value to compare with is expected")
         self._position = found.end()
         if found[3] is None:
-            # In a regular expression other escapes are its own.
+            # Other escapes belong to the regular expression.
             text = _ESCAPE.sub(r"\1", found[1] if found[1] is not None else found[2])
             return Literal(text, text)
         word = found[3]
@@ -219,7 +219,7 @@ class _Parser:
 
 
 def _words(field: Field, operator: str, literal: Literal) -> Words:
-    """What a match of a comparison must hold, where that is known."""
+    """The bytes that a match of a comparison must contain, if known."""
     if field.root not in ("key", "value", "header"):
         return NO_WORDS
     is_raw = field.root == "header" or not field.steps
@@ -229,7 +229,7 @@ def _words(field: Field, operator: str, literal: Literal) -> Words:
         return NO_WORDS
     if is_raw:
         return exactly(literal.text)
-    # A number may be written in many ways, and true and false are words of every other record.
+    # A number may be written in many ways, and true and false occur in most records.
     return in_json(literal.text) if isinstance(literal.value, str) else NO_WORDS
 
 
@@ -242,7 +242,7 @@ _ORDERS: dict[str, Callable[[int | None], bool]] = {
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """A field as the text that a pattern is searched in."""
+    """Returns a field as the text in which a pattern is searched."""
     match value:
         case None | bytes():
             return value
@@ -255,7 +255,7 @@ def as_bytes(value: Any) -> bytes | None:
 
 
 def _utf8(text: str) -> bytes:
-    """Escaped bytes are those bytes again. JSON may hold half a character (`\\ud800`)."""
+    """Restores bytes that were escaped. JSON may contain half a character (`\\ud800`)."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

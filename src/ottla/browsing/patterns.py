@@ -1,7 +1,7 @@
-"""Regular expressions that are searched in records: in RE2's syntax, in linear time.
+"""Regular expressions for searches in records, in RE2's syntax and in linear time.
 
-Python's own engine backtracks, and may take hours for one record; nothing can stop it meanwhile,
-neither a page's Stop nor the clock of a search. RE2 has no back-references and no look-around.
+Python's own engine backtracks, and may take hours for one record, in which neither a page's Stop
+button nor a search's time limit works. RE2 has no back-references and no look-around.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,6 @@ def compiled(text: str, *, is_by_line: bool = False) -> Pattern:
     except re2.error as error:
         (reason,) = error.args
         raise UserError(
-            f"{text} is no regular expression of RE2: {reason.decode(errors='replace')}"
+            f"{text} is not a regular expression of RE2: {reason.decode(errors='replace')}"
         ) from error
     return pattern

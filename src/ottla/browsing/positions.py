@@ -1,4 +1,4 @@
-"""Where to begin and to end: `beginning`, `end`, an offset, `-N` from the end, `@TIME`."""
+"""Start and end positions: `beginning`, `end`, an offset, `-N` from the end, `@TIME`."""
 
 import re
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def parse_time(text: str, now_ms: int) -> int:
 
 def _no_time(text: str) -> UserError:
     return UserError(
-        f"{text.strip()!r} is no time; write 2026-01-31, 2026-01-31T12:00:00Z, 15m, today "
+        f"{text.strip()!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, 15m, today "
         f"or milliseconds since 1970"
     )
 
@@ -97,9 +97,9 @@ def _time_ms(text: str, now_ms: int) -> int:
 def resolve(
     position: Position, there: OffsetRange, offset_at_time: int | None, *, is_start: bool
 ) -> int:
-    """The offset that a position is in a partition; a time after its last record is its end.
+    """Returns the offset of a position in a partition; its end for a time after the last record.
 
-    A start before the partition's first offset is moved there; an end is kept as it is asked for.
+    A start before the partition's first offset is moved there; an end is returned unchanged.
     """
     match position.kind:
         case PositionKind.START:

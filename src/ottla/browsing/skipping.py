@@ -1,6 +1,6 @@
-"""Batches skipped as a whole: those whose bytes lack what every match must hold.
+"""Skips batches that do not contain the bytes that every match must contain.
 
-To look for a few bytes in an unpacked batch takes a small part of the time of decoding its records.
+Searching a decompressed batch for a few bytes takes a small part of the time to decode its records.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from ottla.record.record import Record, read_records, unpacked_payload
 
 
 class Skipped(NamedTuple):
-    """Records of which none can match: `offset` is that of the last, as far as it was asked for."""
+    """Records of which none can match; `offset` is that of the last one in the wanted range."""
 
     offset: int
     record_count: int
@@ -22,7 +22,7 @@ class Skipped(NamedTuple):
 def looked_into(
     batch: Batch, words: Words, wanted: OffsetRange
 ) -> "Iterator[Record] | Iterator[Skipped]":
-    """The records of a batch that may have a match; raises `InvalidBatchError`."""
+    """The records of a batch, or `Skipped` if none can match; raises `InvalidBatchError`."""
     if not words or not isinstance(batch, RecordBatch):
         return read_records(batch)
     payload = bytes(unpacked_payload(batch))

@@ -1,4 +1,4 @@
-"""Where records are read one by one: the files of a data directory, or a cluster's brokers."""
+"""Sources of records: the files of a data directory, or a cluster's brokers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,35 +21,35 @@ OnRemark = Callable[[str], None]
 
 FETCH_SIZE = 4 << 20
 EMPTY_ANSWERS = 3
-"""How often nothing below the end must be answered until it is believed: all of it is control."""
+"""Empty responses before the end after which a read stops: only control records are left."""
 
 
 class RecordSource(Protocol):
-    """Topics and their records. With `read_committed` none of open or aborted transactions."""
+    """Topics and their records. `read_committed` leaves out open and aborted transactions."""
 
     def topics(self) -> list[str]:
         """Every topic, internal ones too."""
 
     def partitions(self, topic: str) -> list[int]:
-        """The topic's partitions; none where there is no such topic."""
+        """The topic's partitions; none if the topic does not exist."""
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
         """The offsets that can be read now."""
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset whose record is of a time, in ms, or later; `None` without one."""
+        """The first offset whose timestamp is at or after a time, in ms; `None` if none."""
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         """The data records of a range, in their order."""
 
 
 class SearchSource(RecordSource, Protocol):
-    """One that passes over what cannot match."""
+    """A source that skips batches without a match."""
 
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
     ) -> "Iterator[Record | Skipped]":
-        """As `records`, but of batches that lack a word only how many records were skipped."""
+        """Like `records`, but yields `Skipped` for a batch that lacks a word."""
 
 
 D = TypeVar("D", "Record", "Record | Skipped")
@@ -57,7 +57,7 @@ Decode = Callable[["Batch"], Iterator[D]]
 
 
 class _DecodedSource:
-    """Records are what batches are decoded to, wherever the batches come from."""
+    """Decodes the records of batches; subclasses read the batches."""
 
     def records(self, place: TopicPartition, wanted: OffsetRange) -> "Iterator[Record]":
         from ottla.record.record import read_records
@@ -78,7 +78,7 @@ class _DecodedSource:
 
 
 class FileRecords(_DecodedSource):
-    """Read beside a running broker too, and never written to."""
+    """Reads files and never writes them; a broker may be running."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class FileRecords(_DecodedSource):
         read_committed: bool = False,
         on_remark: OnRemark = lambda text: None,
     ) -> None:
-        """All directories of one broker. What is removed under way goes to `on_remark`."""
+        """`directories`: all of one broker. `on_remark` reports records removed meanwhile."""
         self._directories = directories
         self._on_remark = on_remark
         self._read_committed = read_committed
@@ -100,7 +100,7 @@ class FileRecords(_DecodedSource):
         on_remark: OnRemark = lambda text: None,
         on_damage: "Callable[[Damage], None] | None" = None,
     ) -> "FileRecords":
-        """Of directories at paths. With `on_damage` reads step over damage, and report it."""
+        """Opens directories at paths. With `on_damage` reads skip damage, and report it."""
         from ottla.storage.reading.read_only_directory import open_for_reading
 
         directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
@@ -112,7 +112,7 @@ class FileRecords(_DecodedSource):
 
     def partitions(self, topic: str) -> list[int]:
         here = {number for one in self._directories for number in one.topics().get(topic, [])}
-        # A partition that is lost is an error where it is read, and not skipped.
+        # Reading a lost partition is an error; it is not skipped.
         lost = {number for one in self._directories for number in one.lost_partitions(topic)}
         return sorted(here | lost)
 
@@ -146,7 +146,7 @@ class FileRecords(_DecodedSource):
     def _decoded(
         self, place: TopicPartition, wanted: OffsetRange, decode: "Decode[D]"
     ) -> Iterator[D]:
-        """Over what retention takes while it is read, which is said."""
+        """Skips records that retention deletes meanwhile, and reports them."""
         offset = wanted.from_offset
         while offset < wanted.until_offset:
             log = self._log(place)
@@ -170,7 +170,7 @@ def _removed_text(place: TopicPartition, offset: int, start: int) -> str:
 
 
 class ClusterRecords(_DecodedSource):
-    """Fetched from the leaders of the partitions."""
+    """Fetches from the leaders of the partitions."""
 
     def __init__(
         self,

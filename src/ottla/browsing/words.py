@@ -1,7 +1,7 @@
-"""The bytes that every match of a condition must hold."""
+"""The bytes that every match of a condition must contain."""
 
 Words = tuple[tuple[bytes, ...], ...]
-"""Of each group a batch with a match holds at least one. No group: any batch may have a match."""
+"""A batch with a match contains at least one of each group. No group: any batch may match."""
 
 NO_WORDS: Words = ()
 
@@ -10,7 +10,7 @@ JSON_ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 
 
 def exactly(text: str) -> Words:
-    """For a key, a value or a header that holds these characters as they are, in UTF-8."""
+    """For a key, a value or a header that contains these characters, in UTF-8."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -27,7 +27,7 @@ def in_json(text: str) -> Words:
 
 
 def either(several: list[Words]) -> Words:
-    """Where one of several conditions is enough: a group of each."""
+    """Combines the words of conditions by `or`: one group with the words of each."""
     if not all(several):
         return NO_WORDS
     return (tuple(word for words in several for word in words[0]),)

@@ -1,6 +1,6 @@
-"""Options of kcat, rpk and Kafka's console tools, each with what Ottla has in its place.
+"""Options of kcat, rpk and Kafka's console tools, each with Ottla's equivalent.
 
-An unknown option is looked up here for its error message; none of them is an option of ours.
+An unknown option is looked up here for its error message; Ottla has none of them.
 """
 
 from collections.abc import Mapping

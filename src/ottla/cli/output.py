@@ -1,4 +1,4 @@
-"""What `--json` and `-q` make of a command's results: objects, or less than usual, or nothing.
+"""Prints a command's results: as text, as objects with `--json`, or less or nothing with `-q`.
 
     @output_options()
     def delete_command(target: Target, names: tuple[str, ...], output: Output) -> None:

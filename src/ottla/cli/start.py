@@ -5,7 +5,7 @@ import gc
 from typing import Any
 
 NEW_OBJECTS = 50_000
-"""More than a short command makes, and few beside what a long one uses."""
+"""More than a short command creates, and few compared with what a long one uses."""
 
 
 def main() -> Any:

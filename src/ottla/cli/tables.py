@@ -86,7 +86,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shrink(widths: list[int], least: list[int], width: int) -> None:
-    """Takes from the widest columns of text, one character at a time."""
+    """Shrinks the widest columns of text, one character at a time."""
     while _total(widths) > width:
         wide = [index for index, size in enumerate(widths) if size > least[index]]
         if not wide:

@@ -205,7 +205,7 @@ class Target:
         """Raises `UserError` for a directory that does not exist."""
         for path in self.directories:
             if not os.path.isdir(path):
-                reason = "is no directory" if os.path.exists(path) else "there is no such directory"
+                reason = "not a directory" if os.path.exists(path) else "there is no such directory"
                 hint = "a target is a data directory or HOST:PORT"
                 if looks_like_host(path):
                     hint += f", such as {path}:9092"

@@ -22,8 +22,8 @@ NAMED: Final = 3
 """How many partitions of a problem are listed."""
 
 IMBALANCE: Final = 0.10
-"""As Kafka's leader.imbalance.per.broker.percentage: if a broker does not lead more than this
-share of its preferred partitions, an election is worthwhile.
+"""Kafka's default of leader.imbalance.per.broker.percentage: if a broker does not lead more than
+this share of its preferred partitions, an election is worthwhile.
 """
 
 

@@ -37,7 +37,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 CONSUMER = -1
-"""`replica_id` of who is no replica."""
+"""The `replica_id` of consumers."""
 
 LAST_VERSION_WITH_NAMES = 12
 FIRST_VERSION_FOR_CONSUMERS = 3
@@ -82,9 +82,7 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFetch:
-    """What one request of a fetch session lists, out of all partitions that are wanted
-    (KIP-227).
-    """
+    """The partitions that one request of a fetch session lists, out of all wanted (KIP-227)."""
 
     session_id: int
     epoch: int
@@ -101,7 +99,7 @@ class ListedOffset:
 
 
 def fetch(connection: Connection, wanted: FetchFrom) -> Fetched:
-    """Batches from the one that holds an offset. Raises `ApiError` with the partition's code."""
+    """Fetches from the batch that contains an offset. Raises the partition's `ApiError`."""
     return send_fetch(connection, wanted)()
 
 
@@ -263,7 +261,7 @@ def offsets_request(
 
 
 def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
-    """What an answer that is grouped by topic says of each partition."""
+    """The results by partition of a response that is grouped by topic."""
     return {
         TopicPartition(topic.name, one.partition_index): one
         for topic in topics

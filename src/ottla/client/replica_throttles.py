@@ -34,9 +34,7 @@ def rates_of(admin: Admin, brokers: Collection[int]) -> dict[int, Mapping[str, i
 
 
 def slow_down(moves: Collection[Move], rate: int, admin: Admin) -> None:
-    """As in Kafka's tool: throttles leaders of what is moved, and the brokers that are new to
-    it.
-    """
+    """As in Kafka's tool: throttles the leaders of moved partitions, and their new brokers."""
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
     for one in moves:
@@ -69,5 +67,5 @@ def lift(moves: Collection[Move], admin: Admin) -> None:
 
 
 def brokers_of(moves: Iterable[Move]) -> set[int]:
-    """The brokers that send or receive what is moved."""
+    """The brokers that send or receive moved partitions."""
     return {broker for one in moves for broker in (*one.before, *one.after)}

@@ -66,4 +66,4 @@ def _refused() -> Iterator[None]:
     except scramp.ScramException as error:
         raise ProtocolError(refusal_text(error)) from error
     except UnicodeDecodeError as error:
-        raise ProtocolError("SCRAM: a message is no text") from error
+        raise ProtocolError("SCRAM: a message is not text") from error

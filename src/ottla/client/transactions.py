@@ -199,6 +199,6 @@ def ongoing_ids(cluster: Cluster) -> list[str]:
 def _ask_coordinator(
     cluster: Cluster, who: ProducerIdentity, ask: Callable[[Connection], None]
 ) -> None:
-    assert who.transactional_id, "there is no transaction to speak of"
+    assert who.transactional_id, "the producer has no transactional id"
     with refusals(f"transaction {who.transactional_id}"):
         cluster.ask_coordinator(CoordinatorKind.TRANSACTION, who.transactional_id, ask)

@@ -59,7 +59,7 @@ def _tokens(text: str) -> list[str]:
         token = _TOKEN.match(text, position)
         if token is None:
             line = text.count("\n", 0, position) + 1
-            raise ValueError(f"line {line} is no JAAS")
+            raise ValueError(f"line {line} is not JAAS")
         position = token.end()
         if token["text"] is not None:
             found.append('"' + re.sub(r"\\(.)", r"\1", token["text"]))

@@ -39,7 +39,7 @@ def check_compaction(log: "Log", topic: str) -> list[TopicPartition]:
             )
         reason = broker.adoption.unknown.get(topic)
         if reason is not None:
-            raise UserError(f"topic {topic} stays as it is, since {reason}; ottla adopt")
+            raise UserError(f"topic {topic} cannot be compacted, since {reason}; run ottla adopt")
         return [TopicPartition(topic, index) for index in sorted(found.partitions)]
 
 

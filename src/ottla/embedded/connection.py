@@ -59,7 +59,7 @@ class InProcessConnection(Closing):
         return self._log.broker.directories[0].path
 
     def close(self) -> None:
-        """Also ends what another thread waits for, as when a socket is shut down."""
+        """Also ends the waits of other threads, like the shutdown of a socket."""
         self._is_closed = True
         for one in list(self._waiting):
             one.cancel()

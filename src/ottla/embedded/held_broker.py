@@ -95,7 +95,7 @@ def done_whole(
 
 
 class HeldBroker(Closing):
-    """The broker of an open log, and what must not outlive it. For Ottla's own modules."""
+    """The broker of an open log, with its threads and its server. For Ottla's own modules."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class HeldBroker(Closing):
         except (StorageError, UserError) as error:
             # `close` refuses all calls before it stops the ticker, and flushes what is left.
             if self._refusal is None or isinstance(error, StorageError):
-                logger.error("what came due could not be written: %s", error)
+                logger.error("the results of timed jobs could not be written: %s", error)
 
     @contextmanager
     def looking(self) -> Iterator[Broker]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
     """The batches of a partition from an offset up to another. If retention deleted the start, or
     the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`, and
-    `UserError` when the topic is deleted under way.
+    `UserError` if the topic is deleted meanwhile.
     """
     place = check_place(place)
     with log.looking():

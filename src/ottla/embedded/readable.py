@@ -65,7 +65,7 @@ class ReadableLog(OtherNames, Closing, ABC):
     def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
         """The batches of a partition from an offset up to another. If retention deleted the start,
         or the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`,
-        and `UserError` when the topic is deleted under way.
+        and `UserError` if the topic is deleted meanwhile.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> [len(region.data) for region in log.regions(place, 0, 3)]

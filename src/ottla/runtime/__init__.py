@@ -1,5 +1,5 @@
-"""Threads and processes that carry out a broker's work beside requests: flushing, cleaning.
+"""Threads and processes for a broker's background work: flushing, cleaning.
 
-Also what a process owns: its fork, its Ctrl-C, its limit of open files. May import `broker` and
-below; `embedded` and `ottla serve` start them. Start at `flusher.py`, then `cleaning.py`.
+Also process-wide concerns: forks, Ctrl-C, the limit of open files. May import `broker` and below;
+`embedded` and `ottla serve` start them. Start at `flusher.py`, then `cleaning.py`.
 """

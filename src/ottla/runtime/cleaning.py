@@ -1,8 +1,9 @@
-"""The threads that compact logs, one for each pass that is under way.
+"""Threads that compact logs, one for each running pass.
 
-A pass is planned and put into place under the broker's lock, and carried out without it: in the
-thread itself where the log is embedded, in another process (`cleaning_process`) where a server must
-not wait for Python's one interpreter. Kafka's counterpart: `LogCleaner.CleanerThread`.
+A pass is planned, and its result put in place, under the broker's lock; the work between runs
+without it: in the thread itself for an embedded log, in another process (`cleaning_process`) for a
+server, which must not wait for the interpreter lock. Kafka's counterpart:
+`LogCleaner.CleanerThread`.
 """
 
 import logging
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Engine = Callable[[CleaningTask, float], "CompactionResult"]
-"""Carries out a task's plan, at so many bytes a second at the most."""
+"""Carries out a task's plan, at most at the given bytes per second."""
 
 UNLIMITED = 1e15
 
 
 class Throttle:
-    """Sleeps so that no more than so many bytes a second are read and written."""
+    """Sleeps to limit the bytes that are read and written per second."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
@@ -48,20 +49,20 @@ class Throttle:
 
 
 class ThreadEngine:
-    """Compacts in the thread that asks."""
+    """Compacts in the calling thread."""
 
     def __init__(self, file_system: FileSystem, lock: AbstractContextManager[object]) -> None:
         self._file_system = file_system
         self._lock = lock
 
     def __call__(self, task: CleaningTask, bytes_per_second: float) -> "CompactionResult":
-        # An embedded log starts its cleaner, which may never find anything to compact.
+        # Imported here, since an embedded log may never have anything to compact.
         from ottla.storage.compaction.compaction import StoppedError, Surroundings, compact
         from ottla.storage.compaction.key_filter import new_key_filter
 
         def check() -> None:
             if task.is_stopped:
-                raise StoppedError(f"{task.log.name} is not to be compacted any more")
+                raise StoppedError(f"the compaction of {task.log.name} was stopped")
 
         def while_making() -> AbstractContextManager[object]:
             return _Making(self._lock, check)
@@ -77,7 +78,7 @@ class ThreadEngine:
 
 
 class _Making:
-    """Under the lock, and only while the task is wanted: its log may be deleted meanwhile."""
+    """Holds the lock, unless the task was stopped: its log may be deleted meanwhile."""
 
     def __init__(self, lock: AbstractContextManager[object], check: Callable[[], None]) -> None:
         self._lock = lock
@@ -96,7 +97,7 @@ class _Making:
 
 
 class Cleaning:
-    """Runs from `start` to `stop`, as many passes at a time as `log.cleaner.threads` says."""
+    """Runs from `start` to `stop`, up to `log.cleaner.threads` passes at a time."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class Cleaning:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops the passes under way, and returns when they have ended."""
+        """Stops the running passes, and returns when they have ended."""
         self._is_stopping = True
         with self._lock:
             running = list(self._running.items())
@@ -140,7 +141,7 @@ class Cleaning:
             with self._lock:
                 self._start_due()
                 wait_ms = self._broker.cleaner.backoff_ms
-            # A pass that ends wakes us: there may be more to do.
+            # The end of a pass wakes this thread too: another may be due.
             self._wake.wait(max(wait_ms, 10) / 1000)
             self._wake.clear()
 
@@ -156,7 +157,7 @@ class Cleaning:
             thread.start()
 
     def carry_out(self, task: CleaningTask) -> None:
-        """One pass, from the plan to the log; errors go to the cleaner."""
+        """Runs one pass, and reports its result or error to the cleaner."""
         cleaner = self._broker.cleaner
         with self._lock:
             share = cleaner.max_bytes_per_second / max(1, cleaner.thread_count)
@@ -178,5 +179,5 @@ class Cleaning:
             except StorageError:
                 pass  # Logged where the directory went offline.
             except Exception:
-                logger.exception("%s: a pass could not be ended", task.log.name)
+                logger.exception("%s: a compaction could not be finished", task.log.name)
         self._wake.set()

@@ -1,9 +1,9 @@
-"""A pass of the cleaner in a process of its own: `python -m ottla.runtime.cleaning_process`.
+"""A pass of the cleaner in a separate process: `python -m ottla.runtime.cleaning_process`.
 
-The plan comes as JSON on standard input, the outcome goes as JSON to standard output. The process
-is nice to others. Killed in the middle it leaves `.cleaned` files, which the next pass or the next
-start removes. It ends with its broker, however that ends (`end_with_parent`), and until it has, the
-directory is claimed: the next broker must not remove files that are still being written.
+It reads the plan as JSON from standard input, writes the outcome as JSON to standard output, and
+runs at a low priority. If it is killed, it leaves `.cleaned` files, which the next pass or the next
+start removes. It ends when its broker ends (`end_with_parent`), and holds the directory's lock
+until then: the next broker must not remove files that are still being written.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 
 NICENESS = 10
 PR_SET_PDEATHSIG = 1
-"""Of Linux's `prctl`: the signal that is sent when the thread that has made us ends."""
+"""Of Linux's `prctl`: sets the signal to receive when the parent thread ends."""
 
 
 class CleaningProcessError(Exception):
@@ -47,10 +47,10 @@ class CleaningProcessError(Exception):
 
 
 class ProcessEngine:
-    """Compacts in another process, which `stop` kills; `environment` is ours."""
+    """Compacts in another process, which the task's `stop` kills; `environment` is this one's."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # It finds the modules that we have found.
+        # The process finds the same modules as this one.
         self._environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
@@ -74,7 +74,7 @@ class ProcessEngine:
     def _await_outcome(
         process: "subprocess.Popen[bytes]", task: CleaningTask, bytes_per_second: float
     ) -> CompactionResult:
-        # It must be dead, and not only dying, before the log's directory may go.
+        # The process must have ended before the log's directory may be removed.
         task.on_stop = lambda: _kill(process)
         if task.is_stopped:
             _kill(process)
@@ -86,7 +86,7 @@ class ProcessEngine:
             task.on_stop = lambda: None
         if task.is_stopped:
             remove_all_cleaned(OsFileSystem(), task.plan.directory)
-            raise StoppedError(f"{task.log.name} is not to be compacted any more")
+            raise StoppedError(f"the compaction of {task.log.name} was stopped")
         if process.returncode:
             lines = errors.decode(errors="replace").strip().splitlines()
             reason = lines[-1] if lines else f"it ended with {process.returncode}"
@@ -146,18 +146,18 @@ def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[A
 
 
 def end_with_parent(pipe: int, parent: int) -> None:
-    """Has this process killed when its parent ends, also by SIGKILL, of which no parent can warn.
+    """Ends this process when its parent ends, even if the parent was killed with SIGKILL.
 
-    Linux sends a signal then (`prctl`). Elsewhere, and where that cannot be asked for, a thread
-    waits for the end of a pipe that only the parent has open for writing.
+    Linux sends a signal then (`prctl`). For other systems, and if `prctl` fails, a thread waits for
+    the end of a pipe that only the parent has open for writing.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            import ctypes  # Which the broker itself, that imports this module too, need not.
+            import ctypes  # Imported here: the broker imports this module, but not ctypes.
 
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it ended before it could be asked for
+        os._exit(1)  # the parent ended before the call of `prctl`
 
     def wait() -> None:
         os.read(pipe, 1)

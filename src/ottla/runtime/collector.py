@@ -1,11 +1,11 @@
-"""When a broker lets Python look for cycles: between requests, and not in the middle of one.
+"""Schedules a broker's garbage collections between requests.
 
-A full collection looks at every object that was not frozen: 0.1 s beside a request of 100,000
-elements, 0.15 s with 10,000 segments, and every client waits. Cycles are few, those of deleted
-topics above all. So full collections are made when no client has asked for a while, or, on a broker
-that is never quiet, when no long request is at work. What survives is frozen: the next collection
-need not look at it again. Frozen objects are looked at again in a small share of the time only,
-since a list of all topics of a large broker makes enough objects for a collection to be due.
+A full collection traverses every object that was not frozen: 0.1 s during a request of 100,000
+elements, 0.15 s with 10,000 segments, and every client waits. Cycles are few, mostly of deleted
+topics. So full collections run when no request has come for a while, or, on a busy broker, when no
+long request is running. Surviving objects are frozen: the next collection skips them. Frozen
+objects are traversed again only in a small share of the time, since a list of all topics of a large
+broker creates enough objects for a collection to be due.
 """
 
 import gc
@@ -14,27 +14,27 @@ from collections.abc import Callable
 from typing import Final
 
 NEW_OBJECTS: Final = 700
-"""Python's default: a command begins with more, so that its imports are not looked through."""
+"""Python's default; commands start with a higher threshold, so that imports are not traversed."""
 
 COLLECTIONS_UNTIL_DUE: Final = 10
-"""How often Python collects what is young before it may look at everything, by default."""
+"""Python's default number of collections of the middle generation before a full one."""
 
 COLLECTIONS_UNTIL_OVERDUE: Final = 200
-"""Twenty times as often: 1.4 million objects more than before."""
+"""Twenty times as many: 1.4 million new objects."""
 
 COLLECTIONS_UNTIL_FULL: Final = 2000
-"""Python collects by itself then: long requests have been at work all the time."""
+"""Python then runs a full collection itself: long requests have been running all the time."""
 
 FROZEN_COLLECTIONS: Final = 16
-"""Of so many collections on a busy broker, one looks at what was frozen, too."""
+"""On a busy broker, one of this many collections includes frozen objects."""
 
 
 LONGEST_SHARE: Final = 0.01
-"""Of the time, for collections in quiet moments that look at what was frozen, too."""
+"""The maximum share of the time for collections of an idle broker that include frozen objects."""
 
 
 class Collector:
-    """Begins when everything is loaded that stays for as long as the broker runs."""
+    """Call `begin` once everything is loaded that stays for as long as the broker runs."""
 
     def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._collections_until_all = FROZEN_COLLECTIONS
@@ -47,7 +47,7 @@ class Collector:
         gc.set_threshold(NEW_OBJECTS, middle, COLLECTIONS_UNTIL_FULL)
 
     def is_due(self) -> bool:
-        """Whether it is worth it when nobody waits."""
+        """Whether a full collection is due if no client waits."""
         return gc.get_count()[2] >= COLLECTIONS_UNTIL_DUE
 
     def collect_when_quiet(self) -> None:
@@ -65,8 +65,8 @@ class Collector:
         if not self._collections_until_all:
             self._collect_all()
             return
-        # What is old was looked at when it was young; to look again takes 70 ms after 3,000
-        # partitions were made.
+        # Old objects were traversed when they were young; a full collection takes 70 ms after
+        # 3,000 partitions were created.
         gc.collect(1)
         gc.freeze()
 

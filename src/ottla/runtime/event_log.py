@@ -1,9 +1,8 @@
-"""Logs what rooms below report (`base/events.py`), and never more than people can read.
+"""Logs events (`base/events.py`) at a limited rate.
 
-Of each kind of event so many are logged in an interval; what comes beyond is counted and summed up
-in one line when the interval is over. So a client that connects a thousand times a second costs a
-count each. Rolls and deletions of segments, which come in great numbers where there is much to do,
-are only summed up (`SUMMED_UP`).
+Of each kind of event at most `MAX_LINES` are logged in an interval; further ones are counted and
+summed up in one line at its end. So a client that connects a thousand times a second costs a count
+each. Rolls and deletions of segments, which can be numerous, are only summed up (`totals`).
 """
 
 import logging
@@ -24,7 +23,7 @@ MAX_LINES = 20
 class EventLog:
     """Called with each event, from any thread. `counts` are of all events since the start.
 
-    `start` has a thread sum up.
+    `start` starts the thread that sums up.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -52,7 +51,7 @@ class EventLog:
         logger.info("%s", event.message, extra={"event": event})
 
     def start(self, totals: Callable[[], dict[str, int]]) -> None:
-        """`totals` gives counters, by name, that are summed up too."""
+        """`totals` returns counters by name, whose growth is logged too."""
         self._totals = totals
         self._last_totals = totals()
         self._thread.start()
@@ -64,7 +63,7 @@ class EventLog:
         self.sum_up()
 
     def sum_up(self) -> None:
-        """Ends an interval: logs what was skipped, and what the totals have grown by."""
+        """Ends an interval: logs how many events were skipped, and the growth of the totals."""
         with self._lock:
             passed_over, self._passed_over = self._passed_over, Counter()
             self._logged.clear()

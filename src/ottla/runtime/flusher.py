@@ -1,7 +1,7 @@
-"""A thread for what takes long and needs no lock: the fsyncs that rolls and `flush.ms` make due.
+"""A thread for the fsyncs that rolls and `flush.ms` make due, which run without the broker's lock.
 
-fsync releases the interpreter, so the loop that serves clients runs meanwhile. An fsync that
-fails takes the directory offline and is never tried again.
+fsync releases the interpreter lock, so the server's loop runs meanwhile. A failed fsync takes the
+directory offline and is never retried.
 """
 
 import logging
@@ -19,9 +19,9 @@ INTERVAL_S = 0.2
 
 
 class Flusher:
-    """Runs from `start` to `stop`. All but the fsyncs happens under the broker's lock.
+    """Runs from `start` to `stop`. Everything but the fsyncs runs under the broker's lock.
 
-    `on_failure` is called when a directory has gone offline for a flush.
+    `on_failure` is called when a failed flush has taken a directory offline.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Flusher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns once the flush under way is done."""
+        """Returns once the running flush is done."""
         self._is_stopping.set()
         self._thread.join()
 

@@ -1,8 +1,8 @@
-"""What belongs to the process that opened it, and so not to a child that `os.fork` makes of it.
+"""Abandons objects in a child of `os.fork` that only the parent may use.
 
-A child has copies of everything: of offsets that the parent moves on, of locks whose holders are
-not there, and the parent's own sockets and files. Two processes that both wrote to a log would
-give the same offsets to different records. A hook runs in each child: no call needs to check.
+A child has copies of everything: of offsets that the parent advances, of locks whose holders do not
+exist there, and of the parent's sockets and files. Two processes that write to one log would assign
+the same offsets to different records. A hook runs in each child: no call needs to check.
 """
 
 import os
@@ -13,17 +13,17 @@ from ottla.runtime.interrupts import give_back_interrupts
 
 
 class ProcessBound(Protocol):
-    """Something that only the process that made it may use."""
+    """An object that only the process that created it may use."""
 
     def abandon(self) -> None:
-        """Called in a child: from now on nothing may touch what the parent uses."""
+        """Called in a child: from now on the object must not use the parent's resources."""
 
 
 _bound: "WeakSet[ProcessBound]" = WeakSet()
 
 
 def bind_to_process(one: ProcessBound) -> None:
-    """Has it abandoned in every child, for as long as it lives."""
+    """Calls `abandon` in every child, for as long as the object exists."""
     _bound.add(one)
 
 

@@ -1,8 +1,8 @@
-"""Ctrl-C that waits until a change of the log is whole, and is not lost before a wait for input.
+"""Delays Ctrl-C until a change of the log is complete, and notices it before a read of input.
 
-Python raises `KeyboardInterrupt` between any two instructions of the main thread. What is rare and
-takes a while is not left in the middle. An append is, and then recovered: to set a handler twice
-would cost it more than all its other work.
+Python raises `KeyboardInterrupt` between any two instructions of the main thread. Rare, long
+changes are not interrupted. An append is, and the log is recovered afterwards: setting a handler
+twice would cost more than the rest of the append.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class HeldInterrupts:
-    """A block of the main thread in which SIGINT is kept back: its handler runs at the end.
+    """A block of the main thread that delays SIGINT: its handler runs at the end.
 
     Other threads get no signals, and a handler that is not Python's raises nothing.
     """
@@ -50,12 +50,12 @@ class HeldInterrupts:
         self._frame = frame
 
     def give_back(self) -> None:
-        """For a child of a fork, in which no thread leaves the block."""
+        """For a forked child, in which no thread leaves the block."""
         signal.signal(signal.SIGINT, self._handler)
 
 
 def give_back_interrupts() -> None:
-    """In a child that another thread forked while the main one kept them back."""
+    """Restores the handler in a child that another thread forked while SIGINT was delayed."""
     holder = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
     if isinstance(holder, HeldInterrupts):
         holder.give_back()
@@ -64,7 +64,7 @@ def give_back_interrupts() -> None:
 def wait_for_input(number: int) -> None:
     """Returns once a pipe or terminal can be read, or has ended.
 
-    A Ctrl-C that comes after Python's last look and before a read would be noticed after the read.
+    Otherwise a Ctrl-C between Python's last check and a read would be noticed after the read.
     """
     if threading.current_thread() is not threading.main_thread():
         select.select([number], [], [])
@@ -83,6 +83,6 @@ def wait_for_input(number: int) -> None:
 
 
 def _wait(number: int, woken: int) -> None:
-    """Where a call begins, and a loop does again, Python looks for signals."""
+    """Python checks for signals at each call and each iteration of a loop."""
     while number not in select.select([number, woken], [], [])[0]:
         os.read(woken, 1)

@@ -1,4 +1,4 @@
-"""Says what to call instead where a call would hold up an event loop."""
+"""Refuses calls that would block an event loop, and names the call to use instead."""
 
 import sys
 
@@ -6,11 +6,11 @@ from ottla.base.errors import UserError
 
 
 class BlockingCallError(UserError):
-    """A call that waits, in the thread of an event loop."""
+    """A blocking call in the thread of an event loop."""
 
 
 def check_may_block(call: str, instead: str) -> None:
-    """Raises `BlockingCallError` within a coroutine; not in a notebook, whose cells all run so."""
+    """Raises `BlockingCallError` in a coroutine, but not in a notebook, whose cells all run so."""
     if "asyncio" not in sys.modules:
         return  # No loop is running, and a command starts sooner without asyncio.
     from asyncio import get_running_loop

@@ -1,4 +1,4 @@
-"""A broker over log directories, with the machine's clock, chance and threads."""
+"""Opens a broker on log directories, with the machine's clock, random numbers and threads."""
 
 import os
 import random
@@ -18,7 +18,7 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import BrokerConfig, broker_config
 
 if TYPE_CHECKING:
-    from ottla.broker.membership import Membership  # a broker alone loads nothing of clusters
+    from ottla.broker.membership import Membership  # not loaded by a broker without a cluster
 
 
 def open_broker(
@@ -30,9 +30,9 @@ def open_broker(
     on_progress: Callable[[str], None] = lambda _: None,
     on_event: OnEvent = pass_over,
 ) -> Broker:
-    """Opens the directories, and recovers what needs it; raises `UserError`."""
+    """Opens the directories, and recovers their logs if necessary; raises `UserError`."""
     if "zookeeper.connect" in settings:
-        settings = {**settings, "zookeeper.connect": ""}  # it is alone here
+        settings = {**settings, "zookeeper.connect": ""}  # this broker runs without a cluster
     config = broker_config(settings)
     config.check_replicas()
     options = _options(config, new_cluster_id(), clock, on_progress, on_event)
@@ -48,8 +48,8 @@ def open_member(
     on_progress: Callable[[str], None] = lambda _: None,
     on_event: OnEvent = pass_over,
 ) -> Broker:
-    """As `open_broker`, of a member of the cluster with that id, whose controller says what it has
-    and leads."""
+    """Like `open_broker`, for a member of the cluster with that id, whose controller assigns
+    replicas and leaderships."""
     cluster_id, membership = place
     config = broker_config(settings)
     options = _options(config, cluster_id, clock, on_progress, on_event)

@@ -1,4 +1,4 @@
-"""The notes that a process leaves in its directories: where it listens, or what it does there."""
+"""The notes that a process writes to its directories: its addresses, or its current work."""
 
 import logging
 import os
@@ -21,15 +21,15 @@ logger = logging.getLogger(__name__)
 LOOPBACK = {EVERY_ADDRESS: "127.0.0.1", "::": "::1"}
 """Where a client on this machine finds a server that listens on every address."""
 NOTED_EVERY_MS = 1000.0
-"""How often a note is written again for work that has got on."""
+"""The interval at which a note about progress is rewritten."""
 
 
 def addresses_for_commands(
     config: BrokerConfig, listeners: Sequence[Listener], addresses: Sequence[Address]
 ) -> list[Address]:
-    """Where commands on a directory connect to: the brokers' listener, then those that speak alike.
+    """Addresses for commands on a directory: the brokers' listener, then others of its protocol.
 
-    `addresses` are those of the listeners, in their order.
+    `addresses` are the listeners' addresses, in their order.
     """
     own = inter_broker_listener(config, listeners)
     alike = [
@@ -41,9 +41,9 @@ def addresses_for_commands(
 
 
 class OwnerNotes:
-    """Without a note everything works but commands that are given the directory.
+    """The note of a listening process, which only commands on the directory need.
 
-    So a disk that takes none is only logged.
+    So a failure to write it is only logged.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class OwnerNotes:
         self._in_each(lambda path: write_owner_note(self._files, path, self._owner))
 
     def note_tables(self, tables: Sequence[Mapping[str, Any]]) -> None:
-        """Adds how tables beside the broker stand; may be called in any thread."""
+        """Adds the state of the tables that the process loads; may be called in any thread."""
         with self._lock:
             owner = replace(self._owner, tables=tuple(tables))
             self._in_each(lambda path: write_owner_note(self._files, path, owner))
@@ -71,7 +71,7 @@ class OwnerNotes:
 
 
 class WorkNotes:
-    """What a process does in directories while it does not listen, noted in those that it holds."""
+    """The note of a process that does not listen, in the directories that it has locked."""
 
     def __init__(self, paths: Sequence[str], command: str, clock: Clock) -> None:
         self._files = OsFileSystem()
@@ -89,14 +89,14 @@ class WorkNotes:
         self.remove()
 
     def note(self, doing: str) -> None:
-        """What was done last; in any thread, as often as it likes."""
+        """Notes the last step; may be called in any thread, at any rate."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._noted_ms >= NOTED_EVERY_MS:
             self._noted_ms = now_ms
             self.note_at_once(doing)
 
     def note_at_once(self, doing: str) -> None:
-        """What remains so for a while."""
+        """Notes a lasting state, without a limit of the rate."""
         owner = Owner(pid=os.getpid(), command=self._command, doing=doing)
         with self._lock:
             if doing != self._doing:
@@ -104,14 +104,14 @@ class WorkNotes:
                 _in_each(self._held(), lambda path: write_owner_note(self._files, path, owner))
 
     def remove(self) -> None:
-        """While the directories are still held."""
+        """Removes the notes; call it while the directories are still locked."""
         with self._lock:
             if self._doing:
                 self._doing = ""
                 _in_each(self._held(), lambda path: remove_owner_note(self._files, path))
 
     def _held(self) -> list[str]:
-        """A start claims one directory after the other."""
+        """The directories locked so far; a start locks one after the other."""
         own = os.getpid()
         return [one for one in self._paths if self._files.lock_holder(join(one, LOCK)) == own]
 
@@ -121,4 +121,4 @@ def _in_each(paths: Iterable[str], deed: Callable[[str], None]) -> None:
         try:
             deed(path)
         except OSError as error:
-            logger.warning("%s: the note of its owner: %s", path, error.strerror)
+            logger.warning("%s: cannot update the owner's note: %s", path, error.strerror)

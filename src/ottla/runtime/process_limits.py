@@ -1,7 +1,7 @@
-"""What the system lets this process have: open files, and the size of a file.
+"""The system's limits for this process: open files, and the size of a file.
 
-A partition needs up to five files, the two internal topics have fifty partitions each, and a
-process has mostly 1,024 by default, or 256. Java raises the limit for Kafka in the same way.
+A partition needs up to five files, the two internal topics have fifty partitions each, and the
+default limit is mostly 1,024 or 256 files. Java raises the limit for Kafka in the same way.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from ottla.base.texts import size_text
 
 
 def allow_open_files() -> None:
-    """Raises this process's limit as far as it may; what holds for its children follows."""
+    """Raises the limit of open files as far as permitted; child processes inherit it."""
     _raised("RLIMIT_NOFILE")
 
 
 def check_file_sizes(sizes: Mapping[str, int]) -> None:
-    """Raises the limit as far as this process may; raises `UserError` for settings, by name, that
-    ask for larger files: the first of them would take its log directory offline.
+    """Raises the limit of file sizes as far as permitted; raises `UserError` for settings, by name,
+    that allow larger files: the first such file would take its log directory offline.
     """
     limit = _raised("RLIMIT_FSIZE")
     too_large = {name: size for name, size in sizes.items() if limit is not None and size > limit}
@@ -32,7 +32,7 @@ def check_file_sizes(sizes: Mapping[str, int]) -> None:
 
 
 def _raised(name: str) -> int | None:
-    """The limit as it is now; `None` where there is none."""
+    """Raises a limit, and returns its new value; `None` if there is no limit."""
     try:
         import resource
     except ImportError:

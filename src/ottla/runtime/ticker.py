@@ -1,4 +1,4 @@
-"""A thread for the jobs of a broker that come due by time, where no server's loop runs them."""
+"""A thread for a broker's timed jobs, if no server's loop runs them."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ PAUSE_S = 0.001
 class Ticker:
     """Runs from `start` to `stop`, each round under the broker's lock.
 
-    `settle` is called at the end of a round: what the jobs have decided is written out.
+    `settle` is called at the end of a round, to write out the results of the jobs.
     """
 
     def __init__(
@@ -36,23 +36,23 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns once the round under way is done."""
+        """Returns once the running round is done."""
         self._is_stopping.set()
         self._thread.join()
 
     @property
     def is_here(self) -> bool:
-        """Whether it is the ticker who asks."""
+        """Whether the caller runs in the ticker's thread."""
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
         wait_s = 0.0
         while not self._is_stopping.wait(wait_s):
-            # A job that did a part of its work continues once others had the lock.
+            # A job that did a part of its work continues after other threads had the lock.
             wait_s = PAUSE_S if self.tick() else INTERVAL_S
 
     def tick(self) -> bool:
-        """One round; whether more is due at once."""
+        """Runs one round; returns whether more is due now."""
         with self._lock:
             at = read_clock(self._clock)
             self._broker.run_due_jobs(at)

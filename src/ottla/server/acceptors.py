@@ -373,7 +373,7 @@ class Acceptors:
                 assert self._handshakes is not None
                 self._handshakes.begin(peer, arrival, acceptor.tls)
         except (OSError, MemoryError):
-            # Reset before we came to it, or there is no memory for a buffer.
+            # The client has reset the connection already, or there is no memory for a buffer.
             peer.close()
             self._refuse(client, Refusal.RESET)
 

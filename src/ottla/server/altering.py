@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed or refused.
+"""The common part of AlterConfigs and IncrementalAlterConfigs: changes or refuses each resource.
 
 Kafka's counterpart: `ConfigAdminManager.preprocess`.
 """

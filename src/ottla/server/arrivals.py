@@ -123,7 +123,7 @@ class HostRates:
 
 
 class AdvertisedAddressHint:
-    """Distinguishes clients that found the broker from those that Metadata sent astray.
+    """Distinguishes clients that reach the broker from clients sent to a wrong advertised address.
 
     A host is remembered once a client on it went beyond the first requests, or a hint was logged.
     """

@@ -63,7 +63,7 @@ Kafka answers one in a supported version.
 
 
 STRANGER_CAPACITY: Final = 32 * 1024
-"""Of the buffer of a client that has not logged in, which is enough for most logins."""
+"""Size of the buffer of a client that has not logged in; enough for most logins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +156,8 @@ class Authentication:
     def dispatch(
         self, frame: Buffer, output: Output, dispatcher: Dispatches
     ) -> PendingResponse | None:
-        """As the dispatcher's; raises `ProtocolError` for a request that is not allowed at this
-        point.
+        """Like the dispatcher's; raises `ProtocolError` for a request that is not allowed in this
+        state.
         """
         at = dispatcher.at
         if self._state is State.AUTHENTICATE_RAW:

@@ -163,10 +163,10 @@ def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
 
 
 def _synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
-    """What was set for the broker under a name or one of its family, then the defaults.
+    """The broker's values under a name or its synonyms, then the defaults.
 
-    What another name of the family says before this one is said at all is left out, as in Kafka
-    (`ConfigHelper.configSynonyms`): `log.retention.ms` has no synonyms while only hours are given.
+    Values before the first one under this name are left out, as in Kafka
+    (`ConfigHelper.configSynonyms`): `log.retention.ms` has no synonyms if only hours are given.
     """
     return dropwhile(lambda one: one.name != name, _all_synonyms(name, settings))
 

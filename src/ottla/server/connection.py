@@ -98,7 +98,7 @@ class Connection:
 
     def receive(self) -> bool:
         """Receives available bytes; returns `False` when the client has closed the connection."""
-        assert self.frames is None, "frames still lie in the buffer"
+        assert self.frames is None, "frames are still in the buffer"
         size = self._receive_into(self.reader.writable())
         if size == 0:
             return False
@@ -155,7 +155,7 @@ class Connection:
         return EVENT_READ
 
     def went(self, reason: CloseReason, error: Exception | None, now_ms: float) -> ClientWent:
-        """The event for a client that has sent a request, and is gone."""
+        """The event for a client that has sent a request and disconnected."""
         return ClientWent(
             client=self.peer_name,
             client_id=self.client_id or "",
@@ -183,10 +183,7 @@ def host_of(peer_name: str) -> str:
 
 
 def address_of(peer: socket.socket) -> tuple[str, int]:
-    """Where a connection came to, as clients can use it.
-
-    IPv4 through an IPv6 socket shows its IPv4 form.
-    """
+    """The local address of a connection; the IPv4 form for IPv4 through an IPv6 socket."""
     address: tuple[str, int] | tuple[str, int, int, int] = peer.getsockname()
     host = address[0].removeprefix("::ffff:") if "." in address[0] else address[0]
     return host, address[1]

@@ -67,7 +67,7 @@ QUIET_MS = 100.0
 """Idle time after which no request of a client is expected soon."""
 
 NO_MEMORY = (
-    "closing %s: there is no memory for its request; let the process have more, or lower "
+    "closing %s: there is no memory for its request; give the process more memory, or lower "
     "queued.max.request.bytes or socket.request.max.bytes"
 )
 
@@ -365,7 +365,7 @@ class Server:
             self._end_after(error, connection)
 
     def _memory_of(self, connection: Connection) -> RequestMemory:
-        """Strangers have their own, so that their requests hold up nobody else's."""
+        """Unauthenticated clients have separate memory, so that others do not wait for them."""
         login = connection.login
         return self._memory if login is None or login.has_login else self._strangers_memory
 
@@ -404,9 +404,9 @@ class Server:
             connection.end(CloseReason.FAILED)
 
     def _go_on(self) -> None:
-        """Runs a slice of a long request, and sends its response if that was the last.
+        """Runs a slice of a long request, and sends its response after the last one.
 
-        What it has appended so far is not on disk before the end of the round.
+        What it has appended is not on disk before the end of the round.
         """
         connection = self._holding.get(self._long_requests.next)
         if connection is not None:

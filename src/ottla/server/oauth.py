@@ -186,7 +186,7 @@ def _no_keys(reason: str) -> SettingError:
 
 
 def _parsed(content: bytes) -> Any:
-    """The keys of a set that sign, not those that encrypt; raises `ValueError`."""
+    """The signing keys of a set, without the encryption keys; raises `ValueError`."""
     from jwt import PyJWKSet, PyJWTError
 
     try:
@@ -197,7 +197,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def _signs(key: dict[str, Any]) -> bool:
-    """Whether that is what the key is for, as far as it says so (RFC 7517, 4.2 and 4.3)."""
+    """Whether a key may be used for signatures (RFC 7517, 4.2 and 4.3)."""
     return key.get("use", "sig") == "sig" and "verify" in key.get("key_ops", ["verify"])
 
 

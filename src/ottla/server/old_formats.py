@@ -21,10 +21,10 @@ MAGIC_BY_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
 def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker) -> bytes:
     """The records of one partition as a message set; raises `ApiError`.
 
-    A piece of log that leaves nothing behind (markers of transactions) is read past, since an old
-    consumer continues only by the offsets that it is given. A piece too short for one batch is sent
-    as it is: from that, a consumer sees that its limit is too small. A topic may forbid all this
-    (`message.downconversion.enable`), empty or not.
+    Batches that convert to no records (transaction markers) are skipped, since an old consumer
+    continues only by the offsets of the records that it gets. A part of a batch is sent unchanged:
+    it shows a consumer that its limit is too small. A topic may disable all conversion
+    (`message.downconversion.enable`).
     """
     _check_allowed(magic, wanted, broker)
     wanted = dataclasses.replace(wanted)
@@ -56,7 +56,7 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
 
 
 def _check_allowed(magic: int, wanted: PartitionQuery, broker: Broker) -> None:
-    """As in Kafka, by the topic's format, whatever that of the records is."""
+    """As in Kafka, depends on the topic's format, not on that of the records."""
     topic = broker.topics.find(wanted.topic or "")
     if topic is None or topic.config.message_downconversion_enable or topic.config.magic <= magic:
         return

@@ -75,13 +75,13 @@ class RequestContext:
 
 
 class PendingResponse:
-    """An answer that is not known yet: `pending_id` is what the broker will return.
+    """A response that is not available yet: the broker will return `pending_id`.
 
-    The connection is held until then. `response` is one that goes before that all the same, and
-    `is_answered` says that nothing comes after it. `takes_long`: `finish` is to be called in turns,
-    and `to_free`, the request, is freed after it.
-    `received_ms` and `begun_ms`: when the request came, and when its answer began to wait. `logged`
-    is what the log of requests keeps of it.
+    The connection is held until then. `response` is a response to send before that, and
+    `is_answered` that no other follows. `takes_long`: `finish` must be called in turns, and
+    `to_free`, the request, is freed after it.
+    `received_ms` and `begun_ms`: when the request came, and when its response began to wait.
+    `logged` is its entry for the request log.
     """
 
     __slots__ = (
@@ -107,7 +107,7 @@ class PendingResponse:
         self.logged: object = None
 
     def finish(self, at: Timestamps) -> "Message | PendingResponse | None":
-        """What a handler returns, now that the pending id was returned."""
+        """Returns the handler's result, after the broker has returned the pending id."""
         raise NotImplementedError
 
 

@@ -62,10 +62,10 @@ class ApiCounts:
 
 
 class RequestCounts:
-    """All APIs. `in_round` are those with requests that the round under way has answered.
+    """Counts for all APIs. `in_round` are the APIs of requests answered in the current round.
 
-    `received_ms` is when the request at hand came: with this round, except for what
-    `begin_queued` was called for.
+    `received_ms` is when the current request was received: in this round, unless `begin_queued` was
+    called for it.
     """
 
     __slots__ = ("_alone", "_apis", "_at_ms", "in_round", "received_ms")

@@ -21,11 +21,11 @@ MOVED_AT: Final = 120
 
 
 class TransferRates:
-    """Follows the connections with a transfer under way, from one check to the next."""
+    """Measures the connections that are transferring, from one check to the next."""
 
     def __init__(self) -> None:
         self._marks: dict[Connection, tuple[float, int]] = {}
-        """Since when a connection's transfer is under way, and the bytes moved until then."""
+        """The start of a connection's current transfer, and the bytes moved until then."""
 
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._marks

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from ottla.base.files import Buffer, FileSlice
 
 MAX_SEND_FILE_SIZE: Final = 1 << 30
-"""What is asked of one `sendfile`: Linux takes no more than 2 GiB at a time."""
+"""Maximum size of one `sendfile` call: Linux sends at most 2 GiB at a time."""
 
 
 class Transport(Protocol):
@@ -56,7 +56,7 @@ class PlaintextTransport:
         self._descriptor = peer.fileno()
 
     def send_file(self, slice_: FileSlice) -> int:
-        # A file closed since the answer was made has descriptor -1: EBADF, and never another file.
+        # A file that was closed meanwhile has descriptor -1: EBADF, and never another file.
         size = min(slice_.size, MAX_SEND_FILE_SIZE)
         return os.sendfile(self._descriptor, slice_.file.fileno(), slice_.position, size)
 

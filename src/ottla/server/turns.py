@@ -25,26 +25,26 @@ SLICE_S: Final = 0.002
 """How long a request runs before it yields to others."""
 
 MAX_ELEMENTS: Final = 170_000
-"""What one request may have in all its arrays, and its answer as far as that is not one for each:
-nearly three times what 10,000 partitions need. A million take gigabytes as objects, and a dict that
-grows beyond 174,762 members is copied in one go, which takes up to 6 ms."""
+"""Maximum elements of one request in all its arrays, and of a response with more elements than its
+request: nearly three times what 10,000 partitions need. A million take gigabytes as objects, and a
+dict that grows beyond 174,762 members is copied at once, which takes up to 6 ms."""
 
 MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
-"""As `socket.request.max.bytes`, by default."""
+"""The default of `socket.request.max.bytes`."""
 
 MAX_THREADS: Final = 64
 MAX_ELEMENTS_AT_WORK: Final = 500_000
-"""Of all requests that have begun: others wait as the bytes that they came in."""
+"""Maximum elements of all running requests; others wait undecoded."""
 
 
 class CancelledError(BaseException):
-    """Ends a suspended request whose client has gone."""
+    """Ends a suspended request whose client has disconnected."""
 
 
 class LongRequest(Waiting[bool]):
-    """One request at work, or waiting for that. `work` returns what the answer waits for, if so.
+    """One request that runs or waits to run. `work` returns what the response waits for, if any.
 
-    `weight` is the most elements that it can have: each takes a byte.
+    `weight` is an upper bound of its elements: each takes at least a byte.
     """
 
     __slots__ = (

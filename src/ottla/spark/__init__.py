@@ -1,5 +1,5 @@
 """Ottla on Spark: a data source without jars, a stream, a sink, and jobs on executors.
 
-The only room that imports pyspark. `source.py`: how Spark reads a log; `load.py`: how one is loaded
-into a table with a session's tasks.
+The only room that imports pyspark. `source.py`: the data source; `load.py`: loads into tables with
+the tasks of a session.
 """

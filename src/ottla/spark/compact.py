@@ -1,8 +1,8 @@
-"""A pass of the cleaner as Spark jobs, for logs with more keys than one machine's map takes.
+"""A pass of the cleaner as Spark jobs, for logs with more keys than one machine's offset map holds.
 
-Spark keeps of each key's digest the last offset, one long per key, so that values never come near
-the JVM; then one task for each group of segments copies what stays, as the other engines do and to
-the same bytes. Executors must see the log's directory. Kafka has no counterpart.
+Spark keeps the last offset of each key's digest, one long per key, so that values never reach the
+JVM; then one task for each group of segments copies the retained records, to the same bytes as the
+other engines. Executors must have access to the log's directory. Kafka has no counterpart.
 """
 
 import secrets
@@ -42,7 +42,7 @@ _SENTINEL = -1
 
 
 class SparkEngine:
-    """Compacts with a session, on whatever cluster."""
+    """Compacts with a session, on any cluster."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
@@ -59,7 +59,7 @@ class SparkEngine:
         except BaseException:
             remove_all_cleaned(OsFileSystem(), task.plan.directory)
             if task.is_stopped:
-                raise StoppedError(f"{task.log.name} is not to be compacted any more") from None
+                raise StoppedError(f"the compaction of {task.log.name} was stopped") from None
             raise
         finally:
             task.on_stop = lambda: None
@@ -95,7 +95,7 @@ class _Pass:
         )
         return CompactionResult(groups=groups, end_offset=self._plan.end_offset, stats=stats)
 
-    # What each segment leaves
+    # The transactions before each segment
 
     def _seen_before(self) -> dict[int, TransactionsSeen]:
         from ottla.storage.compaction.shares import transactions_before
@@ -127,7 +127,7 @@ class _Pass:
         act: "Callable[[int], Iterator[pa.RecordBatch]]",
         schema: str,
     ) -> "DataFrame":
-        """Each of these sources in one task."""
+        """Runs `act` for each of these sources, in up to `_task_count` tasks."""
         count = len(numbers)
         return each_number(
             self._spark,
@@ -141,7 +141,7 @@ class _Pass:
         cores: int = self._spark.sparkContext.defaultParallelism
         return max(1, min(count, TASKS_PER_CORE * cores))
 
-    # Which offsets stay
+    # The retained offsets
 
     def _keys(self, numbers: list[int]) -> "DataFrame":
         plan = self._plan

@@ -1,8 +1,8 @@
-"""Spark's daemon of Python, which forks a process for each task, in a session of ours.
+"""Spark's Python daemon, which forks a process for each task, for sessions that Ottla starts.
 
-Java closes a pipe as soon as a query has rows enough, whatever the process at its other end is at:
-one that has not come to Ottla's code yet would put a traceback on the standard error of a job that
-succeeded. Forked from here, none does.
+Java closes a pipe as soon as a query has enough rows. A process that has not reached Ottla's code
+yet would then print a traceback to the standard error of a successful job; processes forked from
+this daemon do not.
 """
 
 from pyspark.daemon import manager

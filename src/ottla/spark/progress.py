@@ -1,7 +1,7 @@
 """What a query reads and its lag, from Spark's own progress reports.
 
-Spark's Kafka source reports this itself; PySpark has no place where a source in Python could, and
-calls each one `PythonMicroBatchStream`. So it is worked out from the offsets that the report has.
+Spark's Kafka source reports this itself; PySpark has no such interface for Python sources, and
+calls each one `PythonMicroBatchStream`. So it is computed from the offsets in the report.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""A table's rows for Spark where Spark itself has no way to its files: an object store, no jar.
+"""A table's rows for Spark if the table is in an object store, for which Spark would need a jar.
 
-Its tasks read the files with pyarrow, one each. All columns cross over; where a directory of this
-machine is read, Spark's own reader leaves out what a query does not ask for.
+Each task reads one file with pyarrow. All columns are read, unlike with Spark's own reader, which
+reads tables in directories, and skips columns that a query does not use.
 """
 
 import json
@@ -42,7 +42,7 @@ class FilePartition(InputPartition):  # type: ignore[misc]
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
-    """Spark makes one in every task."""
+    """Spark creates one in every task."""
 
     def __init__(self, table: str, files: Sequence[str], schema: "StructType") -> None:
         self._table = table
@@ -55,10 +55,10 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         import pyarrow.dataset
 
-        # Spark makes a plain partition of its own where there are none.
+        # If there are no partitions, Spark passes a plain `InputPartition`.
         if isinstance(partition, FilePartition):
             store = open_store(self._table)
-            # A dataset, since that puts nulls where a file is older than a column.
+            # A dataset, since it fills columns that an older file lacks with nulls.
             rows = pyarrow.dataset.dataset(
                 [store.arrow_path(partition.path)],
                 schema=arrow_schema(self._schema),
@@ -71,7 +71,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 def read_files(
     spark: "SparkSession", store: TableStore, files: Sequence[str], columns: str
 ) -> "DataFrame":
-    """The rows of some files of a table; `columns` in Spark's words."""
+    """The rows of some files of a table; `columns` is a schema in Spark's syntax."""
     spark.dataSource.register(TableSource)
     reader = spark.read.format(TableSource.name())
     given = {"table": store.address, "files": json.dumps(list(files)), "columns": columns}

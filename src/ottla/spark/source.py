@@ -1,8 +1,8 @@
 """The data source `ottla`: `spark.read.format("ottla")` over segment files or a broker, no jar.
 
 Options: `options.py`. Columns: those of Spark's own Kafka source, so that a job written for that
-one runs unchanged. Spark makes a `OttlaSource` afresh in its planning process and in every task;
-nothing is shared between them but what a task's `SplitPartition` carries.
+source runs unchanged. Spark creates an `OttlaSource` in its planning process and in every task;
+they share nothing but the content of a task's `SplitPartition`.
 """
 
 import sys
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ottla.spark.stream import OttlaStreamReader
 
 NO_TABLE = (
-    "Spark hands the options of CREATE TABLE to no source that reads; CREATE TEMP VIEW orders "
-    "USING ottla OPTIONS (...) keeps them, and SELECT ... FROM orders WITH (...) gives them once"
+    "Spark does not pass the options of CREATE TABLE to a source; CREATE TEMP VIEW orders USING "
+    "ottla OPTIONS (...) keeps them, and SELECT ... FROM orders WITH (...) gives them once"
 )
 
 _FILTERING_PROCESS = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -39,7 +39,7 @@ hang_up_quietly_in_daemon()
 
 
 class OttlaSource(DataSource):  # type: ignore[misc]
-    """Registered as `ottla` by `import pyspark_ottla`, or by Spark itself where it can import."""
+    """Registered as `ottla` by `import pyspark_ottla`, or by Spark itself if it can import that."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +51,7 @@ class OttlaSource(DataSource):  # type: ignore[misc]
         return parse_options(self.options).spark_schema
 
     def _check_path(self) -> None:
-        """Spark makes an address of the path of a table, and would not tell the reader either."""
+        """Spark sets the path of a table as an address, and does not pass it to the reader."""
         if self.options.get("path", "").startswith("file:"):
             raise UserError(f"path {self.options['path']}: {NO_TABLE}")
 
@@ -82,7 +82,7 @@ class OttlaSource(DataSource):  # type: ignore[misc]
 
 
 class OttlaReader(DataSourceReader):  # type: ignore[misc]
-    """One batch read: offsets are settled once, in `partitions`."""
+    """One batch read: offsets are resolved once, in `partitions`."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -103,7 +103,7 @@ class OttlaReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteringReader(OttlaReader):
-    """A reader that gets Spark's filters. Spark refuses one that could be, but is not."""
+    """A reader that gets Spark's filters. Spark rejects it if filter pushdown is disabled."""
 
     def pushFilters(self, filters: "list[Filter]") -> "list[Filter]":  # noqa: N802
         """Records the filters by which files can be pruned, and leaves the filtering itself to
@@ -114,9 +114,9 @@ class FilteringReader(OttlaReader):
 
 
 def _takes_filters() -> bool:
-    """Whether this is the process that Spark starts to push filters, its switch being on.
+    """Whether this is the process that Spark starts to push filters, if that is enabled.
 
-    Nothing else shows it: `spark.sql.python.filterPushdown.enabled` is not handed to a source.
+    Spark does not pass `spark.sql.python.filterPushdown.enabled` to a source.
     """
     started = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _FILTERING_PROCESS in sys.modules or getattr(started, "name", "") == _FILTERING_PROCESS

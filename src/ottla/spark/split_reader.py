@@ -1,4 +1,4 @@
-"""One task's work: a split's records as rows for Spark, over what is lost on the way."""
+"""Runs in a task: returns a split's records as rows for Spark, and skips removed offsets."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SplitPartition(InputPartition):  # type: ignore[misc]
-    """A split, as Spark hands it to a task."""
+    """A split, as Spark passes it to a task."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(None)
@@ -37,7 +37,7 @@ def read_partition(
 ) -> "Iterator[pa.RecordBatch]":
     """Runs a task of a batch or a stream."""
     quieten()
-    # Spark makes a plain partition of its own where there are none.
+    # If there are no partitions, Spark passes a plain `InputPartition`.
     if isinstance(partition, SplitPartition):
         log = open_log(options)
         fail = options.fail_on_data_loss
@@ -58,7 +58,7 @@ def check_schema(schema: "StructType") -> None:
 
 
 def arrow_schema(spark_schema: Any) -> Any:
-    """Spark's schema (a `StructType`) in Arrow's words, as Spark itself puts it."""
+    """Converts Spark's schema (a `StructType`) to Arrow's, as Spark itself does."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(spark_schema, timezone="UTC")
@@ -69,7 +69,7 @@ def read_rows(
 ) -> "Iterator[pa.RecordBatch]":
     """Rows of the schema; raises `UserError` for offsets that are removed before they are read.
 
-    Without `fail_on_data_loss` these are logged, and reading continues where the log begins then.
+    Without `fail_on_data_loss` the loss is logged, and reading continues at the log start offset.
     """
     schema = arrow_schema(spark_schema)
     place = split.place

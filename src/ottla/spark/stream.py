@@ -1,12 +1,11 @@
 """The streaming side of the data source: `spark.readStream.format("ottla")`.
 
-Spark keeps one reader for a query, which is asked for offsets and partitions, and makes another one
-for the tasks; nothing in memory is relied on to survive. Where a batch ends stands in Spark's
-checkpoint (`stream_offset.py`), and what it reads is worked out from that and the log
-(`stream_plan.py`).
+Spark keeps one reader for a query, which returns offsets and partitions, and creates another one
+for the tasks; nothing in memory needs to survive. The end of a batch is in Spark's checkpoint
+(`stream_offset.py`), and what it reads is computed from that and the log (`stream_plan.py`).
 
-Spark asks for the latest offset only when the batch before is done, and names its end. So that is
-what is committed to the group then; Spark's own `commit` comes a batch late, and never for the
+Spark asks for the latest offset only when the previous batch is done, and passes that batch's end,
+which is then committed to the group. Spark's own `commit` comes one batch late, and never for the
 last one.
 """
 
@@ -80,7 +79,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark takes only one limit; the other one of two is kept here."""
+        """Spark accepts only one limit; if there are two, this reader applies the other."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -105,14 +104,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return start if end is None or end == known else StreamOffset(positions=end).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """What there was at the last look, for Spark's reports of progress."""
+        """The end offsets at the last look, for Spark's progress reports."""
         there = self._pinned or (self._seen[1] if self._seen else None)
         if there is None:
             return None
         return offsets_json({one.place: Position(offset=one.end_offset) for one in there})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
-        """The tasks of a batch; `end` was settled earlier, perhaps by a process that is gone."""
+        """The tasks of a batch; `end` was determined earlier, perhaps by another process."""
         until = parse_stream_offset(end)
         known = until.start if start == INITIAL else parse_stream_offset(start).positions
         log = self._source()
@@ -126,10 +125,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         yield from read_partition(self._options, partition, self._spark_schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: see the head of this file."""
+        """Does nothing: see the module's docstring."""
 
     def stop(self) -> None:
-        """Nothing: Spark may never call it."""
+        """Does nothing: Spark may never call it."""
 
     def _source(self) -> LogSource:
         if self._log is None:
@@ -145,7 +144,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._seen[1]
 
     def _there(self, known: Positions) -> list[LogPartition]:
-        """What is there now; what is known and is missing is looked for twice."""
+        """The current partitions; looks a second time if a known one is missing."""
         there = self._source().partitions(allow_missing=True)
         if set(known) <= {one.place for one in there}:
             return there
@@ -153,11 +152,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._source().partitions(allow_missing=True)
 
     def _first_end(self, limit: ReadLimit) -> dict[str, Any]:
-        """The first batch's end, which says where the query starts, even if that is all it has."""
+        """The first batch's end, which records where the query starts, even for an empty batch."""
         log = self._source()
         if self._first is None:
             present = log.partitions()
-            # What is deleted after this look is lost, and nothing that was before.
+            # Records that are deleted after this look are lost; earlier deletions are not losses.
             self._seen = self._clock.monotonic_ms(), present
             offsets = resolve_bound(self._start, log, present, self._options.no_match)
             self._first = {
@@ -197,9 +196,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _commit(
         self, begins: Mapping[TopicPartition, Continuation], there: Sequence[LogPartition]
     ) -> None:
-        """Commits to the group how far all batches have come.
+        """Commits the end of the finished batches to the group.
 
-        The first commit must succeed, for a mistake to be seen; a later one is tried again.
+        The first commit must succeed, so that a mistake is noticed; later ones are retried.
         """
         if self._options.group_id is None:
             return
@@ -218,6 +217,6 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         except UserError as error:
             if self._committed is None:
                 raise
-            logger.warning("%s; committed again with the next look", error)
+            logger.warning("%s; the commit is retried at the next look", error)
         else:
             self._committed = reached

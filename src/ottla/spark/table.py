@@ -25,9 +25,9 @@ def read_table(
     time_ms: int | None = None,
     offsets: Mapping[int, int] | None = None,
 ) -> "DataFrame":
-    """The rows of all committed loads, and no others: of now, or of another moment of the table.
+    """The rows of all committed loads, currently or at another moment of the table.
 
-    That is a `version`, a time, or when the log ended at `offsets` (by partition).
+    The moment is a `version`, a time, or when the log ended at `offsets` (by partition).
     """
     table = TableDirectory(path)
     table.require()
@@ -50,6 +50,6 @@ def _rows(
         from ottla.spark.row_source import read_files
 
         return read_files(spark, table.store, files, schema)
-    # Whatever Spark's default file system is; and a path is a pattern to it.
+    # Spark's default file system may be another one, and it treats paths as patterns.
     escaped = [_GLOB_CHARACTERS.sub(r"\\\1", f"{table.path}/{one}") for one in files]
     return spark.read.schema(schema).parquet(*(f"file://{one}" for one in escaped))

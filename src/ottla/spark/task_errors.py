@@ -1,4 +1,4 @@
-"""Errors of ours that were raised in a process of Spark's, and come back as text among traces."""
+"""Extracts Ottla's errors from the text that Spark returns from its Python processes."""
 
 import re
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ _WORKER_DIED = re.compile(
     r"|java\.(?:io\.EOF|io\.IO|net\.Socket)Exception(?:: (?:Broken pipe|Connection reset).*)?\n"
     r"(?:\s+at .*\n)*?\s+at org\.apache\.spark\.api\.python"
 )
-"""Java says so, or has lost the connection to a process of `org.apache.spark.api.python`."""
+"""Java reports the exit, or a lost connection to a process of `org.apache.spark.api.python`."""
 
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Work of Spark's that raises our own errors, where it was they that ended it."""
+    """Replaces errors of Spark by Ottla's own errors, if those caused them."""
     try:
         yield
     except Exception as error:
@@ -28,7 +28,7 @@ def own_errors() -> Iterator[None]:
 
 
 def own_error(error: Exception) -> Exception:
-    """Extracts our own error from the Python and Java traces around it; returns the error itself if
+    """Extracts Ottla's error from the Python and Java traces around it; returns the error itself if
     there is none.
 
     Tasks and planning run in Spark's processes, which return only text.
@@ -41,6 +41,6 @@ def own_error(error: Exception) -> Exception:
     if _WORKER_DIED.search(text):
         return TaskError(
             "a Python process of a Spark task was killed, as systems do when memory runs out; "
-            "nothing is half done, run it again"
+            "nothing is half done: run it again"
         )
     return error

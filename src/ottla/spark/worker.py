@@ -1,4 +1,4 @@
-"""Work in Spark's processes of Python, which live for many tasks."""
+"""Runs work in Spark's Python processes, which serve many tasks."""
 
 import gc
 import hashlib
@@ -26,10 +26,10 @@ def each_number(
     *,
     task_count: int | None = None,
 ) -> "DataFrame":
-    """What `act` yields for each number below `count`, in tasks of their own by default.
+    """What `act` yields for each number below `count`, by default in one task per number.
 
-    For a data source Spark would start more processes of Python, one after the other, before the
-    first task.
+    For a data source Spark would start more Python processes, one after the other, before the first
+    task.
     """
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -44,15 +44,15 @@ def each_number(
 
 @cache
 def quieten() -> None:
-    """Makes a process of Spark's report once what concerns a whole job."""
+    """Makes only one of Spark's processes log a message that concerns a whole job."""
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     if scratch:
-        # It lasts as long as Spark runs, and all its processes of Python have the same one.
+        # The directory exists while Spark runs, and all its Python processes have the same one.
         options_logger.addFilter(lambda record: _is_first(scratch, record.getMessage()))
 
 
 def _is_first(directory: str, message: str) -> bool:
-    """Whether no other process has said so."""
+    """Whether no other process has logged this message."""
     name = hashlib.sha256(message.encode()).hexdigest()
     try:
         os.close(os.open(os.path.join(directory, f"ottla-said-{name}"), os.O_CREAT | os.O_EXCL))
@@ -64,15 +64,15 @@ def _is_first(directory: str, message: str) -> bool:
 
 
 def hang_up_quietly_in_daemon() -> None:
-    """For a child of Spark's own daemon, which plans: it takes no daemon of ours."""
+    """For a planning process, which Spark's own daemon forks, and not Ottla's."""
     started = getattr(sys.modules["__main__"], "__spec__", None)
     if getattr(started, "name", "") == _DAEMON:
         hang_up_quietly()
 
 
 def hang_up_quietly() -> None:
-    """Java closes a pipe when a query has rows enough (LIMIT). The daemon's child then ended with a
-    traceback on the standard error of a job that succeeded."""
+    """Suppresses tracebacks of broken pipes: Java closes a pipe when a query has enough rows
+    (LIMIT), and the job succeeds."""
     show = traceback.print_exc
 
     def print_exc(*arguments: Any, **named: Any) -> None:
@@ -84,10 +84,10 @@ def hang_up_quietly() -> None:
 
 @cache
 def exempt_imports() -> None:
-    """Has the garbage collector pass over all that is there by now, once and for good.
+    """Exempts all current objects from garbage collection, once per process.
 
-    Spark's daemon collects after every task, and looked at all that was ever imported each time:
-    a tenth of the processor time of a read. Called at the end of a task, when all is imported.
+    Spark's daemon collects after every task, and traversed all imported modules each time: a tenth
+    of the processor time of a read. Called at the end of a task, when everything is imported.
     """
     gc.collect()
     gc.freeze()

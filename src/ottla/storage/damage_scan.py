@@ -1,13 +1,12 @@
-"""Reads a log file from outside, and reports damage as a place in it instead of an error.
+"""Scans a log file that another process may have open, and reports damage instead of failing.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Bytes are read, never
 mapped: a broker that truncates the file meanwhile would kill a process that maps it. After damage
 the scan searches for the next intact batch, so that one bad sector in an old segment does not hide
-everything after it. Recovery, in Kafka and here, takes the first bad batch for the log's end
-instead, which is right for the torn tail that a crash leaves. This is not one of the walks in
-`scan`, which step by the size in each header and end at the first invalid one: here that size may
-be what is damaged, and after damage each step is a search for the next batch. `scan` defines what a
-batch is, and where its offsets may be.
+everything after it. Recovery, in Kafka and here, truncates the log at the first bad batch instead,
+which is right for the torn tail that a crash leaves. The walks in `scan` step by the size in each
+header and end at the first invalid one; here the size may be damaged, so after damage each step
+searches for the next batch. `scan` defines where a batch's offsets may be.
 """
 
 import re
@@ -21,10 +20,10 @@ from ottla.storage.scan import first_offset_in_header, misplaced_text, out_of_pl
 
 WINDOW_SIZE = 1 << 20
 MAX_OFFSETS = 1 << 31
-"""What a segment's offsets span at the most: the indexes have 4 bytes for them."""
+"""The maximum span of a segment's offsets, for which the indexes have 4 bytes."""
 
 EMPTY_PREFIX = bytes(LENGTH_END)
-"""No batch begins so: at least its length is above zero."""
+"""No batch begins with these bytes, since its length is above zero."""
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 
@@ -49,13 +48,13 @@ class DamagedRegion:
     size: int
     reason: str
     batch: Batch | None = None
-    """What the region's header says, where there is one: not to be trusted."""
+    """The region's header, if there is one; not to be trusted."""
     is_tail: bool
     """Whether the region reaches the end of the file."""
     is_zero: bool = False
-    """Whether all its bytes are zero: room made ahead of the batches, or blocks never written."""
+    """Whether all its bytes are zero: preallocated space, or blocks never written."""
     is_misplaced: bool = False
-    """Whether `batch` is sound, and only its offset cannot be (see `scan_segment`)."""
+    """Whether `batch` is intact, and only its offset is wrong (see `scan_segment`)."""
 
     @property
     def end(self) -> int:
@@ -73,8 +72,7 @@ def scan_segment(
     """Like `scan_log`, but also reports a batch outside the segment's offsets, or out of order, as
     damage.
 
-    When a batch does not come after the one before it, either can be the wrong one: see
-    `_is_ahead`.
+    If a batch does not follow the previous one, either can be the misplaced one: see `_is_ahead`.
     """
     size = file.size()
     held: ScannedBatch | None = None
@@ -105,10 +103,10 @@ def scan_segment(
 
 
 def _is_ahead(batch: Batch, due: int, following: int) -> bool:
-    """Whether it is this batch that is wrong, between offset `due` and a batch at `following`.
+    """Whether `batch`, expected at offset `due`, is misplaced, and not the next, at `following`.
 
-    The two overlap, and the one after it would fit without this one, which lies ahead of it or has
-    left a gap.
+    The two overlap, and the next batch would fit without this one, which is after it or has left a
+    gap.
     """
     first = first_offset_in_header(batch)
     return following <= batch.last_offset and (following < first or first != due)
@@ -177,10 +175,10 @@ class _Scan:
         )
 
     def _end_of_damage(self, position: int, batch: Batch | None) -> int:
-        """Where the stated size ends, if that can be, or where the next whole batch begins.
+        """The end by the size in the header, if plausible, or the start of the next intact batch.
 
-        One within the stated size may be part of a value, which holds batches of another log; but
-        if batches lead from there to the stated end, it is the size that is wrong.
+        A batch within that size may be part of a value that contains batches of another log; but if
+        batches lead from there to the end by the header, the size is wrong.
         """
         following = self._next_batch(position + 1)
         stated = self._end + 1 if batch is None else position + batch.size
@@ -220,7 +218,7 @@ class _Scan:
         return batch if first_offset_in_header(batch) in self._offsets else None
 
     def _next_candidate(self, position: int) -> int:
-        """The next place where an offset of this segment, a length and a magic may stand."""
+        """The next position that may have an offset of this segment, a length and a magic."""
         while position + MAGIC_POSITION < self._end:
             window = self._read(position, WINDOW_SIZE)
             if len(window) <= MAGIC_POSITION:  # Another process has truncated the file.
@@ -272,6 +270,6 @@ class _Scan:
 
 
 def _common_prefix(low: int, high: int) -> bytes:
-    """The bytes that two offsets and all between them begin with."""
+    """The leading bytes that two offsets and all between them have in common."""
     one, other = low.to_bytes(8), high.to_bytes(8)
     return next((one[:size] for size in range(8, 0, -1) if one[:size] == other[:size]), b"")

@@ -1,11 +1,10 @@
-"""The one walk over the batches of a log: position, header, verdict.
+"""Iterates over the batches of a log, and checks them.
 
-`headers` steps through a file from header to header and reads no payload, `batches` goes through
-whole batches that are in memory, `whole_batches` says how much of a chunk is whole batches,
-`search_offset` looks for one batch. A walk takes checks: small functions that raise
-`InvalidBatchError` with the reason. The walk adds file and position (`CorruptionError`), and its
-caller decides: recovery cuts, a reader refuses, compaction leaves the segment as it is.
-`damage_scan` is the walk that continues after damage.
+`headers` reads a file from header to header without payloads, `batches` iterates over whole batches
+in memory, `whole_batches` returns how much of a chunk is whole batches, `search_offset` finds one
+batch. Checks are small functions that raise `InvalidBatchError` with the reason; file and position
+are added here (`CorruptionError`). The caller decides what follows: recovery truncates the log, a
+reader fails, compaction skips the segment. `damage_scan` continues after damage.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. Kafka's counterparts:
 `FileRecords.batchesFrom` and `searchForOffsetWithSize`.
@@ -38,16 +37,16 @@ CHUNK_SIZE: Final = 1 << 16
 """Bytes read at once further on, where batches are small."""
 
 SMALL_SIZE: Final = 1 << 14
-"""Batches below it are read many at a time, of larger ones only the header."""
+"""Smaller batches are read many at a time; of larger ones only the header is read."""
 
 PLACE: Final = struct_of("base_offset", "length", "magic", "last_offset_delta")
-"""What of a v2 header it takes to step over the batch."""
+"""The fields of a v2 header that are needed to skip the batch."""
 
 Step = tuple[int, Batch]
 """A batch and the position in its file where it begins."""
 
 Check = Callable[[Batch], None]
-"""Takes the batches of a walk in their order; raises `InvalidBatchError` for a wrong one."""
+"""Called with each batch in order; raises `InvalidBatchError` for an invalid one."""
 
 
 def headers(
@@ -58,10 +57,10 @@ def headers(
     checks: Sequence[Check] = (),
     allow_torn_tail: bool = True,
 ) -> Iterator[Step]:
-    """The batches from `position` by their headers; payloads may be missing.
+    """Yields the batches from `position` by their headers; payloads may be missing.
 
-    Ends at `until` or after the last whole batch. Raises `CorruptionError` for nonsense, where a
-    check fails, and for a last batch that is cut short where that is not allowed.
+    Ends at `until` or after the last whole batch. Raises `CorruptionError` for an invalid header, a
+    failed check, and unless `allow_torn_tail` for an incomplete last batch.
     """
     end = log.written_size if until is None else min(until, log.written_size)
     chunk, chunk_start, chunk_size = b"", position, FIRST_CHUNK_SIZE
@@ -93,9 +92,9 @@ def batches(
     allow_torn_tail: bool = False,
     ends_at_damage: bool = False,
 ) -> Iterator[Step]:
-    """The whole batches of bytes that lie at `start` in the file at `path`.
+    """Yields the whole batches in bytes from position `start` of the file at `path`.
 
-    Raises `CorruptionError` as `headers` does, or ends before the batch that is damaged.
+    Raises `CorruptionError` like `headers`, or with `ends_at_damage` ends before a damaged batch.
     """
     position = start
     try:
@@ -111,16 +110,16 @@ def batches(
 
 def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
     """The first batch from `position` that ends at `offset` or later, with its position."""
-    # Every fetch comes by: batches are skipped without a view of each.
+    # Every fetch calls this: batches are skipped without a view of each.
     end = log.written_size
     chunk, chunk_start, chunk_size = b"", position, FIRST_CHUNK_SIZE
     while position < end:
         inside = position - chunk_start
         if inside + HEADER_SIZE > len(chunk):
-            # Not beyond the end, where a second call would have to say so.
+            # Not past the end of the file, which would take a second system call to detect.
             size = min(chunk_size, end - position)
             chunk, chunk_start, inside = log.read(position, size), position, 0
-            # After the first chunk comes the successor of a batch as large: one header will do.
+            # The first chunk covers an index interval: few batches follow, one header suffices.
             chunk_size = HEADER_SIZE
         if len(chunk) >= inside + HEADER_SIZE:
             base_offset, length, magic, delta = PLACE.unpack_from(chunk, inside)
@@ -131,7 +130,7 @@ def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
                 continue
         elif len(chunk) - inside < MAGIC_END:
             return None
-        # The wanted batch, one of an old format, or nonsense.
+        # The wanted batch, one of an old format, or an invalid header.
         header = _header_in(chunk, inside, log.path, position)
         if position + header.size > end:
             return None
@@ -142,7 +141,7 @@ def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
 
 
 def header_at(log: LogFile, position: int) -> Batch | None:
-    """The header of a batch that lies whole in the file, or `None` for anything else."""
+    """The header of a batch that is wholly in the file, or `None` for anything else."""
     end = log.written_size
     if not 0 <= position < end:
         return None
@@ -181,11 +180,11 @@ def _header_in(buffer: bytes, inside: int, path: str, position: int) -> Batch:
         raise CorruptionError(path, position, str(error)) from error
 
 
-# Whole batches of a chunk, as they are handed out without a view of each
+# Whole batches of a chunk, without a view of each
 
 
 class Span:
-    """The offsets that are read, of which all before `next_offset` lie before what is read next."""
+    """The offsets to read; all before `next_offset` have been read."""
 
     __slots__ = ("due_offset", "limit", "next_offset", "on_gap", "until_offset")
 
@@ -194,7 +193,7 @@ class Span:
         self.until_offset = until_offset
         self.limit = MAX_OFFSET + 1 if limit is None else limit
         self.due_offset = base_offset
-        """Where the next batch begins, unless there is a gap before it."""
+        """The next batch's first offset, unless there is a gap before it."""
         self.on_gap: Callable[[str, int, tuple[int, int]], None] | None = None
 
 
@@ -203,13 +202,13 @@ class WholeBatches:
     size: int
     last_offset: int
     next_size: int | None
-    """What must be read for one more batch; `None` after the last one wanted."""
+    """The bytes to read for one more batch; `None` after the last wanted batch."""
 
 
 def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) -> WholeBatches:
-    """How much of a chunk is whole batches that begin before the span's end.
+    """Returns how much of a chunk is whole batches that begin before the span's end.
 
-    What lies after a batch that reaches the range's end may be torn, and is not looked at.
+    Bytes after a batch that reaches the span's end may be torn, and are not examined.
     """
     start, last_offset, until_offset = 0, -1, span.until_offset
     while start + MIN_LEGACY_SIZE <= len(chunk):
@@ -249,7 +248,7 @@ def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) ->
 
 
 def _check_gap(log: LogFile, position: int, span: Span) -> None:
-    """Raises `CorruptionError` for a batch that lies ahead of the one that follows it."""
+    """Raises `CorruptionError` for a batch whose offsets are after the next batch's."""
     header = header_at(log, position)
     if header is None or header.magic < 2:
         return
@@ -284,12 +283,12 @@ def run_checks(checks: Sequence[Check], batch: Batch, path: str, position: int) 
 
 
 def checksum(batch: Batch) -> None:
-    """That all of the batch is there and its checksum is right; of a header it cannot say."""
+    """Checks that the batch is complete and its checksum is right; a header is not enough."""
     batch.check()
 
 
 class Ascending:
-    """That each batch begins after the one before it, at `start` or later, and before `limit`.
+    """Checks that batches ascend, begin at `start` or later, and end before `limit`.
 
     No checksum covers a base offset: only a batch's neighbours and its segment contradict it.
     """
@@ -307,14 +306,14 @@ class Ascending:
 
 
 def out_of_place(batch: Batch, start: int, next_offset: int, limit: int) -> str | None:
-    """Why a batch cannot be where offsets from `next_offset` to before `limit` belong."""
+    """Returns the reason why a batch is out of place, or `None`."""
     first = first_offset_in_header(batch)
     if first < start:
         return misplaced_text(batch, f"the segment begins at offset {start}")
     if batch.last_offset >= limit:
         return misplaced_text(batch, f"the segment ends before offset {limit}")
     if first < next_offset:
-        return misplaced_text(batch, f"offset {next_offset - 1} lies before it")
+        return misplaced_text(batch, f"offset {next_offset - 1} precedes it")
     return None
 
 
@@ -323,7 +322,7 @@ def misplaced_text(batch: Batch, reason: str) -> str:
 
 
 def first_offset_in_header(batch: Batch) -> int:
-    """The first offset, as far as no unpacking is needed: an old wrapper's header has its last."""
+    """The first offset, without decompression: an old wrapper's header has its last offset."""
     return batch.last_offset if batch.magic < 2 else batch.base_offset
 
 

@@ -65,5 +65,5 @@ def test_times_as_people_write_them(text: str, time_ms: int) -> None:
     ["", "first", "1.5", "--3", "@soon", "٣", "@99999999999999d", "@99999999999999999999"],
 )
 def test_what_is_no_position_is_answered_with_what_is_one(text: str) -> None:
-    with pytest.raises(UserError, match=r"beginning, end, an offset|is no time; write"):
+    with pytest.raises(UserError, match=r"beginning, end, an offset|is not a time; write"):
         parse_position("-o", text, NOW_MS)

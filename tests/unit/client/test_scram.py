@@ -47,7 +47,7 @@ def test_a_password_is_not_normalized_since_kafka_stores_it_as_it_is() -> None:
         (CHALLENGE.replace(b"s=W22", b"s=?"), "base 64"),
         (CHALLENGE.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s=c2FsdA=="), "at least 12 bytes"),
         (b"e=unknown-user", "error: unknown-user"),
-        (b"\xff", "is no text"),
+        (b"\xff", "is not text"),
     ],
 )
 def test_a_strange_challenge_is_refused(challenge: bytes, words: str) -> None:

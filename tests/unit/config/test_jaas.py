@@ -45,7 +45,7 @@ def test_each_section_has_its_first_login_module() -> None:
         ("Client { a.B; };", "a name or value is missing"),
         ("Client { a.B always x=1; };", "required must follow a.B"),
         ("Client { };", "the section Client has no login module"),
-        ('Client { a.B required x="1; };', "line 1 is no JAAS"),
+        ('Client { a.B required x="1; };', "line 1 is not JAAS"),
     ],
 )
 def test_what_is_no_jaas_is_said_without_its_values(text: str, said: str) -> None:

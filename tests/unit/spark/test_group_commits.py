@@ -70,7 +70,7 @@ def test_a_commit_that_fails_ends_the_query_at_first_and_is_tried_again_later(
     words = "group spark has members of its own; give each query another kafka.group.id"
     with caplog.at_level(logging.WARNING):
         assert query.batch() is not None
-    assert caplog.messages == [f"{words}; committed again with the next look"]
+    assert caplog.messages == [f"{words}; the commit is retried at the next look"]
     with pytest.raises(UserError, match=words):
         query.restarted().batch()
     member.close()

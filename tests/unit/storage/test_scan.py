@@ -132,8 +132,8 @@ def test_a_damaged_payload_is_refused_at_its_place_in_the_file() -> None:
     ("base_offsets", "position", "reason"),
     [
         ([4, 6], 0, "the segment begins at offset 5"),
-        ([5, 6], 1, "offset 6 lies before it"),
-        ([5, 5], 1, "offset 6 lies before it"),
+        ([5, 6], 1, "offset 6 precedes it"),
+        ([5, 5], 1, "offset 6 precedes it"),
         ([5, 12], 1, "the segment ends before offset 13"),
     ],
 )

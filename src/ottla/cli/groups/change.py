@@ -206,7 +206,7 @@ def _planned_by_file(
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is no text"
+        reason = error.strerror if isinstance(error, OSError) else "is not text"
         raise UserError(f"{path}: {reason}; name a file of TOPIC,PARTITION,OFFSET") from error
     wanted = read_csv(str(path), text)
     check_there(admin, list(wanted))

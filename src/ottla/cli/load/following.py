@@ -143,7 +143,7 @@ class _Watcher:
 
 
 def _told(status: "FollowStatus") -> tuple[object, ...]:
-    """Returns the fields whose change is reported: a look that found nothing is not."""
+    """Returns the fields whose change is reported; a look without new records is not."""
     return status.lag_records, status.commits, status.errors, status.error, status.is_elsewhere
 
 

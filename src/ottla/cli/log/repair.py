@@ -22,7 +22,7 @@ STEPS = {
     ActionKind.REBUILD_EPOCHS: "rebuild it from the batches",
     ActionKind.REBUILD_TRANSACTIONS: "rebuild it from the transaction markers",
     ActionKind.REPLACE_SNAPSHOT: "remove it, and take one of the log's end",
-    ActionKind.FINISH_SWAP: "put the segment that compaction finished in its place",
+    ActionKind.FINISH_SWAP: "put the compacted segment in place",
     ActionKind.ACCEPT_LOSS: "continue without the offsets that are lost",
     ActionKind.WRITE_TOPIC_ID: "write the id that the topic's other partitions have",
     ActionKind.SET_CHECKPOINT: "set {entry}",

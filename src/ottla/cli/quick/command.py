@@ -36,7 +36,7 @@ CLIENTS = {
     "franz-go": 'kgo.NewClient(kgo.SeedBrokers("{address}"))',
     "kafkajs": 'new Kafka({{ brokers: ["{address}"] }})',
 }
-"""What reaches a broker, by client: a line with a placeholder for the address."""
+"""How to connect, by client: a line with a placeholder for the address."""
 
 
 @click.command(

@@ -158,7 +158,7 @@ def avro(path: FilePath) -> Encoding:
         fastavro.schema.SchemaParseException,
         fastavro.schema.UnknownType,
     ) as error:
-        raise UserError(f"{path}: this is no Avro schema: {error}") from error
+        raise UserError(f"{path}: this is not an Avro schema: {error}") from error
 
     def decode(data: bytes) -> Any:
         return read_avro(data, schema)

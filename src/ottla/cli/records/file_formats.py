@@ -299,7 +299,7 @@ def _csv_records(path: Path) -> Iterator[NewRecord]:
                 yield _parsed(path, reader.line_num, _fields_of(row) | empty)
         except (csv.Error, UnicodeDecodeError) as error:
             raise UserError(
-                f"{path}: this is no CSV file of UTF-8 text, after line {reader.line_num}: {error}"
+                f"{path}: this is not CSV in UTF-8, after line {reader.line_num}: {error}"
             ) from error
 
 

@@ -58,7 +58,7 @@ class InputOptions:
     now_ms: int = 0
 
     def completed(self, record: NewRecord) -> NewRecord:
-        """Fills in what the options say, where the record has no value of its own.
+        """Fills in missing fields of a record from the options.
 
         A partition in the options applies to all records: they may come from a topic with more
         partitions.
@@ -173,7 +173,7 @@ def parquet_records(name: str, stream: BinaryIO, options: InputOptions) -> Recor
                 number += 1
                 yield _of_row(name, number, row, options)
     except pa.ArrowException as error:
-        raise UserError(f"{name}: this is no Parquet file: {error}") from error
+        raise UserError(f"{name}: this is not a Parquet file: {error}") from error
 
 
 def _check_columns(name: str, there: Iterable[str], options: InputOptions) -> None:

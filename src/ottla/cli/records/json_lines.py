@@ -62,7 +62,7 @@ def _text_member(name: str, data: bytes | None) -> tuple[str, Any]:
 def parse_record(line: bytes, now_ms: int) -> NewRecord:
     """A record of such an object, of which every member may be left out; raises `ValueError`.
 
-    A key or value that is no text becomes JSON. Headers may also be an object, or pairs.
+    A key or value that is not text becomes JSON. Headers may also be an object, or pairs.
     """
     found = json.loads(line)
     if not isinstance(found, dict):

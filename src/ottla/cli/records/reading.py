@@ -206,7 +206,7 @@ def _matching(source: RecordSource, name: str) -> list[str]:
             raise UnknownNameError("topic", name, source.topics())
         return [name]
     if "%" in name or name.startswith("{"):
-        raise UserError(f"{name} is no topic; a format is given with --format (-F), not with -f")
+        raise UserError(f"{name} is not a topic; a format is given with --format (-F), not with -f")
     known = source.topics()
     found = [one for one in known if not one.startswith("__") and _fits(name, one)]
     if not found:

@@ -140,7 +140,7 @@ def observing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _job_totals(broker: "Broker", server: "Server") -> dict[str, int]:
-    """The totals that the log reports, beside events."""
+    """The totals that are logged in addition to events."""
     with server.lock:
         logs = [log for one in broker.directories for log in one.logs.values()]
         going = broker.retention.totals

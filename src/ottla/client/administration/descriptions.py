@@ -91,7 +91,7 @@ class ActiveProducer:
     producer_epoch: int
     last_timestamp_ms: int
     transaction_start_offset: int | None
-    """Where its open transaction begins there; `None` when none is open."""
+    """The first offset of its open transaction; `None` if none is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What nobody knows of directories that another Kafka wrote is not shown as if nothing were set."""
+"""Refuses or warns if settings of directories that another Kafka wrote are not known."""
 
 import logging
 from collections.abc import Iterable, Sequence

@@ -326,7 +326,7 @@ class ClassicMember:
         self._lose()
 
     def _lose(self) -> None:
-        """What the application has, or will learn of, may already be another member's."""
+        """The partitions that the application has may already belong to another member."""
         self.events.clear()
         if self.owned:
             self.events.append(Event(EventKind.LOST, self.owned))

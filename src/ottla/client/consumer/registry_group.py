@@ -268,7 +268,7 @@ class RegistryGroup:
 
     @property
     def _own_id(self) -> str:
-        """With streams the id of the only one."""
+        """With `streams`, the id of the only stream."""
         return self.consumer_id if self._names_topic else f"{self.consumer_id}-0"
 
     def _register(self, topics: Collection[str]) -> None:

@@ -71,7 +71,7 @@ class SharedCluster:
             )
 
     def topics(self, names: Collection[str]) -> ClusterTopics:
-        """Those of some topics that exist."""
+        """The existing ones of some topics."""
         with self._lock:
             return _topics(self._cluster.look_up(names).values()) if names else _topics(())
 

@@ -274,7 +274,7 @@ class Sender:
         self._sequences.clear()
 
     def _finish(self, batches: list[RecordBatchInMaking], error: OttlaError | None) -> None:
-        """Wakes those that wait for any of the batches, once for all."""
+        """Wakes the threads that wait for any of the batches."""
         if not batches:
             return
         counts, count = self.counts, sum(one.count for one in batches)

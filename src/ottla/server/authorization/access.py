@@ -85,17 +85,17 @@ class Access:
         return False
 
     def sees(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """As `allows`, for resources that the client has not named: nothing is logged."""
+        """Like `allows`, for resources that the client has not named: nothing is logged."""
         client = self._context.client
         return self._authorizer.allows(
             client.principal, client.host, operation, resource_type, name
         )
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The topic's name, which rules are about; `None` for an id that nobody knows.
+        """The topic's name, to which ACLs apply; `None` for an unknown id.
 
-        A cluster's topics are known to each broker, those with partitions here also before the
-        controller has said so.
+        Every broker knows all topics of its cluster; topics with partitions here are known even
+        before UpdateMetadata.
         """
         broker = self._context.broker
         return broker.topics.name_by_id(topic_id) or broker.catalog.name_by_id(topic_id)
@@ -125,7 +125,7 @@ class Access:
         return self._authorizer.revision
 
     def operations(self, supported: int, resource_type: ResourceType, name: str) -> int:
-        """Those of some operations, as bits, that the client may do (KIP-430)."""
+        """The allowed ones of the supported operations, as bits (KIP-430)."""
         return sum(
             1 << operation
             for operation in Operation
@@ -144,10 +144,10 @@ class Access:
 
 
 def joined(allowed: Sequence[Any], rest: Callable[[], Answer], refusal: Any, field: str) -> Answer:
-    """The handler's answer about what is `allowed`, with the refusals of the list `field` added.
+    """The handler's response for the `allowed` elements, with the refusals of the list `field`.
 
-    Where nothing is allowed the handler is not called: even a request for nothing may change
-    something, as one that has an internal topic created.
+    If nothing is allowed, the handler is not called: even an empty request may have an effect, such
+    as the creation of an internal topic.
     """
     if not allowed:
         answer: Answer = refusal
@@ -157,4 +157,4 @@ def joined(allowed: Sequence[Any], rest: Callable[[], Answer], refusal: Any, fie
 
 
 Guard = Callable[[Any, RequestContext, Access, Handle], Answer]
-"""`guard(request, context, access, handle)`: as the handler's answer, of what is allowed."""
+"""`guard(request, context, access, handle)`: returns the handler's response for what is allowed."""

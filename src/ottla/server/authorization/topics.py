@@ -241,7 +241,7 @@ CONFIG_RESOURCES = {
     ConfigType.TOPIC: (ResourceType.TOPIC, DENIED),
     ConfigType.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
-"""Of the others settings are the cluster's."""
+"""Settings of other resource types need access to the cluster."""
 
 
 def _config_resource(one: Any) -> tuple[ResourceType, str, ErrorCode]:

@@ -53,7 +53,7 @@ def add_partitions(
     access: Access,
     handle: Handle,
 ) -> Answer:
-    """Where one topic is denied, the others are not attempted; brokers need the cluster's."""
+    """If one topic is denied, no topic is added; requests of brokers need ClusterAction."""
     if context.api_version >= FIRST_BATCH_VERSION:
         if access.cluster(Operation.CLUSTER_ACTION):
             return handle(request, context)
@@ -171,7 +171,7 @@ def write_markers(
 def describe(
     request: DescribeTransactionsRequest, context: RequestContext, access: Access, handle: Handle
 ) -> Answer:
-    """Of a transaction's topics those are named that the client may describe."""
+    """Lists only the topics of a transaction that the client may describe."""
     request.transactional_ids, denied = access.split(
         request.transactional_ids, lambda one: access.transactional_id(Operation.DESCRIBE, one)
     )

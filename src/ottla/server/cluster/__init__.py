@@ -1,4 +1,4 @@
 """Handlers of a broker that is a member of a cluster, one module for each API.
 
-Those that are not here are the same as of a broker alone (`server/handlers`).
+Other APIs have the handlers of a broker without a cluster (`server/handlers`).
 """

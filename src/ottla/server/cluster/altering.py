@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: each resource is changed in ZooKeeper.
+"""The common part of AlterConfigs and IncrementalAlterConfigs: changes resources in ZooKeeper.
 
 Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`.
 """
@@ -29,7 +29,7 @@ from ottla.server.request_context import PendingAnswer, RequestContext
 from ottla.server.resources import ResourceType, check_broker_name, no_settings
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What becomes of an entity's settings; raises `ApiError`."""
+"""Returns the new settings of an entity; raises `ApiError`."""
 
 REGISTERED: Final = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners"}

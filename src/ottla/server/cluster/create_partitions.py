@@ -56,7 +56,7 @@ def handle(
 def _assignment(
     wanted: CreatePartitionsTopic, cache: MetadataCache
 ) -> Mapping[int, tuple[int, ...]]:
-    """Of the partitions that are added; raises `ApiError`."""
+    """The replicas of the added partitions; raises `ApiError`."""
     known = cache.topics.get(wanted.name)
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

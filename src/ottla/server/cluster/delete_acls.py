@@ -64,7 +64,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> PendingAnswer
 
 
 def _resources(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourceName, None]:
-    """Those with a rule that matches, and those that a filter names."""
+    """The resources of matching rules, and those that a filter names."""
     patterns = dict.fromkeys(
         one.pattern for one in in_turns(acls) if any(wanted.matches(one) for wanted in filters)
     )

@@ -45,7 +45,7 @@ def handle(
         return response
 
     def amend(errors: Mapping[Hashable, ErrorCode]) -> DeleteRecordsResponse:
-        """Where time is up the low watermark is that of the beginning, as in Kafka."""
+        """After a timeout the low watermark is the initial one, as in Kafka."""
         for key, place, result in in_turns(awaited):
             result.error_code = errors.get(key, ErrorCode.NONE)
             if result.error_code == ErrorCode.NONE:

@@ -1,6 +1,6 @@
-"""DescribeConfigs, 0 to 4: settings, of topics also that other brokers have.
+"""DescribeConfigs, 0 to 4: settings, including those of topics without a partition on this broker.
 
-Those are read in ZooKeeper first. Kafka's counterpart: `ConfigHelper` over `ZkConfigRepository`.
+Those are first read from ZooKeeper. Kafka's counterpart: `ConfigHelper` over `ZkConfigRepository`.
 """
 
 from ottla.base.error_codes import ErrorCode

@@ -1,6 +1,6 @@
-"""FindCoordinator, 0 to 6: who leads the partition that a group or a transaction belongs to.
+"""FindCoordinator, 0 to 6: the leader of the partition that a group or a transaction belongs to.
 
-The internal topic is made when it is first asked for; the client asks again until it has leaders.
+The first request creates the internal topic; the client retries until the topic has leaders.
 Kafka's counterpart: `KafkaApis.getCoordinator`.
 """
 

@@ -34,7 +34,7 @@ from ottla.registries.topics import PartitionState, ReplicaAssignment
 
 FIRST_LISTENER_VERSION = 3
 FIRST_STATE_VERSION = 3
-"""Of StopReplica: each partition has a leader epoch, and says itself whether it is deleted."""
+"""The StopReplica version from which each partition has a leader epoch and its own delete flag."""
 
 NO_STOP_EPOCH = -1
 

@@ -1,4 +1,4 @@
-"""StopReplica, 0 to 4: the controller has replicas stopped, and deleted where it says so.
+"""StopReplica, 0 to 4: the controller stops replicas, and deletes some of them.
 
 Kafka's counterpart: `ReplicaManager.stopReplicas`.
 """

@@ -1,7 +1,7 @@
-"""UpdateMetadata, 0 to 8: the controller says which brokers live, and who leads what.
+"""UpdateMetadata, 0 to 8: the controller sends the live brokers and the partitions' leaders.
 
-All brokers hear of a deletion here, also those without a replica, and their groups forget the
-offsets that they have committed in the topic. Kafka's counterpart:
+It reports a deleted topic to all brokers, including those without a replica, and their groups
+remove the topic's committed offsets. Kafka's counterpart:
 `KafkaApis.handleUpdateMetadataRequest`.
 """
 

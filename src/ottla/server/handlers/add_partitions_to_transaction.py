@@ -1,7 +1,7 @@
 """AddPartitionsToTxn, 0 to 5: a producer names the partitions that it is about to write to.
 
-From version 4 on the request carries several transactions, and may only ask whether partitions
-belong to them (KIP-890); brokers send these, of which there are no others here.
+From version 4 on the request carries several transactions, and may only verify that partitions
+belong to them (KIP-890); only other brokers send such requests.
 Kafka's counterpart: `KafkaApis.handleAddPartitionsToTxnRequest`.
 """
 
@@ -108,7 +108,7 @@ def _add(
 
 
 def _partitions(topics: Sequence[AddPartitionsTopic]) -> Iterable[TopicPartition]:
-    """Each once, so that there are no more of those that exist than the broker has."""
+    """Each partition once, so that existing ones are at most as many as the broker has."""
     return freed_in_turns(
         dict.fromkeys(
             TopicPartition(topic.name, index)

@@ -21,7 +21,7 @@ from ottla.server.request_context import RequestContext
 
 ENOUGH_NAMES = len(ENTITY_TYPES) + 1
 ENOUGH_LIMITS = len(KEYS) + 1
-"""Of so many one is unknown or named twice, and the entity is refused."""
+"""One of this many must be unknown or a duplicate, and the entity is refused."""
 
 Names = tuple[tuple[str, str | None], ...]
 
@@ -37,7 +37,7 @@ def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterC
 
 
 def alterations(request: AlterClientQuotasRequest) -> Callable[[EntryData], QuotaAlteration]:
-    """What makes an entry's alteration; it raises `ApiError`."""
+    """Returns the function that parses an entry; it raises `ApiError`."""
     counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
     return lambda entry: _alteration(entry, counts)
 

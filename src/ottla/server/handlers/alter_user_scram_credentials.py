@@ -50,7 +50,7 @@ def upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion
 
 
 def answer(results: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
-    """What became of each user."""
+    """The result for each user."""
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(

@@ -40,7 +40,7 @@ SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:
-    """`None` stands for a request in a version that nobody can read yet."""
+    """`None` stands for a request in an unknown version."""
     if request is None:
         return _answer(ErrorCode.UNSUPPORTED_VERSION, 0)
     names = (request.client_software_name, request.client_software_version)

@@ -52,7 +52,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
 
 
 def wanted_topics(request: DeleteTopicsRequest) -> Iterator[DeleteTopicState]:
-    """Those of a request in any version; the older ones have names alone."""
+    """The topics of a request in any version; older versions have names only."""
     return chain((DeleteTopicState(name=name) for name in request.topic_names), request.topics)
 
 

@@ -1,9 +1,9 @@
 """DescribeDelegationToken, 0 to 3: the tokens that the client may see, of some owners or of all.
 
-As in Kafka a token counts as that of its requester and its renewers too.
+As in Kafka, a token also belongs to its requester and its renewers.
 
-The secret of a token is in the answer, as in Kafka's: who may see a token may use it. Kafka's
-counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
+As in Kafka, the response contains a token's secret: a client that may see a token may use it.
+Kafka's counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 """
 
 from ottla.base.errors import ApiError

@@ -34,7 +34,7 @@ def handle(
     context: RequestContext,
     may_describe: MayDescribe = everything,
 ) -> DescribeTopicPartitionsResponse:
-    """`may_describe`: of all topics those are left out whose names the client may not see."""
+    """`may_describe`: if all topics are requested, leaves out those that it refuses."""
     context.may_take_long()
     every = [] if request.topics else [one.name for one in in_turns(list(context.broker.topics))]
     names = [name for name in in_turns(every) if may_describe(name)]
@@ -80,7 +80,7 @@ def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The code stands with each topic named, since the answer has none of its own."""
+    """The error code is in each named topic, since the response has no field for it."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
@@ -93,7 +93,7 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 
 def _names(request: DescribeTopicPartitionsRequest, every: Iterable[str]) -> Iterable[str]:
-    """What is asked for, or every topic, from the cursor on."""
+    """The requested topics, or all, from the cursor on."""
     named = freed_in_turns(dict.fromkeys(topic.name for topic in in_turns(request.topics)))
     names: Iterable[str] = named or every
     first = "" if request.cursor is None else request.cursor.topic_name

@@ -23,7 +23,7 @@ LEADERLESS = {
     PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
-"""What a partition on an offline disk is answered with."""
+"""The error code for a partition on an offline disk."""
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:

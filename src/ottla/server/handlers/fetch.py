@@ -158,7 +158,7 @@ def _fetcher(request: FetchRequest, version: int) -> Fetcher | None:
 
 
 class _Answering:
-    """What an answer needs of its request, for now or for later."""
+    """The parts of a request that its response needs, now or later."""
 
     __slots__ = ("_broker", "_fetch", "_magic", "_session_id")
 

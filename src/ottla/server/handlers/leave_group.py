@@ -1,4 +1,4 @@
-"""LeaveGroup, 0 to 5: one member goes, or from version 3 several are removed at once (KIP-345).
+"""LeaveGroup, 0 to 5: one member leaves; from version 3 on, several are removed at once (KIP-345).
 
 Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 """

@@ -26,7 +26,7 @@ from ottla.storage.log.reader import (
 
 CONSUMER = -1
 DEBUGGING = -2
-"""Who says so asks any replica, and not only the leader (Kafka's `DEBUGGING_REPLICA_ID`)."""
+"""With this replica id any replica responds, not only the leader (`DEBUGGING_REPLICA_ID`)."""
 
 READ_COMMITTED = 1
 FIRST_EPOCH_VERSION = 4
@@ -111,7 +111,7 @@ def _find(
 
 
 def _offsets_before(partition: Partition, wanted: ListOffsetsPartition) -> list[int]:
-    """Where segments begin that were last written before a time, newest first.
+    """The base offsets of segments that were last written before a time, newest first.
 
     Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.
     """

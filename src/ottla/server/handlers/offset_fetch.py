@@ -39,7 +39,7 @@ PartitionT = TypeVar("PartitionT", OffsetFetchResponsePartition, OffsetFetchResp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """Partitions of one topic; `name` is `None` for an id that nobody knows."""
+    """Partitions of one topic; `name` is `None` for an unknown id."""
 
     name: str | None
     topic_id: Uuid = ZERO_UUID
@@ -48,7 +48,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What a partition is answered with, whichever version it goes into."""
+    """The result for a partition, in any version of the response."""
 
     index: int
     offset: int = NO_OFFSET
@@ -139,7 +139,7 @@ def _fetch(
     request: OffsetFetchRequest,
     context: RequestContext,
 ) -> Iterable[tuple[_Wanted, list[_Found]]]:
-    """What each topic is answered with; `None` asks for all that the group has committed."""
+    """The results by topic; `wanted` is `None` for all that the group has committed."""
     places = None
     if wanted is None:
         context.may_take_long()
@@ -163,7 +163,7 @@ def _fetch(
 
 
 def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> list[_Wanted]:
-    """The topics of a group's offsets; by id only those that still exist."""
+    """The topics of a group's offsets; by id only existing topics."""
     indexes: dict[str, list[int]] = {}
     for topic, index in in_turns(fetched):
         indexes.setdefault(topic, []).append(index)

@@ -1,10 +1,10 @@
 """Produce, 0 to 13: appends batches to partitions, and answers once they are written out.
 
 Versions 0 to 2 carry message sets of the old formats, which are kept as the topic asks. With acks=0
-there is no answer; a failure then closes the connection, so that the producer looks where to go
-instead.
-A batch in a transaction is let in if its partition was added to the transaction. From version 12 on
-it is added here, and a log that does not know the producer takes only its first batch (KIP-890).
+there is no response; a failure then closes the connection, so that the producer refreshes its
+metadata.
+A batch in a transaction is accepted if its partition was added to the transaction. From version 12
+on it is added here, and a log without the producer's state takes only its first batch (KIP-890).
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
@@ -112,7 +112,7 @@ class PendingProduce(PendingResponse):
 
 
 class Commit:
-    """What a request with acks=all waits for in a cluster: other replicas must have its records."""
+    """A request with acks=all in a cluster, which waits until other replicas have its records."""
 
     __slots__ = ("_awaited", "pending")
 

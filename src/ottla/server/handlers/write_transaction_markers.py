@@ -25,7 +25,7 @@ from ottla.protocol.messages.write_transaction_markers import (
 from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
 
 TIMEOUT_MS: Final = 30_000.0
-"""As Kafka's request.timeout.ms, after which a coordinator sends its markers again."""
+"""Kafka's default of request.timeout.ms, after which a coordinator sends its markers again."""
 
 
 def handle(

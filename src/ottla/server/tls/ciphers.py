@@ -1,6 +1,6 @@
 """Cipher suites by the names of the standard, as Java and Kafka have them, for OpenSSL.
 
-Of TLS 1.3 Python cannot choose among suites: all of them are strong, and they are spoken or not.
+Python cannot select single suites of TLS 1.3: all of them are strong, and enabled together or not.
 """
 
 from collections.abc import Sequence

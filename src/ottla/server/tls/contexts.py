@@ -42,7 +42,7 @@ VERIFY = {
 }
 
 Stamp = tuple[int, int, int]
-"""Of a file: when it was changed, its number and its size."""
+"""A file's modification time, inode number and size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Tls:
 
 
 class CertificateError(OttlaError):
-    """A client's certificate lets it in as nobody."""
+    """No user can be derived from a client's certificate."""
 
 
 class ListenerTls:
@@ -111,10 +111,10 @@ class ListenerTls:
 
 
 def tls_config(listener: Listener, config: BrokerConfig) -> TlsConfig:
-    """The settings as they hold for a listener.
+    """The settings that apply to a listener.
 
-    Where clients log in they are asked for a certificate only if the listener's own settings say
-    so, as in Kafka (KIP-684).
+    A SASL listener requests client certificates only if its own settings say so, as in Kafka
+    (KIP-684).
     """
     own = config.of_listener(listener.name)
     if listener.has_login and CLIENT_AUTH not in config.given_to(listener.name):

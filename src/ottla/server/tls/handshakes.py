@@ -1,9 +1,9 @@
 """TLS handshakes: run in a thread, limited in time and number.
 
 A handshake takes 0.3 to 5 ms of processor time, for which OpenSSL releases the interpreter's lock.
-So a thread continues those that have received bytes, one after the other, and other clients do not
-wait for them. A peer that has sent nothing costs only a socket. The oldest is closed when too many
-have begun without progress. Kafka's counterpart: `SslTransportLayer.handshake`.
+So a thread continues the handshakes that have received bytes, one after the other, and other
+clients do not wait for them. A peer that has sent nothing costs only a socket. If too many make no
+progress, the oldest is closed. Kafka's counterpart: `SslTransportLayer.handshake`.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """A connection's bytes through TLS, on the non-blocking socket, which OpenSSL reads and writes.
 
-Where the kernel encrypts (kTLS) files go from the page cache to the socket as without TLS;
-elsewhere they are read and encrypted in slices. Kafka's counterpart: `SslTransportLayer`.
+If the kernel encrypts (kTLS), files go from the page cache to the socket as without TLS; otherwise
+they are read and encrypted in slices. Kafka's counterpart: `SslTransportLayer`.
 """
 
 import contextlib
@@ -118,10 +118,10 @@ def transport_of(peer: ssl.SSLSocket, buffer: memoryview) -> TlsTransport:
 
 
 def kernel_encrypts(peer: socket.socket) -> bool:
-    """Whether this very socket has its keys in the kernel, for what is sent.
+    """Whether the kernel has this socket's keys for sending.
 
-    To have asked OpenSSL for it (`OP_ENABLE_KTLS`) says nothing: it continues without where the
-    kernel has no such cipher or version. The kernel names both where it has the keys.
+    `OP_ENABLE_KTLS` does not show this, since OpenSSL continues without kTLS if the kernel does not
+    support the cipher or version. The kernel reports both if it has the keys.
     """
     try:
         info = peer.getsockopt(SOL_TLS, TLS_TX, 4)

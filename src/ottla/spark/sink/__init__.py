@@ -1,1 +1,1 @@
-"""The sink: rows into a topic, each batch of a stream once. Start at `writer.py`."""
+"""The sink: writes rows to topics, each batch of a stream once. Start at `writer.py`."""

@@ -1,7 +1,8 @@
-"""Spark's rows as records with a place: which topic, which partition.
+"""Converts Spark's rows to records with a topic and a partition.
 
-A partition that a row names counts; else a key decides, as in every Kafka client; rows without a
-key go to one partition for a while and then to the next, as Kafka's sticky partitioner does.
+If a row names a partition, that is used; otherwise a key decides, as in every Kafka client. Rows
+without a key go to one partition for a while and then to the next, as with Kafka's sticky
+partitioner.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STICKY_COUNT = 1000
-"""Rows without a key that go to one partition before the next one's turn."""
+"""Number of rows without a key that go to one partition before the next partition."""
 
 PIECE_SIZE = 64 * 1024 * 1024
-"""Bytes of rows that are packed at once, about: far from what one Arrow array can hold."""
+"""Approximate bytes of rows that are packed at once, far below the limit of an Arrow array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +38,15 @@ class PlacedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackingRules:
-    """`topic` is that of all rows, if there is one; sizes are of batches, in bytes."""
+    """`topic` is that of all rows, if given; sizes are of batches, in bytes."""
 
     topic: str | None
     batch_size: int
     max_record_size: int
     partition_count: Callable[[str], int]
-    """Of a topic; raises `UserError` if it is not there."""
+    """Returns a topic's partition count; raises `UserError` if the topic does not exist."""
     first_turn: int = 0
-    """Which partition has the first turn at rows without a key; tasks should differ."""
+    """The first partition for rows without a key; it should differ between tasks."""
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class RowPacker:
     _keyless: dict[str, int] = field(default_factory=dict)
 
     def pack(self, batch: "pa.RecordBatch") -> Iterator[PlacedRecords]:
-        """Raises `UserError` for rows that no topic takes."""
+        """Packs rows; raises `UserError` for rows that cannot be written."""
         for piece in _pieces(batch):
             for topic, rows in self._by_topic(piece):
                 yield self._packed(topic, rows)
@@ -124,7 +125,7 @@ class RowPacker:
 
 
 def measure(rows: "pa.RecordBatch") -> tuple[int, int]:
-    """How many rows, and the bytes of their keys and values."""
+    """Returns the number of rows, and the bytes of their keys and values."""
     return rows.num_rows, sum(_size(_binary(rows, name)) for name in ("key", "value"))
 
 
@@ -144,7 +145,7 @@ def _pieces(batch: "pa.RecordBatch") -> Iterator["pa.RecordBatch"]:
 
 
 def _column(rows: "pa.RecordBatch", name: str) -> Any:
-    """`None` where there is no such column."""
+    """Returns a column, `None` if it does not exist."""
     place = rows.schema.get_field_index(name)
     return None if place < 0 else rows.column(place)
 

@@ -1,7 +1,7 @@
 """The options of the sink `ottla`, read once and checked, before any task runs.
 
 Names and meanings are those of Spark's own Kafka sink, and after `kafka.` those of Kafka's
-producer, as far as our client has them. Unknown options are refused, not ignored.
+producer, as far as Ottla's client has them. Unknown options are refused, not ignored.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,10 @@ PATIENCE_S = 120.0
 """Kafka's `delivery.timeout.ms`."""
 
 TOPIC_PATIENCE_S = 10.0
-"""How long a topic may take to be there that the broker makes for a client which asks for it."""
+"""How long the automatic creation of a topic may take."""
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""What brokers allow by default at the most: a batch may take long, and so may a restart."""
+"""The maximum that brokers allow by default: a batch may take long, and so may a restart."""
 
 COLUMNS = {
     "key": ("binary", "string"),
@@ -48,10 +48,10 @@ COLUMNS = {
     "topic": ("string",),
     "partition": ("int",),
 }
-"""The columns that are written, and the types that each may have, as Spark puts them."""
+"""The columns that are written, and the types that each may have, in Spark's syntax."""
 
 _READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
-"""What the source has beside these: skipped, so that what was read can be written again."""
+"""Other columns of the source, which are skipped so that rows of the source can be written."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -87,7 +87,7 @@ _WITHOUT_EFFECT = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-"""Settings of Kafka's producer that change no row: what they tune is done another way here."""
+"""Settings of Kafka's producer that change no row, and tune what this sink does differently."""
 
 _REFUSED = {
     "key.serializer": "keys are bytes; cast the column",
@@ -104,7 +104,7 @@ _OF_SPARK = ("checkpointLocation",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """What one write is asked for; `topic` is `None` where each row names its own."""
+    """The options of one write; `topic` is `None` if each row names its own."""
 
     bootstrap: tuple[Address, ...]
     client: ClientSettings
@@ -120,7 +120,7 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Options as Spark hands them over, names in any case; raises `UserError`."""
+    """Parses options from Spark, with names in any case; raises `UserError`."""
     options = given_options(given)
     client = {
         name.removeprefix(CLIENT_PREFIX): options.pop(name)
@@ -140,7 +140,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
-    """The rows' columns with their types, as Spark puts them; raises `UserError`."""
+    """Checks the rows' columns and their types, in Spark's syntax; raises `UserError`."""
     for name, kind in types.items():
         if name in _READ_ONLY:
             continue
@@ -150,7 +150,7 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
             wanted = " or ".join(COLUMNS[name])
             raise UserError(f"column {name} must be {wanted}, not {kind}; cast it")
     if "value" not in types:
-        raise UserError("there is no column value with the records' values; name one so")
+        raise UserError("there is no column value with the records' values; rename one to that")
     if options.topic is None and "topic" not in types:
         raise UserError("the sink needs an option topic, or a column topic")
 
@@ -158,7 +158,7 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
 def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
     if "path" in options:
         raise UserError(
-            f"a data directory is written by one process alone, and Spark's tasks are many; run "
+            f"only one process can write a data directory, and Spark has many tasks; run "
             f"`ottla serve --data-dir {options['path']}`, and give {BOOTSTRAP_OPTION} for path"
         )
     if "bootstrap.servers" not in client:
@@ -169,7 +169,7 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
 
 
 def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
-    """With the options of Kafka's producer."""
+    """Adds the options of Kafka's producer."""
     security, client = split_security(client)
     ignored = [name for name in client if name in _WITHOUT_EFFECT]
     acks = client.get("acks", "all")
@@ -213,7 +213,7 @@ _CLIENT: Fields = {
     "request.timeout.ms": ("request_timeout_s", parse_seconds),
     "delivery.timeout.ms": ("patience_s", parse_seconds),
 }
-"""Options of Kafka's producer -> fields of `ClientSettings`, and what reads them."""
+"""Options of Kafka's producer -> fields of `ClientSettings`, with their parsers."""
 
 _DEFAULTS = {
     "request_timeout_s": REQUEST_TIMEOUT_S,

@@ -1,10 +1,10 @@
 """The state that a stream's sink stores in the cluster, and its use for a batch that is repeated.
 
-Format page: docs/format/sink-state.md. Before the driver ends the first transaction of a batch it
-writes down which ones it is about to commit (`Phase.COMMITTING`), and after the last one that it
-has (`Phase.COMMITTED`). Each transaction carries a marker that becomes visible with it. A crash can
-leave a batch half committed: the next writer commits the rest of what is written down, and what
-a broker has aborted meanwhile is written again. Kafka has no counterpart before KIP-939.
+Format page: docs/format/sink-state.md. Before the driver ends the first transaction of a batch, it
+records the transactions that it will commit (`Phase.COMMITTING`), and after the last one that all
+are committed (`Phase.COMMITTED`). Each transaction has a marker that becomes visible with it. A
+crash can leave a batch half committed: the next writer commits the rest of the recorded
+transactions, and writes again what a broker has aborted. Kafka has no counterpart before KIP-939.
 """
 
 import json
@@ -19,7 +19,7 @@ from ottla.client.groups import Committed
 
 VERSION = 1
 MAX_METADATA_SIZE = 4000
-"""Brokers take 4096 bytes beside an offset by default (`offset.metadata.max.bytes`)."""
+"""By default brokers accept 4096 bytes with an offset (`offset.metadata.max.bytes`)."""
 
 
 class Phase(Enum):
@@ -29,7 +29,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One task's transaction: whose it is, and how much lies in it (`size`: keys and values)."""
+    """One task's transaction: its producer, and the size of its records (keys and values)."""
 
     task: int
     producer_id: int
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkState:
-    """The newest batch that a sink is sure of. `topic` is where this is written."""
+    """The newest recorded batch of a sink. `topic` is the topic with whose offsets it is stored."""
 
     batch: int
     phase: Phase
@@ -61,7 +61,7 @@ class SinkState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What a task has done: written (`entry`), or only counted since there was nothing to do."""
+    """The result of a task, which wrote rows (`entry`), or only counted rows written before."""
 
     task: int
     row_count: int
@@ -87,7 +87,7 @@ def marker_group(sink: str, task: int) -> str:
 
 
 def encode_state(sink: str, state: SinkState, partition_count: int) -> list[Committed]:
-    """As offsets of the topic's first partitions; raises `UserError` when they are too few."""
+    """As offsets of the topic's first partitions; raises `UserError` if there are too few."""
     rows: list[list[int]] = [
         [one.task, one.producer_id, one.epoch, one.row_count, one.size] for one in state.entries
     ]
@@ -98,7 +98,7 @@ def encode_state(sink: str, state: SinkState, partition_count: int) -> list[Comm
         chunks[-1].append(row)
     if len(chunks) > partition_count:
         raise UserError(
-            f"batch {state.batch}: {len(rows)} tasks are too many to note beside the offsets of "
+            f"batch {state.batch}: {len(rows)} tasks are too many to store with the offsets of "
             f"{partition_count} partitions of {state.topic}; coalesce the rows to fewer tasks"
         )
     return [
@@ -150,10 +150,10 @@ def is_marked(offsets: Sequence[Committed], batch: int, entry: Entry) -> bool:
 def settle(
     state: SinkState | None, committed: Collection[int], reports: Sequence[TaskReport]
 ) -> list[Entry]:
-    """The transactions of a batch that must be committed, those that are included.
+    """Returns a batch's transactions that must be committed, including the committed ones.
 
-    `committed` are the tasks of which the state's transaction was. Rows need to be divided among
-    tasks as they were only when some were committed and some were not; raises `UserError` then.
+    `committed` are the tasks whose transaction in `state` was committed. If only some were, the
+    rows must be divided among the tasks as before; raises `UserError` if they are not.
     """
     written = [one.entry for one in reports if one.entry is not None]
     if state is None or not committed:
@@ -166,8 +166,8 @@ def settle(
         numbers = ", ".join(map(str, sorted(lost)))
         raise UserError(
             f"batch {state.batch} is half written: the broker aborted the transactions of tasks "
-            f"{numbers} before they could be committed, and the rows come divided in another way "
-            f"than before; run the query with as many tasks as then"
+            f"{numbers} before they could be committed, and the rows are now divided differently "
+            f"among the tasks; run the query with as many tasks as before"
         )
     return [one for one in state.entries if one.task not in lost] + [
         one for one in written if one.task in lost

@@ -1,8 +1,8 @@
 """The sink's transactions: one for the rows of each task, and their commit or abort.
 
 A task leaves its transaction open and reports it to the driver; the driver ends it, so that nothing
-is seen before all tasks are through. `sink_state.py` says what is written down for a stream, and
-what a crash between two ends leaves; `docs/spark.md` what remains possible.
+is visible before all tasks are done. `sink_state.py` describes the state of a stream, and what a
+crash between two ends leaves; `docs/spark.md` the remaining limits.
 """
 
 import contextlib
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 
 def connected(options: SinkOptions) -> Cluster:
-    """To be used in a `with` statement."""
+    """Connects; use the result in a `with` statement."""
     return Cluster(options.bootstrap, options.client, sleep=time.sleep, topics=())
 
 
 class Step(Enum):
-    """The places between which a crash can fall; each is reported when it has been reached."""
+    """Steps between which a crash can happen; each is reported when it is done."""
 
     STATE_READ = auto()
     PRODUCER_READY = auto()
@@ -70,10 +70,10 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A write that becomes visible at once: one batch of a stream, or (`None`) a whole one.
+    """A write that becomes visible at once: a batch of a stream, or without `batch` a batch write.
 
-    `sink` is the same for all batches of a stream, whenever and wherever they run; `run` is another
-    one each time the stream is started, and a write's own.
+    `sink` is the same for all batches of a stream, whenever and wherever they run; `run` is new for
+    each start of the stream, and for each batch write.
     """
 
     sink: str
@@ -112,7 +112,7 @@ class TaskWrite:
         return partition_count(self.cluster, topic, self.options.topic_patience_s)
 
     def _count(self, batches: Iterable["pa.RecordBatch"]) -> TaskReport:
-        """So that the driver can see whether rows come divided as before."""
+        """Counts rows, so that the driver can check that they are divided as before."""
         counts = [measure(batch) for batch in batches]
         rows, sizes = (sum(one[place] for one in counts) for place in (0, 1))
         return TaskReport(task=self.task, row_count=rows, size=sizes)
@@ -122,7 +122,7 @@ class TaskWrite:
             return self._sent(batches)
         except BaseException:
             if self._producer is not None and self._producer.identity.transactional_id:
-                # The next writer does it if this fails too.
+                # The next writer aborts it if this fails too.
                 with contextlib.suppress(UserError):
                     end_transaction(self.cluster, self._producer.identity, is_commit=False)
             raise
@@ -152,7 +152,7 @@ class TaskWrite:
         return report if self._producer is None else self._finished(self._producer, report)
 
     def _ready_producer(self) -> Producer:
-        """Made for the first rows: a task without any opens no transaction."""
+        """Creates the producer for the first rows: a task without rows opens no transaction."""
         if self._producer is None:
             is_transactional = self.options.is_exactly_once
             name = transactional_id(self.job.sink, self.task) if is_transactional else ""
@@ -186,7 +186,7 @@ class TaskWrite:
 def commit_write(
     cluster: Cluster, job: Job, reports: Sequence[TaskReport], on_step: Callable[[Step], None]
 ) -> None:
-    """Commits what the tasks of a whole write have written; raises `UserError`."""
+    """Commits the transactions of a batch write's tasks; raises `UserError`."""
     on_step(Step.COMMIT_BEGUN)
     entries = [one.entry for one in reports if one.entry is not None]
     committed = _commit(cluster, job, entries, on_step)
@@ -201,9 +201,9 @@ def commit_write(
 def commit_batch(
     cluster: Cluster, job: Job, reports: Sequence[TaskReport], on_step: Callable[[Step], None]
 ) -> None:
-    """Commits a batch of a stream as a whole, once, however often it is asked to.
+    """Commits a batch of a stream as a whole, once, even if it is called several times.
 
-    Raises `UserError`; then the batch is to be run again.
+    Raises `UserError`; the batch must then be run again.
     """
     _commit_batch(cluster, job, reports, on_step)
     _abort_orphans(cluster, job)
@@ -242,11 +242,11 @@ def _commit_batch(
 
 
 def abort(cluster: Cluster, job: Job, reports: Sequence[TaskReport | None]) -> None:
-    """Aborts what tasks have left open, so that no reader waits for it.
+    """Aborts the open transactions of tasks, so that no reader waits for them.
 
     Transactions that are about to be committed are left to the next run: Spark also aborts after a
-    failed commit. Spark does not wait for tasks that are still running, or have not begun: one that
-    begins after its id got a new epoch here uses another id.
+    failed commit. Spark does not wait for tasks that are still running, or have not begun: a task
+    that begins later finds `_abort_id`, and fails.
     """
     if job.batch is not None:
         state = read_state(cluster, job.sink)
@@ -255,7 +255,7 @@ def abort(cluster: Cluster, job: Job, reports: Sequence[TaskReport | None]) -> N
     init_producer(cluster, _abort_id(job), _SHORT_TIMEOUT_MS)
     for task, report in enumerate(reports):
         if report is None:
-            # A new epoch aborts what a task has left that could not say so.
+            # A new epoch aborts the transaction of a task that did not report one.
             init_producer(cluster, transactional_id(job.sink, task), _SHORT_TIMEOUT_MS)
         elif report.entry is not None:
             end_transaction(cluster, _identity(job, report.entry), is_commit=False)
@@ -267,7 +267,7 @@ def _abort_id(job: Job) -> str:
 
 
 _SHORT_TIMEOUT_MS = 10_000
-"""Of an id under which no transaction will begin."""
+"""The transaction timeout of an id under which no transaction will begin."""
 
 
 def read_state(cluster: Cluster, sink: str) -> SinkState | None:
@@ -291,9 +291,9 @@ def _offsets(cluster: Cluster, group: str) -> list[Committed]:
 
 
 def partition_count(cluster: Cluster, topic: str, patience_s: float) -> int:
-    """Of a topic that is there, or that the broker makes now, as it does for Kafka's producer.
+    """Returns the partition count of a topic, which the broker may create automatically.
 
-    Raises `UserError` where it does not. A broker may say first that there is none.
+    Raises `UserError` if it does not within `patience_s`; its first responses may lack the topic.
     """
     until = time.monotonic() + patience_s
     while True:
@@ -303,7 +303,7 @@ def partition_count(cluster: Cluster, topic: str, patience_s: float) -> int:
             return len(found.leaders)
         if time.monotonic() >= until:
             raise UserError(
-                f"there is no topic {topic}, and the broker made none in {patience_s:g} s "
+                f"there is no topic {topic}, and the broker created none in {patience_s:g} s "
                 f"(auto.create.topics.enable); create it first"
             )
         cluster.sleep(cluster.settings.first_pause_s)
@@ -312,7 +312,7 @@ def partition_count(cluster: Cluster, topic: str, patience_s: float) -> int:
 def _commit(
     cluster: Cluster, job: Job, entries: Sequence[Entry], on_step: Callable[[Step], None]
 ) -> set[int]:
-    """The tasks whose transactions are committed now, by this or before."""
+    """Commits transactions; returns the tasks whose transactions are committed, now or before."""
     committed = set()
     for entry in entries:
         if _is_committed(cluster, job, entry):
@@ -322,10 +322,10 @@ def _commit(
 
 
 def _is_committed(cluster: Cluster, job: Job, entry: Entry) -> bool:
-    """A refusal says only that the producer has moved on since; the marker says how it ended.
+    """If the commit is refused, the producer has a newer epoch; the marker shows how it ended.
 
-    The producer that made it move on waited for that end, so the marker is there by now, if it ever
-    will be.
+    The producer with the newer epoch waited for that end, so the marker of a committed transaction
+    exists.
     """
     if end_transaction(cluster, _identity(job, entry), is_commit=True):
         return True
@@ -343,9 +343,9 @@ def _abort_all_but(
 
 
 def _abort_orphans(cluster: Cluster, job: Job) -> None:
-    """What a run that was killed has left open with more tasks than this one had.
+    """Aborts the open transactions of a killed run that had more tasks than this one.
 
-    Nobody would use those ids again soon, and readers would wait until the transactions time out.
+    Their ids may not be used again soon, and readers would wait until the transactions time out.
     """
     start = transactional_id(job.sink, 0).removesuffix("0")
     for name in ongoing_ids(cluster):

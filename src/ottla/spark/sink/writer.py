@@ -1,9 +1,9 @@
 """The sink `ottla` as Spark calls it: `df.write`, `df.writeStream` and INSERT INTO.
 
-Spark makes a writer where it plans, hands copies of it to the tasks, and for streams makes another
-one to commit with; nothing is shared but what a task's `TaskMessage` carries. A task learns the
-query and the batch from properties that Spark sets for every job of a stream. Options:
-`sink_options.py`; what is done: `sink.py`.
+Spark creates a writer in the planning process, sends copies of it to the tasks, and for streams
+creates another one to commit; they share nothing but the content of a task's `TaskMessage`. A task
+gets the query and the batch from properties that Spark sets for every job of a stream. Options:
+`sink_options.py`; writes and commits: `transactions.py`.
 """
 
 import uuid
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PREFIX = "ottla-sink-"
-"""Of transactional ids and groups."""
+"""The prefix of transactional ids and groups."""
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 RUN_PROPERTY = "spark.jobGroup.id"
@@ -58,7 +58,7 @@ Messages = Sequence[TaskMessage | None]
 
 
 class _Writing:
-    """What both writers share: checked options, and a cluster to work with."""
+    """The base of both writers: checks the options, and connects to the cluster."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class _Writing:
         for name in self._options.without_effect:
             warn_without_effect(name)
         if self._options.topic is not None:
-            # Here a mistake is one error; in tasks it comes with traces of Java, for each of them.
+            # Here a mistake is one error; each task would report it with Java's traceback.
             with connected(self._options) as cluster:
                 partition_count(cluster, self._options.topic, self._options.topic_patience_s)
 
@@ -95,7 +95,7 @@ class _Writing:
 
 
 class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
-    """One batch write: visible as a whole at its end, and not at all when it fails."""
+    """One batch write: visible as a whole at its end, and not at all if it fails."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """A stream's batches, each of them once."""
+    """Writes a stream's batches, each once."""
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         context = TaskContext.get()
@@ -147,7 +147,7 @@ class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[
 
 
 def _job(messages: Messages) -> Job | None:
-    """`None` when no task could say: then what they left is the next run's to abort."""
+    """`None` if no task has reported: the next run then aborts their transactions."""
     return next((message.job for message in messages if message is not None), None)
 
 

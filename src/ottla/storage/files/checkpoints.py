@@ -1,7 +1,8 @@
 """Offsets of many partitions in one text file of a log directory.
 
-Format: docs/format/checkpoints.md. A crash leaves the old file or the new one, whole, so offsets in
-it may lag behind their logs. Kafka's counterparts: `CheckpointFile`, `OffsetCheckpointFile`.
+Format: docs/format/checkpoints.md. A crash leaves the complete old file or the complete new one, so
+its offsets may be older than the logs. Kafka's counterparts: `CheckpointFile`,
+`OffsetCheckpointFile`.
 """
 
 import logging
@@ -31,14 +32,14 @@ class OffsetCheckpoint:
         self.path = path
 
     def read(self) -> dict[TopicPartition, int]:
-        """Offsets by (topic, partition); nothing when the file is missing or empty.
+        """Returns offsets by (topic, partition), none if the file is missing or empty.
 
         Raises `CorruptionError`.
         """
         return self.find() or {}
 
     def find(self) -> dict[TopicPartition, int] | None:
-        """As `read`; `None` when the file is missing or empty, as Kafka makes it at first."""
+        """Like `read`; `None` if the file is missing, or empty, as Kafka creates it."""
         try:
             content = read_file(self._file_system, self.path)
         except FileNotFoundError:
@@ -46,20 +47,23 @@ class OffsetCheckpoint:
         return parse_offsets(self.path, content) if content else None
 
     def read_if_whole(self) -> dict[TopicPartition, int]:
-        """As `read`; a damaged file is named, and costs a longer recovery, never data."""
+        """Like `read`, but logs a damaged file and treats it as empty.
+
+        Recovery then takes longer; no data is lost.
+        """
         try:
             return self.read()
         except CorruptionError as error:
-            logger.warning("%s; it is taken as empty", error)
+            logger.warning("%s; the file is treated as empty", error)
             return {}
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces the file; the lines have the mapping's order."""
+        """Replaces the file; the lines are in the mapping's order."""
         replace_file(self._file_system, self.path, offsets_text(offsets))
 
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """A file's content; the lines have the mapping's order."""
+    """Formats a file; the lines are in the mapping's order."""
     return checkpoint_text(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
 
 
@@ -79,7 +83,7 @@ def parse_checkpoint_entry(
 
 
 class CheckpointLines:
-    """The entries of a checkpoint file, each as its words, and errors that name the line."""
+    """Iterates over the entries of a checkpoint file as lists of words; errors name the line."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self.path = path
@@ -88,12 +92,12 @@ class CheckpointLines:
         self._line = 0
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Every entry; raises `CorruptionError` unless there are as many as the file says."""
+        """Yields every entry; raises `CorruptionError` if their number is not the header's."""
         if not self._content:
             return
         version = self._header("the version")
         if version != VERSION:
-            raise self.error(f"has the version {version}, which is not known")
+            raise self.error(f"has unknown version {version}")
         expected = self._header("the number of entries")
         found = 0
         while (words := self._next()) is not None:
@@ -106,7 +110,7 @@ class CheckpointLines:
         return CorruptionError(self.path, self._position, f"line {self._line} {reason}")
 
     def number(self, word: str, *, bits: int) -> int:
-        """A word as an integer that fits; offsets of -1 exist, so negative ones are as good."""
+        """Parses a word as a signed integer of `bits` bits; offsets of -1 exist."""
         value = int(word) if _NUMBER.fullmatch(word) else None
         if value is None or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
             raise self.error(f"has {word!r} for a number of {bits} bits")
@@ -119,7 +123,7 @@ class CheckpointLines:
         return self.number(words[0], bits=32)
 
     def _next(self) -> list[str] | None:
-        """The next line's words; the position stays at the line until the next one is asked for."""
+        """Returns the next line's words; the position stays at this line until the next call."""
         if self._line:
             end = self._content.find(b"\n", self._position)
             self._position = len(self._content) if end < 0 else end + 1

@@ -1,7 +1,7 @@
-"""Checksummed files: small files of Ottla's own whose last line is a CRC-32C of all before it.
+"""Checksummed files: small files of Ottla's own whose last line is a CRC-32C of the lines before.
 
-They stand beside Kafka's files and must never be believed when they are damaged: a file whose
-checksum is wrong counts as missing. Format page: docs/format/ottla-integrity.md.
+They are stored next to Kafka's files. A file with a wrong checksum is treated as missing. Format
+page: docs/format/ottla-integrity.md.
 """
 
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHECKSUM_SIZE = 9
-"""Eight hexadecimal digits and the end of the line."""
+"""Eight hexadecimal digits and a newline."""
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -28,17 +28,17 @@ def without_checksum(path: str, content: bytes) -> bytes:
     """The content before the checksum; raises `CorruptionError` when the checksum is wrong."""
     inner = content[:-CHECKSUM_SIZE]
     if content[-CHECKSUM_SIZE:] != _checksum_line(inner):
-        raise CorruptionError(path, 0, "the checksum does not fit")
+        raise CorruptionError(path, 0, "the checksum does not match")
     return inner
 
 
 def read_checksummed(
     file_system: FileSystem, path: str, parse: Callable[[str, bytes], T]
 ) -> T | None:
-    """The parsed content of a file; `None` when it is missing or damaged. Raises `OSError`.
+    """Returns the parsed content of a file, `None` if it is missing or damaged. Raises `OSError`.
 
-    `parse` takes the content without its checksum. A power failure can leave a file empty that was
-    not synced: that is no damage.
+    `parse` takes the content without its checksum. An empty file is not reported as damaged, since
+    a power failure can leave an unsynced file empty.
     """
     try:
         content = read_file(file_system, path)
@@ -46,12 +46,12 @@ def read_checksummed(
     except FileNotFoundError:
         return None
     except CorruptionError as error:
-        logger.warning("%s; it is not believed, and rebuilt", error)
+        logger.warning("%s; the file is ignored and rebuilt", error)
         return None
 
 
 def is_one_bit_apart(one: bytes, other: bytes) -> bool:
-    """Whether damage made the one of the other, and not a program that wrote it again."""
+    """Whether two contents differ by one bit: by damage, not by a program that wrote the file."""
     if len(one) != len(other):
         return False
     return sum((left ^ right).bit_count() for left, right in zip(one, other, strict=True)) == 1

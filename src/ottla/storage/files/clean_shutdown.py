@@ -1,7 +1,7 @@
-"""The mark that a log directory was closed in order. Format: docs/format/clean-shutdown.md
+"""The mark of a log directory's clean shutdown. Format: docs/format/clean-shutdown.md
 
-It is written last on a clean stop and removed before anything else changes, so its *presence* says
-that no log needs recovery. A crash cannot leave it by mistake. Kafka's counterpart:
+It is written last on a clean stop and removed before anything else changes: if the file exists, no
+log needs recovery. A crash cannot leave it by mistake. Kafka's counterpart:
 `CleanShutdownFileHandler`.
 """
 
@@ -21,16 +21,16 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanShutdown:
-    """A mark that is there; `broker_epoch` is the epoch the broker had (KIP-966), if it says."""
+    """The content of the mark; `broker_epoch` is the broker's epoch (KIP-966), if recorded."""
 
     broker_epoch: int | None
 
 
 def read_clean_shutdown(file_system: FileSystem, path: str) -> CleanShutdown | None:
-    """The mark, or `None`.
+    """Returns the mark, or `None` if there is no file.
 
-    Older brokers left the file empty, and Kafka takes one it cannot read for such a one: only
-    that it is there counts.
+    Older brokers leave the file empty. Like Kafka, an unreadable file is treated as an empty one:
+    only its existence matters.
     """
     try:
         content = read_file(file_system, path)
@@ -45,7 +45,7 @@ def write_clean_shutdown(file_system: FileSystem, path: str, broker_epoch: int) 
 
 
 def remove_clean_shutdown(file_system: FileSystem, path: str) -> None:
-    """Takes the mark away for good: a crash right after it must find it gone."""
+    """Removes the mark durably: it must not reappear after a crash."""
     remove_if_present(file_system, path)
     file_system.sync_directory(parent_directory(path))
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryHealth:
-    """Shared by a directory and its logs; `failure` is what took it offline, `fix` what helps."""
+    """Shared by a directory and its logs; `failure` took it offline, `fix` is the remedy."""
 
     __slots__ = ("directory", "failure", "fix", "shortages")
 
@@ -29,20 +29,20 @@ class DirectoryHealth:
         self.shortages = 0
 
     def fail(self, error: OSError, *, is_half_done: bool = False) -> StorageError:
-        """What to raise for an error, which takes the directory offline unless it is a shortage.
+        """Returns the error to raise, and takes the directory offline unless it is a shortage.
 
-        `is_half_done`: what failed had begun to change something, so that also a shortage leaves
-        it unsure what is on the disk.
+        `is_half_done`: the failed operation had begun to change files. Then a shortage takes the
+        directory offline too, since the state of the files is unknown.
         """
         reason = str(error.strerror or error)
         if error.filename:
             reason += f" ({error.filename})"
         if is_shortage(error) and not is_half_done:
-            reason += "; let the process have more open files (ulimit -n) or memory"
+            reason += "; raise the process's limit of open files (ulimit -n) or of memory"
             self.shortages += 1
             if self.shortages.bit_count() == 1:  # clients try again: the 1st, 2nd, 4th, 8th, ...
                 logger.warning(
-                    "%s: a request is refused (%d in all): %s",
+                    "%s: request refused (%d in total): %s",
                     self.directory, self.shortages, reason,
                 )  # fmt: skip
             return ShortageError(self.directory, reason)
@@ -56,9 +56,9 @@ class DirectoryHealth:
 
     @contextmanager
     def guarding(self, *, changes_files: bool = False) -> Iterator[None]:
-        """Refuses work on an offline directory, and takes it offline at an `OSError`.
+        """Refuses work on an offline directory, and takes the directory offline on an `OSError`.
 
-        `changes_files`: the work takes several steps that must all be done, see `fail`.
+        `changes_files`: the work has several steps that must all complete, see `fail`.
         """
         if self.failure is not None:
             raise self.failure
@@ -82,19 +82,19 @@ Method = Callable[Concatenate[Owner, Parameters], Result]
 
 
 def touches_disk(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
-    """Refuses work on an offline directory, and takes it offline at an `OSError`.
+    """Refuses work on an offline directory, and takes the directory offline on an `OSError`.
 
-    The decorated method raises `StorageError` in both cases. A shortage only refuses the call:
-    earlier work must be harmless, and is repeated by the next call.
+    The decorated method raises `StorageError` in both cases. A shortage only fails the call: its
+    completed steps must be harmless, since the next call repeats them.
     """
     return _guarded(method, changes_files=False)
 
 
 def changes_files(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
-    """As `touches_disk`, for changes that must be complete: a shortage takes the directory offline
-    too.
+    """Like `touches_disk`, for changes that must complete: a shortage also takes the directory
+    offline.
 
-    A restart then brings the files to one state, which is unknown here.
+    The state of the files is then unknown until a restart recovers them.
     """
     return _guarded(method, changes_files=True)
 

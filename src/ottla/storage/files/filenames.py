@@ -1,9 +1,9 @@
-"""The names of everything in a log directory, each with its inverse.
+"""The names of the files and directories in a log directory, formatted and parsed.
 
 Format: docs/format/filenames.md.
 
-A crash can leave names with `.cleaned`, `.swap` or `.deleted` behind; recovery finishes or undoes
-what they stand for. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName`,
+A crash can leave files with the suffix `.cleaned`, `.swap` or `.deleted`; recovery finishes or
+undoes the operation. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTopicPartitionName`,
 `Topic.validate`.
 """
 
@@ -22,14 +22,14 @@ LOCK = ".lock"
 OWNER = "ottla-owner"
 SNAPSHOT_NOTE = "ottla-snapshot"
 REPLICAS_MARK = "ottla-replicas"
-"""Other brokers have a part in what of the logs is committed."""
+"""Marks a directory whose partitions have replicas on other brokers."""
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 INTEGRITY = "09223372036854775807.ottla-integrity.index"
-"""To Kafka an index whose log is gone: Kafka removes it whenever it loads a log (`integrity`)."""
+"""Kafka takes it for an index without a log, and removes it when it loads a log (`integrity`)."""
 CLUSTER_METADATA = "__cluster_metadata"
-"""The name of the metadata log of a KRaft cluster: never a topic that is served or written here."""
+"""The metadata log of a KRaft cluster; Ottla neither serves nor writes a topic of this name."""
 CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 COPIED_LOG_STARTS = "ottla-log-starts"
@@ -40,13 +40,13 @@ MARKS = {
     "ottla-adoption.json": "ottla-adoption.written",
     "ottla-producer-ids": "ottla-producer-ids.written",
 }
-"""Files of Ottla's own that only some directories have, and what says that a directory has it."""
+"""Ottla's optional files, each with the mark that records that it was written."""
 
 NAMES_KNOWN = 4096
-"""Files of thousands of partitions are listed again and again, and many have the same names."""
+"""Size of the cache of parsed names; partitions have many file names in common."""
 
 MAX_NAME_SIZE = 255
-"""What common file systems take as one name; Kafka cuts topics in `-delete` names to fit."""
+"""The limit of common file systems; Kafka shortens the topic in `-delete` names to fit."""
 
 MAX_OFFSET = (1 << 63) - 1
 MAX_PARTITION = (1 << 31) - 1
@@ -68,24 +68,24 @@ SEGMENT_KINDS = (
     FileKind.TRANSACTION_INDEX,
     FileKind.LOG,
 )
-"""What a segment's files are, the log last."""
+"""The kinds of a segment's files, the log last."""
 
 
 class FileSuffix(Enum):
-    """What is happening to a file; the value stands after the extension."""
+    """The state of a file; the value follows the extension."""
 
     LIVE = ""
     DELETED = ".deleted"
-    """Out of the log; removed after `file.delete.delay.ms`."""
+    """No longer part of the log; removed after `file.delete.delay.ms`."""
     CLEANED = ".cleaned"
     """Compaction is still writing it."""
     SWAP = ".swap"
-    """Compaction has finished it; it is about to replace the segments it was made from."""
+    """Written by compaction, and about to replace the original segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileName:
-    """A file of a segment. For a producer snapshot `offset` is where the log ended, not a base."""
+    """A file of a segment. A producer snapshot's `offset` is a log end offset, not a base."""
 
     offset: int
     kind: FileKind
@@ -102,7 +102,7 @@ def log_file_name(base_offset: int) -> str:
 
 
 def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
-    """All that a segment may have, the log last."""
+    """The names of all files that a segment may have, the log last."""
     return [FileName(offset=base_offset, kind=kind, suffix=suffix).text for kind in SEGMENT_KINDS]
 
 
@@ -129,23 +129,23 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 class DirectoryState(Enum):
-    """What a partition's directory is; the value ends its name."""
+    """The state of a partition's directory; the value is the suffix of its name."""
 
     LIVE = ""
     DELETE = "-delete"
-    """Of a deleted topic; its files go after `file.delete.delay.ms`."""
+    """Of a deleted topic; its files are removed after `file.delete.delay.ms`."""
     FUTURE = "-future"
     """The copy being made when a partition moves to another log directory."""
     STRAY = "-stray"
-    """Of a partition that the cluster does not place here (Kafka keeps it for a person to see)."""
+    """Of a partition that the cluster does not assign to this broker; kept for inspection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDirectory:
     """A partition's directory.
 
-    `unique_id` is 32 hexadecimal digits unless the directory is live. `topic` is a cut one when the
-    name of a `-delete` or `-stray` directory would have been longer than 255 characters.
+    `unique_id` is 32 hexadecimal digits unless the directory is live. `topic` is shortened if the
+    name of a `-delete` or `-stray` directory would be longer than 255 characters.
     """
 
     topic: str
@@ -161,7 +161,7 @@ class PartitionDirectory:
         assert self.unique_id is not None
         ending = f"-{self.partition}.{self.unique_id}{self.state.value}"
         if self.state is DirectoryState.FUTURE:
-            # Kafka does not cut this one: the topic must be read back from it after a crash.
+            # Kafka does not shorten this name: the topic is parsed from it after a crash.
             return self.topic + ending
         return self.topic[: MAX_NAME_SIZE - len(ending)] + ending
 
@@ -197,10 +197,10 @@ _MARKED_DIRECTORY = re.compile(_PARTITION + r"\.([0-9a-f]{32})(-delete|-future|-
 
 
 def parse_directory_name(name: str) -> PartitionDirectory | None:
-    """The inverse of `PartitionDirectory.text`; `None` for a name that is no partition's.
+    """The inverse of `PartitionDirectory.text`; `None` for any other name.
 
-    Topics may hold dashes and dots, so the partition is what follows the *last* dash that leaves a
-    number. Kafka refuses to start on a directory it cannot parse; the caller decides here.
+    Topics may contain dashes and dots, so the partition is the number after the *last* dash. Kafka
+    refuses to start on a directory that it cannot parse; the caller decides here.
     """
     marked = _MARKED_DIRECTORY.fullmatch(name)
     match = marked or _LIVE_DIRECTORY.fullmatch(name)
@@ -218,5 +218,5 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_legal_topic_name(topic: str) -> bool:
-    """Kafka's rule, `Topic.validate`: it keeps a topic's name usable as a directory's."""
+    """Kafka's rule, `Topic.validate`, by which a topic's name can be part of a directory's."""
     return _TOPIC.fullmatch(topic) is not None and topic not in (".", "..")

@@ -1,12 +1,12 @@
-"""The integrity file: facts about a partition's log, in a small file of Ottla's own beside Kafka's.
-Kafka's files have some facts only once, without a checksum: the topic's id, the partition of a
-directory and of a `.log` file, the gaps that a log may have, the content of a transaction index.
-This file repeats them, each line with a checksum.
+"""The integrity file: facts about a partition's log, in a small file of Ottla's own.
+Kafka's files store some facts once, without a checksum: the topic id, the partition of a directory
+and of a `.log` file, the gaps that a log may have, the content of a transaction index. This file
+repeats them, each line with a checksum.
 
-Format page: docs/format/ottla-integrity.md. Kafka takes the name for an index whose log is gone and
-removes the file whenever it loads the log: so a file that is there also says that Kafka has not
-changed the log since. What must not be lost is written durably, as a new file; other lines are
-appended, and a power failure may take the last ones: then less is known, and nothing that is wrong.
+Format page: docs/format/ottla-integrity.md. Kafka takes the file for an index without a log, and
+removes it whenever it loads the log: if the file exists, Kafka has not changed the log since. Facts
+that must not be lost are written durably, as a new file; other lines are appended, and a power
+failure may lose the last ones: then fewer facts are known, but no wrong ones.
 """
 
 import logging
@@ -37,47 +37,46 @@ VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
 WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,), "snapshot": (3,)}
-"""Words of each kind of line, without the checksum; earlier versions wrote no size of a segment."""
+"""Word counts by kind of line, without the checksum; earlier versions wrote no segment size."""
 
 NEIGHBOURS_ASKED = 100
-"""So many logs beside one are looked at, to see whether Kafka has been there."""
+"""Maximum number of other logs that are searched for an integrity file, see `is_integrity_lost`."""
 
 WASTE_ALLOWED = 100
-"""So many more lines that no longer count than lines that do may be there before the file is
-written again."""
+"""The file is rewritten when its obsolete lines outnumber the current ones by more than this."""
 
 Checksum = tuple[int, int]
-"""A size, and the CRC-32C of so many bytes."""
+"""A size in bytes, and the CRC-32C of that many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What is known of one segment; `None` for what is unknown."""
+    """Facts about one segment; `None` if unknown."""
 
     first_checksum: int | None = None
-    """The checksum of the segment's first batch, as its header states it."""
+    """The checksum in the header of the segment's first batch."""
     aborted: Checksum | None = None
-    """How the segment's transaction index begins."""
+    """Size and checksum of the recorded part of the segment's transaction index."""
     size: int | None = None
-    """The log file's, which takes no more appends."""
+    """The size of the log file, once it takes no more appends."""
 
 
 NOTHING_KNOWN = SegmentFacts()
 HELD_SOMETHING = SegmentFacts(size=1)
-"""Of a segment that was found missing after the file that listed it was lost."""
+"""For a segment that was found missing after the file that listed it was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLosses:
-    """Which offsets that a log does not hold are lost, of all that may rightly be missing."""
+    """Which of the offsets that a log lacks are lost; compaction and aborts leave gaps too."""
 
     gapless_from: int | None = None
-    """From here on every gap is a loss; `None` if unknown."""
+    """From this offset on every gap is a loss; `None` if unknown."""
     segments: tuple[tuple[int, int], ...] = ()
-    """Of segments that are gone: where each began, and where the next one that is there begins."""
+    """Missing segments: the base offset of each, and that of the next existing segment."""
 
     def within(self, start: int, end: int) -> tuple[int, int] | None:
-        """What is lost of a gap between two batches, from its first such offset to its last."""
+        """Returns the range of lost offsets (end exclusive) in a gap between two batches."""
         lost = [] if self.gapless_from is None else [(max(start, self.gapless_from), end)]
         lost += [(max(start, first), min(end, last)) for first, last in self.segments]
         lost = [one for one in lost if one[0] < one[1]]
@@ -91,31 +90,31 @@ NO_LOSSES = KnownLosses()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integrity:
-    """What is known of a log. `None` where nothing is: of a topic without an id, of gaps."""
+    """Facts about a log; `None` if unknown, or if the topic has no id."""
 
     topic_id: Uuid | None = None
     partition: TopicPartition | None = None
     gapless_from: int | None = None
-    """From here on each batch begins where the one before it ends."""
+    """From this offset on each batch begins where the previous batch ends."""
     gap_checkpoint: int | None = None
-    """Each segment with a larger base offset begins where the one before it ends; as recorded."""
+    """As recorded: each segment with a larger base offset begins where the previous one ends."""
     aborts_are_indexed: bool = False
-    """Whether the transaction indexes were complete once, and are as `segments` says since."""
+    """Whether the transaction indexes were complete once; `segments` has their checksums since."""
     start_offset: int = 0
-    """Retention has taken segments before this one."""
+    """Retention has removed the segments before this offset."""
     segments: Mapping[int, SegmentFacts] = field(default_factory=dict)
-    """By base offset; also of segments that have gone since."""
+    """By base offset; includes segments that were removed since."""
     snapshots: Mapping[int, int] = field(default_factory=dict)
-    """By offset: the checksums of producer snapshots, also of those that have gone since."""
+    """Checksums of producer snapshots by offset; includes snapshots that were removed since."""
     line_count: int = 0
-    """0 where there is no file."""
+    """0 if there is no file."""
     is_whole: bool = True
-    """Whether no line at the end was lost or damaged."""
+    """Whether no line was damaged or incomplete."""
     is_older: bool = False
     """Whether an earlier version of Ottla wrote it, in other files."""
 
     def losses(self, base_offsets: Iterable[int], cleaned_until: int) -> KnownLosses:
-        """What is lost of a log that has segments at some base offsets."""
+        """Returns the losses of a log whose segments have these base offsets."""
         gapless_from = self.gapless_from
         if gapless_from is not None:
             checkpoint = cleaned_until if self.gap_checkpoint is None else self.gap_checkpoint
@@ -123,11 +122,11 @@ class Integrity:
         return KnownLosses(gapless_from, tuple(self._gone_between(sorted(base_offsets))))
 
     def _gone_between(self, base_offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Segments that are listed, and are not there, though one before and one after each are.
+        """Yields listed segments that are missing between two existing segments.
 
-        Retention and compaction take a segment's line out before they take the segment. A cut does
-        so afterwards, but from the log's end, and retention's line may be lost with the power, but
-        it begins at the log's front: so neither leaves such a line.
+        Retention and compaction remove a segment's line before the segment. Truncation removes it
+        afterwards, but at the log's end, and a power failure may lose retention's line, but that
+        concerns the log's start: so neither leaves such a line.
         """
         for base_offset, facts in sorted(self.segments.items()):
             following = bisect_left(base_offsets, base_offset)
@@ -139,12 +138,12 @@ class Integrity:
                 yield base_offset, base_offsets[following]
 
     def had_segments_before(self, base_offset: int) -> bool:
-        """Whether the log had a segment before one that retention has not taken."""
+        """Whether the log had an earlier segment that retention has not removed."""
         return any(self.start_offset <= one < base_offset for one in self.segments)
 
 
 class IntegrityFile:
-    """The file of an open log, which is changed before what it says is no longer so."""
+    """The integrity file of an open log, updated before a change makes a fact wrong."""
 
     __slots__ = (
         "_directory",
@@ -161,14 +160,14 @@ class IntegrityFile:
         self._file_system = file_system
         self._directory = directory
         self.known = found or Integrity()
-        """All but the segments and snapshots as they are by now."""
+        """The facts, except segments and snapshots, which are kept below."""
         self._segments = dict(self.known.segments)
         self.snapshots = dict(self.known.snapshots)
-        """As they are by now; `SnapshotFiles` adds to them what it takes."""
+        """The current snapshots; `SnapshotFiles` adds those that it takes."""
         self._noted_snapshots = dict(self.known.snapshots)
         self._line_count = self.known.line_count
         self.tight_from = self.known.gap_checkpoint or 0
-        """The gap checkpoint as it is so; `known` has the recorded one."""
+        """The current gap checkpoint; `known` has the recorded one."""
 
     def of_segment(self, base_offset: int) -> SegmentFacts:
         return self._segments.get(base_offset, NOTHING_KNOWN)
@@ -182,10 +181,11 @@ class IntegrityFile:
     def loaded(
         self, loaded: Integrity, segments: Mapping[int, SegmentFacts], log_end_offset: int
     ) -> None:
-        """Makes the file say what is so of a log that was loaded; raises `OSError`.
+        """Updates the file after its log was loaded; raises `OSError`.
 
-        An older offset without gaps is as good, and says more. `segments` are the log's own. Those
-        that began at the log's end or after it may come again, with other batches.
+        The smaller `gapless_from` is kept: it covers more of the log. `segments` are the log's
+        segments. Lines of other segments at or after the log's end are removed, since segments
+        with other batches may be created there.
         """
         found = self.known if self.known.line_count or self.known.is_older else None
         if found is not None:
@@ -220,7 +220,7 @@ class IntegrityFile:
         elif lines:
             self._append(lines)
         if found is None or found.is_older:
-            # Those of an earlier version go too where they are damaged, and nothing is known.
+            # An earlier version's files are removed even if they are damaged.
             remove_older(self._file_system, self._directory)
 
     def renamed(self, directory: str) -> None:
@@ -230,14 +230,14 @@ class IntegrityFile:
     # Segments
 
     def began(self, base_offset: int, first_checksum: int) -> None:
-        """A segment gets its first batch."""
+        """Records a segment's first batch."""
         self._note(
             base_offset, replace(self.of_segment(base_offset), first_checksum=first_checksum)
         )
 
     def ended(self, base_offset: int, index_path: str, size: int | None = None) -> None:
-        """A segment's transaction index is complete, for now; with `size` its log file is too. A
-        snapshot was taken where it ends.
+        """Records a segment's transaction index, and with `size` its completed log file; also
+        records new snapshots.
         """
         facts = self.of_segment(base_offset)
         aborted = checksum_of(self._file_system, index_path)
@@ -245,16 +245,16 @@ class IntegrityFile:
         self._note(base_offset, replace(facts, aborted=aborted, size=size), self._snapshot_lines())
 
     def split(self, base_offset: int) -> None:
-        """A segment is about to be cut into several, of which the first keeps its name."""
+        """Forgets a segment that is about to be split; the first part keeps its name."""
         if self._forget(base_offset):
             self._write()
 
     def placed(self, base_offset: int, facts: SegmentFacts) -> None:
-        """Compaction has put a segment in place."""
+        """Records a segment that compaction has put in place."""
         self._note(base_offset, facts)
 
     def removed_before(self, offset: int) -> None:
-        """Retention is about to take the segments before one."""
+        """Forgets the segments before an offset, which retention is about to remove."""
         self.known = replace(self.known, start_offset=offset)
         for base_offset in [one for one in self._segments if one < offset]:
             self._forget(base_offset)
@@ -272,7 +272,7 @@ class IntegrityFile:
             self._append(lines)
 
     def _snapshot_lines(self) -> list[bytes]:
-        """Of those that were taken since, which are the last: a roll must not look at all."""
+        """Lines of the snapshots taken since, which are the newest: a roll need not check all."""
         noted = self._noted_snapshots
         newest_first = reversed(self.snapshots.items())
         taken = list(takewhile(lambda one: noted.get(one[0]) != one[1], newest_first))
@@ -286,23 +286,23 @@ class IntegrityFile:
     # Gaps, cuts and aborts
 
     def indexed_aborts(self) -> None:
-        """The transaction indexes name every abort."""
+        """Records that the transaction indexes contain every abort."""
         if not self.known.aborts_are_indexed:
             self.known = replace(self.known, aborts_are_indexed=True)
-            # A power failure has them looked at again.
+            # If a power failure loses the line, the indexes are checked again.
             self._append([log_line(self.known)])
 
     def leave_gaps(self) -> None:
-        """There may be gaps from now on, until the log is loaded again."""
+        """Records that gaps may exist from now on, until the log is loaded again."""
         if self.known.gapless_from is not None:
             self.known = replace(self.known, gapless_from=None)
             self._write()
 
     def open_gaps(self, offset: int, replaced: Collection[int] = ()) -> None:
-        """Lets there be gaps below a segment that begins at `offset`, durably.
+        """Durably allows gaps before the segment that begins at `offset`.
 
-        All below it must be on the disk: in those segments a hole can no longer be detected. What
-        is known of the segments that are about to be replaced is forgotten.
+        Everything before it must be on disk, since a loss there can no longer be detected. Forgets
+        the segments in `replaced`, which are about to be replaced.
         """
         self.tight_from = max(self.tight_from, offset)
         was_known = [self._forget(one) for one in replaced]
@@ -310,7 +310,7 @@ class IntegrityFile:
             self._record()
 
     def record_gap_checkpoint(self) -> None:
-        """Makes the file say what is so, durably."""
+        """Durably records the current gap checkpoint."""
         if self.known.gap_checkpoint != self.tight_from:
             self._record()
 
@@ -319,7 +319,7 @@ class IntegrityFile:
         self._write()
 
     def cut(self, end_offset: int, tight_from: int) -> None:
-        """The log was cut, durably, and continues at `end_offset`, before anything is appended."""
+        """Records that the log was durably truncated to `end_offset`; call before any append."""
         known = self.known
         self.tight_from = tight_from
         for base_offset in [one for one in self._segments if one >= end_offset]:
@@ -359,9 +359,9 @@ class IntegrityFile:
         self._line_count += len(lines)
 
     def _create(self) -> None:
-        """Not durably: what a power failure leaves of a file that is new says less.
+        """Creates the file, not durably: a power failure can only lose facts.
 
-        It must be new, also on the disk, or what an old one said could come back.
+        An old file is removed first, so that its facts cannot reappear.
         """
         path = join(self._directory, INTEGRITY)
         remove_if_present(self._file_system, path)
@@ -389,7 +389,7 @@ def checksum_of(file_system: FileSystem, path: str) -> Checksum:
 
 
 def begins_as(file_system: FileSystem, path: str, checksum: Checksum) -> bool:
-    """Whether a small file begins with what had a size and checksum."""
+    """Whether the first bytes of a small file have a size and checksum."""
     size, expected = checksum
     content = _content(file_system, path)
     return len(content) >= size and crc32c(content[:size]) == expected
@@ -403,9 +403,9 @@ def _content(file_system: FileSystem, path: str) -> bytes:
 
 
 def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
-    """What the file of a partition's directory says; `None` when it is missing or damaged.
+    """Reads the file of a partition's directory; `None` if it is missing or damaged.
 
-    Where an earlier version of Ottla has been at work since, its files count. Raises `OSError`.
+    Files of an earlier version of Ottla take precedence. Raises `OSError`.
     """
     older = _read_older(file_system, directory)
     if older is not None:
@@ -413,33 +413,32 @@ def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
     path = join(directory, INTEGRITY)
     try:
         content = read_file(file_system, path)
-        # Unsynced, a power failure can leave it empty: that is no damage.
+        # A power failure can leave an unsynced file empty, which is not damage.
         return parse_integrity(path, content) if content not in (b"", BLANK) else None
     except FileNotFoundError:
         return None
     except CorruptionError as error:
-        logger.warning("%s; it is not believed, and rebuilt", error)
+        logger.warning("%s; the file is ignored and rebuilt", error)
         return None
 
 
 def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
-    """Whether only Ottla has written a log; also for a directory that does not exist."""
+    """Whether only Ottla has written a log; `False` if the directory does not exist."""
     return written_integrity(file_system, directory) is not None
 
 
 def written_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
-    """As `read_integrity`; `None` also where something else has the directory's name."""
+    """Like `read_integrity`; also `None` if the path is not a directory."""
     try:
         return read_integrity(file_system, directory)
     except NotADirectoryError:
-        return None  # what stands there instead is named by the listing
+        return None  # the listing reports what has this name
 
 
 def blank_integrity(file_system: FileSystem, directory: str) -> None:
-    """Has the file say nothing, durably, before a writer that does not keep it changes the log.
+    """Durably blanks the file before a writer that does not maintain it changes the log.
 
-    It counts as missing then, but not as lost. Where there is none, since Kafka wrote the log, none
-    is made.
+    It then counts as missing, but not as lost. If Kafka has removed the file, none is created.
     """
     path = join(directory, INTEGRITY)
     if file_system.status(path) is not None or is_integrity_lost(file_system, directory):
@@ -450,10 +449,10 @@ def blank_integrity(file_system: FileSystem, directory: str) -> None:
 def is_integrity_lost(
     file_system: FileSystem, directory: str, is_kafka_gone: bool | None = None
 ) -> bool:
-    """Whether a log without a file that counts had one, which Kafka has not removed.
+    """For a log without a valid file: whether it had one that Kafka has not removed.
 
-    Kafka removes those of all logs that it loads: where others are left, or a damaged one, Kafka
-    has not been there. `is_kafka_gone`: whether others are left, where the caller knows.
+    Kafka removes the files of all logs that it loads: if this log has a damaged one, or another
+    log has one, Kafka has not loaded them. `is_kafka_gone`: whether another log has one, if known.
     """
     try:
         return read_file(file_system, join(directory, INTEGRITY)) != BLANK
@@ -465,7 +464,7 @@ def is_integrity_lost(
 
 
 def _has_another(file_system: FileSystem, log_directory: str) -> bool:
-    """Whether some log of a directory has its file."""
+    """Whether any log of a directory has an integrity file."""
     parsed = ((name, parse_directory_name(name)) for name in file_system.list(log_directory))
     logs = (name for name, one in parsed if one and one.state is DirectoryState.LIVE)
     paths = (join(log_directory, name, INTEGRITY) for name in islice(logs, NEIGHBOURS_ASKED))
@@ -487,9 +486,9 @@ def _read_older(file_system: FileSystem, directory: str) -> Integrity | None:
 
 
 def parse_integrity(path: str, content: bytes) -> Integrity:
-    """The facts up to the first line that is damaged.
+    """Parses the facts up to the first damaged line.
 
-    Raises `CorruptionError` when that is the first one, without which nothing counts.
+    Raises `CorruptionError` if that is the first line, without which the file is invalid.
     """
     found: Integrity | None = None
     segments: dict[int, SegmentFacts] = {}
@@ -512,7 +511,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
         except CorruptionError as error:
             if found is None:
                 raise
-            logger.warning("%s; what follows is not believed", error)
+            logger.warning("%s; the rest of the file is ignored", error)
             is_whole = False
             break
         count += 1
@@ -532,7 +531,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
 def _words(path: str, position: int, line: bytes) -> list[str]:
     content, _, checksum = line.rpartition(b" ")
     if checksum != b"%08x\n" % crc32c(content):
-        raise CorruptionError(path, position, "the checksum does not fit")
+        raise CorruptionError(path, position, "the checksum does not match")
     words = content.decode("ascii").split(" ")
     is_log = words[0] == "log"
     if len(words) not in WORD_COUNTS.get(words[0], ()) or (is_log and words[1] != VERSION):
@@ -566,7 +565,7 @@ def _parse_segment(words: list[str]) -> SegmentFacts:
 
 
 def integrity_text(known: Integrity) -> bytes:
-    """The whole file, without what no longer counts."""
+    """Formats the file, without obsolete lines."""
     lines = [log_line(known)]
     if known.start_offset:
         lines.append(_start_line(known.start_offset))
@@ -617,4 +616,4 @@ def _text(number: int | None) -> str:
 
 
 BLANK = log_line(Integrity())
-"""The file that says nothing."""
+"""A file without facts."""

@@ -1,4 +1,4 @@
-"""The text of `java.util.Properties`, as far as `meta.properties` needs it, in both directions.
+"""Reads and writes the format of `java.util.Properties`, as far as `meta.properties` needs it.
 
 Lines of `key=value`; `#` and `!` begin comments; backslashes escape and continue lines.
 """
@@ -31,7 +31,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def properties_line(key: str, value: str) -> str:
-    """A line as `Properties.store` writes it, without its end."""
+    """Formats a line like `Properties.store`, without the newline."""
     escaped = _escape(value)
     if escaped.startswith(" "):
         escaped = "\\" + escaped

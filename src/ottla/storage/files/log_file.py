@@ -1,8 +1,8 @@
-"""A segment's `.log` as bytes: appended at the end, read by position. `scan` knows its batches.
+"""A segment's `.log` as bytes: appended at the end, read by position. `scan` parses its batches.
 
 Format pages: docs/format/record-batch.md and docs/format/message-set.md. A crash can leave a torn
-last batch, or nonsense where a block was never written; `recovery` cuts the file at the first
-batch that fails its check. Kafka's counterpart: `FileRecords`.
+last batch, or arbitrary bytes where a block was never written; recovery truncates the file at the
+first batch that fails its check. Kafka's counterpart: `FileRecords`.
 """
 
 import errno
@@ -16,15 +16,14 @@ logger = logging.getLogger(__name__)
 
 
 class LogFile:
-    """Appends wait in memory until `write_out`, so that one receive makes one vectored write.
+    """Buffers appends in memory until `write_out`, so that one receive causes one vectored write.
 
     `size` counts them; `written_size` does not. Buffers given to `append` must stay unchanged
     until `write_out` returns.
 
-    The file may be closed between two uses (`let_go`), and is opened again by the next: what is
-    called here may raise `OSError` for that. Only once it is synced: a write that the system could
-    not carry out is reported to those who have the file open, and may be forgotten with the last
-    descriptor, so that an fsync through another, later, would say that all is well.
+    The file may be closed between two uses (`let_go`), and the next use opens it again: any method
+    may therefore raise `OSError`. An unsynced file is kept open: the system reports a failed write
+    to the open descriptors only, so an fsync through a later descriptor could succeed.
     """
 
     __slots__ = (
@@ -71,7 +70,7 @@ class LogFile:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was given up: its log or its segment is gone."""
+        """Whether the file was closed for good, since its log or segment was closed or removed."""
         return self._is_closed
 
     def _opened(self) -> File:
@@ -93,9 +92,10 @@ class LogFile:
         return file
 
     def let_go(self) -> bool:
-        """Closes the file for now, unless it was used since the last time or is to be synced.
+        """Releases the file, unless it was used since the last call or must be synced.
 
-        Answers that quote it keep it open until they are sent: it is dropped, not closed.
+        Responses that contain slices of the file keep it open until they are sent: only this
+        reference is dropped.
         """
         was_used, self._is_used = self._is_used, False
         if was_used or self.is_unsynced or self._pending:
@@ -104,7 +104,7 @@ class LogFile:
         return True
 
     def let_go_at_once(self) -> None:
-        """As `let_go`, also when it has just been used, and no answer quotes it."""
+        """Like `let_go`, but also after a recent use; no response may contain slices of it."""
         self._is_used = False
         file = self._file
         if file is not None and self.let_go():
@@ -112,9 +112,9 @@ class LogFile:
             self._file_system.open_files.closed(self)
 
     def keep_open(self) -> None:
-        """Opens the file if need be, and keeps it until it is written to and synced.
+        """Opens the file if necessary, and keeps it open until it is synced.
 
-        Raises `OSError` (EMFILE) when too many are kept so already.
+        Raises `OSError` (EMFILE) if too many files are kept open already.
         """
         if not self.is_unsynced:
             if self._file_system.open_files.is_full:
@@ -127,13 +127,13 @@ class LogFile:
         self.is_unsynced = bool(self._pending)
 
     def _make_own(self) -> None:
-        """Before the first change: the file may be a snapshot's too, which is not to change.
+        """Called before the first change: a snapshot may share the file, and must not change.
 
-        A name that comes later is of a file that is appended to no more, or for a moment: what is
-        cut then is asked about again.
+        A later snapshot shares only files that take no more appends, or few: `truncate_to` checks
+        again.
         """
         if unshare(self._file_system, self._path):
-            # Not closed: answers may quote it, and its bytes are the same.
+            # Not closed: responses may contain slices of it, and its bytes are the same.
             self._file = self._file_system.open(self._path, writable=True)
         self._is_own = True
 
@@ -145,7 +145,7 @@ class LogFile:
         return position
 
     def write_out(self) -> None:
-        """Gives the operating system all that was appended."""
+        """Writes all buffered appends to the operating system."""
         pending = self._pending
         if not pending:
             return
@@ -163,9 +163,9 @@ class LogFile:
         self.written_size = self.size
 
     def stamp_base_offset(self, position: int, offset: int) -> None:
-        """Gives a stored batch another base offset, which its checksum does not cover."""
+        """Overwrites a stored batch's base offset, which its checksum does not cover."""
         logger.warning(
-            "%s at byte %d: the base offset has changed on the disk; it is %d again",
+            "%s at byte %d: the base offset has changed on the disk; restored to %d",
             self.path, position, offset,
         )  # fmt: skip
         if not self._is_own:
@@ -181,7 +181,7 @@ class LogFile:
         return FileSlice(file, position, size)
 
     def read(self, position: int, size: int) -> bytes:
-        file = self._file  # `_opened`, written out: every fetch comes by
+        file = self._file  # `_opened`, inlined: every fetch calls this
         if file is None:
             file = self._open_again()
         self._is_used = True
@@ -192,11 +192,11 @@ class LogFile:
         return self._opened()
 
     def map(self) -> memoryview:
-        """All that is written, read-only; release it before `truncate_to`."""
+        """Maps the written part, read-only; release the map before `truncate_to`."""
         return self._opened().map(self.written_size)
 
     def truncate_to(self, size: int) -> int:
-        """Cuts the file; returns how many bytes went."""
+        """Truncates the file; returns the number of bytes removed."""
         assert not self._pending, "write out before cutting"
         assert size <= self.size
         removed = self.size - size
@@ -207,7 +207,7 @@ class LogFile:
         return removed
 
     def trim(self) -> None:
-        """Gives back what was allocated beyond the last batch."""
+        """Frees the space that was allocated after the last batch."""
         self.write_out()
         file = self._opened()
         if file.size() > self.written_size:

@@ -1,9 +1,9 @@
-"""Where logs start, in Kafka's checkpoint and in a copy of it that has a checksum.
+"""Log start offsets, in Kafka's checkpoint and in a copy of it that has a checksum.
 
 If records were deleted up to the middle of a segment, only Kafka's file has the log's start,
 without redundancy. The copy is written first, and one fsync of the directory makes both durable: so
-the copy is never older than Kafka's file. The copy does not count for a log that Kafka has loaded
-since: a missing integrity file shows that (`integrity`).
+the copy is never older than Kafka's file. The copy is ignored for a log that Kafka has loaded
+since, which a missing integrity file shows (`integrity`).
 
 Format pages: docs/format/checkpoints.md, docs/format/ottla-integrity.md.
 """
@@ -36,7 +36,7 @@ class LogStarts:
         self._copied: dict[TopicPartition, int] | None = None
 
     def read(self) -> None:
-        """Raises `OSError`; what is damaged is named, and counts as empty."""
+        """Reads both files, and treats a damaged one as empty; raises `OSError`."""
         self.checkpointed = self._checkpoint.read_if_whole()
         self._copied = read_checksummed(self._file_system, self._copy_path, parse_offsets)
 
@@ -47,31 +47,32 @@ class LogStarts:
 
     @property
     def are_lost(self) -> bool:
-        """Whether neither file says anything, though both are always there."""
+        """Whether the copy cannot be read and the checkpoint is empty; both are always written."""
         return self._copied is None and not self.checkpointed
 
     def start_of(self, key: TopicPartition, *, is_copy_valid: bool) -> int:
-        """The start of a log, which the copy holds if only Ottla has written the log since."""
+        """The start of a log. `is_copy_valid`: whether only Ottla has written the log since."""
         stated = self.checkpointed.get(key, 0)
         if self._copied is None or not is_copy_valid:
             return stated
         start = self._copied.get(key, 0)
         if start != stated:
             logger.warning(
-                "%s says that %s-%d starts at %d, but %s, which has a checksum, at %d: so it does",
+                "%s says that %s-%d starts at %d, but %s, which has a checksum, at %d; "
+                "the latter is used",
                 self._checkpoint.path, *key, stated, self._copy_path, start,
             )  # fmt: skip
         return start
 
     def keep(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Makes the copy say what was read, before an integrity file vouches for it."""
+        """Updates the copy with what was read, before an integrity file makes the copy valid."""
         found = {key: start for key, start in starts.items() if start}
         if found != self._copied:
             replace_file(self._file_system, self._copy_path, with_checksum(offsets_text(found)))
             self._copied = found
 
     def write(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Durably; raises `OSError`."""
+        """Writes both files durably; raises `OSError`."""
         if starts != self._copied:
             content = with_checksum(offsets_text(starts))
             replace_file(self._file_system, self._copy_path, content, is_directory_synced=False)
@@ -80,7 +81,7 @@ class LogStarts:
 
 
 def copied_start(file_system: FileSystem, directory: str, key: TopicPartition) -> int | None:
-    """The start by the copy in a log directory, for readers; `None` if it does not count."""
+    """A log's start in the copy of its directory, for readers; `None` if the copy is not valid."""
     if not is_ours_alone(file_system, join(directory, partition_directory_name(*key))):
         return None
     copy = read_checksummed(file_system, join(directory, COPIED_LOG_STARTS), parse_offsets)

@@ -1,7 +1,7 @@
-"""Whose log directory this is: cluster, node, and the directory's own id.
+"""The identity of a log directory: cluster, node, and the directory's own id.
 
 Format: docs/format/meta-properties.md. A broker refuses a directory of another cluster or node. A
-crash leaves the old file or the new one, whole. Kafka's counterparts: `MetaProperties`,
+crash leaves the complete old or new file. Kafka's counterparts: `MetaProperties`,
 `PropertiesUtils`, and `java.util.Properties` for the text.
 """
 
@@ -26,7 +26,7 @@ VERSION_KRAFT = 1
 """A node of a KRaft cluster: `node.id`."""
 
 KEY_ORDER = ("node.id", "broker.id", "directory.id", "version", "cluster.id")
-"""The order in which Java's hash table, of 16 buckets for so few, hands out these keys."""
+"""The order in which Java's hash table, with 16 buckets, iterates over these keys."""
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -56,9 +56,9 @@ def read_meta_properties(file_system: FileSystem, path: str) -> MetaProperties |
 
 
 def properties_of(file_system: FileSystem, directory: str) -> MetaProperties | None:
-    """What a directory's file says, or its copy where the file is lost or a bit of it has flipped.
+    """Reads a directory's file, or its copy if the file is lost or has a flipped bit.
 
-    Returns `None` where neither is there; raises `CorruptionError`, as `read_meta_properties`.
+    Returns `None` if both are missing; raises `CorruptionError`, as `read_meta_properties`.
     """
     path = join(directory, META_PROPERTIES)
     if file_system.status(path) is not None and not has_flipped_bit(file_system, directory):
@@ -70,14 +70,14 @@ def properties_of(file_system: FileSystem, directory: str) -> MetaProperties | N
 def write_meta_properties(
     file_system: FileSystem, path: str, properties: MetaProperties, *, now_ms: int
 ) -> None:
-    """Replaces the file by what Kafka would have written at that time in UTC."""
+    """Replaces the file with what Kafka would write at that time in UTC."""
     lines = ["#", f"#{java_date(now_ms)}"]
     lines += [properties_line(key, value) for key, value in _to_fields(properties)]
     replace_file(file_system, path, "".join(f"{line}\n" for line in lines).encode("latin-1"))
 
 
 def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
-    """Keeps a copy with a checksum of what a directory's file says, unless there is one."""
+    """Writes a checksummed copy of a directory's file, unless the copy is current."""
     path = join(directory, COPIED_META_PROPERTIES)
     content = read_file(file_system, join(directory, META_PROPERTIES))
     if read_checksummed(file_system, path, _as_it_is) != content:
@@ -87,23 +87,23 @@ def copy_meta_properties(file_system: FileSystem, directory: str) -> None:
 def has_flipped_bit(file_system: FileSystem, directory: str) -> bool:
     """Whether a directory's file differs by one bit from its copy, which has a checksum.
 
-    A program that writes ids again changes more of them. A person may change one digit: that file
-    is then newer than the copy, and a bit that flips on the disk makes no file newer.
+    A program that writes new ids changes more bits. A person may change one digit, but then the
+    file is newer than the copy; a flipped bit on disk does not change the modification time.
     """
     return _as_it_was(file_system, directory) is not None
 
 
 def repair_meta_properties(file_system: FileSystem, directory: str) -> None:
-    """Undoes the flip of one bit, which no other check would find."""
+    """Restores a flipped bit, which no other check would detect."""
     copy = _as_it_was(file_system, directory)
     if copy is not None:
         path = join(directory, META_PROPERTIES)
-        logger.warning("%s has changed on the disk by one bit; it is as before again", path)
+        logger.warning("%s has a flipped bit; restored the file from its copy", path)
         replace_file(file_system, path, copy)
 
 
 def _as_it_was(file_system: FileSystem, directory: str) -> bytes | None:
-    """The copy of a directory's file, where a bit of the file has flipped since."""
+    """Returns the copy of a directory's file if a bit of the file has flipped since."""
     path = join(directory, META_PROPERTIES)
     copy_path = join(directory, COPIED_META_PROPERTIES)
     copy = read_checksummed(file_system, copy_path, _as_it_is)
@@ -120,7 +120,7 @@ def _as_it_is(_: str, content: bytes) -> bytes:
 
 
 def java_date(now_ms: int) -> str:
-    """A time as `java.util.Date.toString` has it in UTC, whatever the locale."""
+    """Formats a time like `java.util.Date.toString` in UTC, in English."""
     at = datetime.fromtimestamp(now_ms // 1000, UTC)
     return f"{DAYS[at.weekday()]} {MONTHS[at.month - 1]} {at:%d %H:%M:%S} UTC {at.year:04d}"
 
@@ -157,7 +157,7 @@ def _number(fields: dict[str, str], key: str) -> int | None:
     if text is None:
         return None
     if re.fullmatch(r"[0-9]{1,10}", text) is None or int(text) > INT32_MAX:
-        raise ValueError(f"{key} is {text!r}, which is not a number Kafka takes")
+        raise ValueError(f"{key} is {text!r}, which is not a valid number")
     return int(text)
 
 

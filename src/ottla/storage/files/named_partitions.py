@@ -1,10 +1,10 @@
-"""Which partitions a log directory had when its checkpoints were written: one of them that has no
+"""The partitions that a log directory had when its checkpoints were written: a partition without a
 directory now is lost.
 
-The recovery points name every partition. A checkpoint has no checksum, so damage can take a name
-out of it unseen: the high watermarks and log starts, which are written at the same time, are asked
-too. They are not where the recovery points are whole and name nothing: Kafka leaves the high
-watermarks as they are when the last log of a directory is deleted.
+The recovery points name every partition. A checkpoint has no checksum, so damage can remove a name
+undetected: the high watermarks and log starts, which are written at the same time, are read too.
+They are not read if the recovery points are intact and empty: Kafka does not update the high
+watermarks when the last log of a directory is deleted.
 
 Format page: docs/format/checkpoints.md.
 """
@@ -27,16 +27,16 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPartitions:
-    """The partitions by the names of the files that name them, the best of these first.
+    """Partitions by the file that names them, the most reliable file first.
 
-    Unless it `is_complete`, the recovery points are damaged, and there may be others.
+    Unless `is_complete`, the recovery points are damaged, and there may be other partitions.
     """
 
     by_file: Mapping[str, Offsets]
     is_complete: bool = True
 
     def offset_of(self, key: TopicPartition) -> int | None:
-        """How far the partition reached at least; `None` if no file names it."""
+        """A lower bound of the partition's log end offset; `None` if no file names it."""
         return next((entries[key] for entries in self.by_file.values() if key in entries), None)
 
     def file_of(self, key: TopicPartition) -> str | None:
@@ -44,15 +44,15 @@ class NamedPartitions:
         return next((name for name, entries in self.by_file.items() if key in entries), None)
 
     def partitions(self) -> set[TopicPartition]:
-        """All of them."""
+        """All named partitions."""
         return set[TopicPartition]().union(*self.by_file.values())
 
 
 def find_named_partitions(find: Callable[[str], Offsets | None]) -> NamedPartitions:
-    """What checkpoints say that `find` reads by their names.
+    """Collects the partitions of checkpoints, which `find` reads by name.
 
-    `find` returns `None` for an absent or empty one, and raises `CorruptionError`; a damaged one
-    says nothing.
+    `find` returns `None` for a missing or empty checkpoint, and raises `CorruptionError` for a
+    damaged one, which is ignored.
     """
     is_complete = True
     points: Offsets | None = None
@@ -66,7 +66,7 @@ def find_named_partitions(find: Callable[[str], Offsets | None]) -> NamedPartiti
             try:
                 by_file[name] = find(name) or {}
             except CorruptionError:
-                continue  # a start that needs its offsets says so
+                continue  # a broker start that needs its offsets reports the damage
     return NamedPartitions(by_file=by_file, is_complete=is_complete)
 
 

@@ -1,8 +1,8 @@
-"""What earlier versions of Ottla kept in several files instead of one integrity file.
+"""The files that earlier versions of Ottla wrote instead of one integrity file.
 
-`ottla-witness.deleted` had what is known of the log, `ottla-seams.deleted` its gap checkpoint, and
-each segment could have a file with sums over its batches and a copy of its transaction index.
-The first start of this version takes over what is true of them, and removes them.
+`ottla-witness.deleted` had the facts about the log, `ottla-seams.deleted` its gap checkpoint, and
+each segment could have a file with checksums of its batches and a copy of its transaction index.
+The first start of this version imports their facts, and removes the files.
 """
 
 import re
@@ -40,7 +40,7 @@ def is_older_file(name: str) -> bool:
 
 
 def read_older(file_system: FileSystem, directory: str) -> OlderIntegrity | None:
-    """`None` without the first of the files, or where it is damaged; raises `OSError`."""
+    """Returns `None` if `ottla-witness.deleted` is missing or damaged; raises `OSError`."""
     return read_checksummed(
         file_system,
         join(directory, WITNESS),
@@ -64,7 +64,7 @@ def _parse(file_system: FileSystem, directory: str, path: str, content: bytes) -
     lines += [UNKNOWN] * (max(LINE_COUNTS.values()) - len(lines))
     _, topic_id, gapless_from, partition, aborts = lines
     topic, _, index = partition.rpartition(" ")
-    # The copies of transaction indexes are not taken over: the log is walked once instead.
+    # The copies of transaction indexes are not imported: the log is scanned once instead.
     has_copies = any(_OF_SEGMENT.fullmatch(one) for one in file_system.list(directory))
     try:
         return OlderIntegrity(

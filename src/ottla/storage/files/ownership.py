@@ -1,8 +1,8 @@
-"""Whose log a partition's directory holds, where its own files say that its name is wrong.
+"""Detects a partition's directory that has the name of another partition.
 
-The integrity file names the partition. Where it is lost, or Kafka has removed it, the topic's id in
-`partition.metadata` may be that of another topic of the topic file. A broker that starts goes by
-the same facts (`startup_plan`). Kafka has no counterpart.
+The integrity file names the partition. If it is lost, or Kafka has removed it, the topic id in
+`partition.metadata` may be that of another topic in the topic file. The broker's start uses the
+same facts (`startup_plan`). Kafka has no counterpart.
 
 Format pages: docs/format/ottla-integrity.md, docs/format/partition-metadata.md.
 """
@@ -23,15 +23,15 @@ def check_owner(
     known = written_integrity(file_system, directory)
     if known is not None and known.partition is not None:
         if known.partition != key:
-            reason = f"this is the log of {known.partition}; give the directory that name again"
+            reason = f"this is the log of {known.partition}; rename the directory to that"
             raise CorruptionError(join(directory, INTEGRITY), 0, reason)
         return
     path = join(directory, PARTITION_METADATA)
     try:
         topic_id = read_topic_id(file_system, path)
     except (CorruptionError, NotADirectoryError):
-        return  # says nothing of a topic; what needs the id reports it
+        return  # no topic id; code that needs it reports the error
     owner = None if topic_id is None else topics.owner(topic_id, key.topic)
     if owner not in (None, key.topic):
-        reason = f"this is the id of topic {owner}; give the directory its own name again"
+        reason = f"this is the id of topic {owner}; rename the directory accordingly"
         raise CorruptionError(path, 0, reason)

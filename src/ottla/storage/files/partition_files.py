@@ -1,7 +1,7 @@
-"""Which segments a partition's directory holds, for a process that may change nothing there.
+"""Lists the segments of a partition's directory, for a process that only reads it.
 
 Format pages: docs/format/README.md lists the files. A broker may be renaming and removing files
-meanwhile. Kafka has no counterpart: its tools are given files.
+meanwhile. Kafka has no counterpart: its tools take files.
 """
 
 from dataclasses import replace
@@ -21,14 +21,14 @@ LISTING_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """A segment as it was listed; `size` is that of its log file then."""
+    """A segment as listed; `size` is the log file's size at that time."""
 
     base_offset: int
     log_path: str
     size: int
 
     def path_of(self, kind: FileKind) -> str:
-        """The path of another of its files, which is named like the log."""
+        """The path of the segment's file of another kind, which is named like the log."""
         log = parse_file_name(base_name(self.log_path))
         assert log is not None
         name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
@@ -46,15 +46,15 @@ class PartitionFiles:
     """The paths of producer snapshots, by their offset."""
 
     has_transaction_index: bool
-    """Whether there is one of any segment, or of one that goes or comes, or a copy of one."""
+    """Whether there is a transaction index, with any suffix."""
 
     least_end_offset: int = 0
-    """Where those segments begin that came too late for this listing. The last one in it may have
-    been compacted since, and then holds nothing that would say how far the log goes."""
+    """The base offset of the first segment that was created after this listing: the last listed
+    segment may have been compacted since, and then does not show where the log ends."""
 
 
 def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
-    """Where segments begin, also of those that compaction is putting in place."""
+    """The base offsets of segments, including those that compaction is putting in place."""
     return {
         one.offset
         for name in file_system.list(directory)
@@ -68,10 +68,9 @@ def list_partition(
     """The files of a partition's directory; raises `FileNotFoundError`.
 
     A broker may be renaming files meanwhile, and a listing can miss a file that is being renamed:
-    two listings in a row must agree, of which `before` may be the first. Segments that have come
-    after the last one meanwhile are left for the next listing. While compaction replaces
-    segments, and after a crash in the middle of that, a `.swap` file stands in for a log that is
-    not there any more.
+    two consecutive listings must agree, of which `before` may be the first. Segments that are
+    created meanwhile after the last one are left for the next listing. While compaction replaces
+    segments, and after a crash during that, a `.swap` file takes the place of a removed log file.
     """
     for _ in range(LISTING_ATTEMPTS):
         found = _list_once(file_system, directory)

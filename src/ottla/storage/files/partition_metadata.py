@@ -37,7 +37,7 @@ def read_topic_id(file_system: FileSystem, path: str) -> Uuid | None:
 
 
 def is_id_with_flipped_bit(file_system: FileSystem, path: str, topic_id: Uuid) -> bool:
-    """Whether the file is that of a topic, but for one bit: it can be no other topic's."""
+    """Whether the file differs by one bit from that of a topic; other topics differ by more."""
     try:
         found = read_file(file_system, path)
     except FileNotFoundError:

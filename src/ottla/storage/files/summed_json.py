@@ -1,8 +1,8 @@
-"""Small files of JSON with a checksum: their last member is a CRC-32C of all else in the file.
+"""Small JSON files with a checksum: their last member is a CRC-32C of the rest of the file.
 
-A digit of a setting may change on the disk like any other byte. The checksum is that of the file
-as it is without its line; files of version 1 have none. A file is replaced whole, so that a crash
-leaves the old one or the new one.
+The checksum detects changes that are still valid JSON, such as of a digit. It covers the file
+without the checksum's line; files of version 1 have none. A file is replaced atomically, so that a
+crash leaves the old or the new one.
 """
 
 import json
@@ -25,23 +25,23 @@ _END = END.encode()
 def read_summed_json(
     file_system: FileSystem, path: str, parse: Callable[[Any], T], what: str
 ) -> T | None:
-    """As `read_json_file`; a file whose checksum does not fit is damaged."""
+    """Like `read_json_file`; a file whose checksum does not match is damaged."""
     return read_json_file(file_system, path, parse, what, summed_content)
 
 
 def summed_content(content: bytes) -> Any:
-    """What a file holds; raises `ValueError` and others, as `read_json_file` takes them."""
+    """Parses a file; raises `ValueError` and others, which `read_json_file` handles."""
     found = json.loads(content)
     if found["version"] != VERSION_WITHOUT_CHECKSUM or "checksum" in found:
         check_version(found, FORMAT_VERSION)
         body, _, end = content.rpartition(_CHECKSUM)
         if end != _checksum_end(crc32c(body)):
-            raise ValueError("the checksum does not fit")
+            raise ValueError("the checksum does not match")
     return found
 
 
 def check_summed_json(path: str, content: bytes) -> None:
-    """Raises `CorruptionError` for a file whose checksum does not fit."""
+    """Raises `CorruptionError` for a file whose checksum does not match."""
     try:
         summed_content(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -49,7 +49,7 @@ def check_summed_json(path: str, content: bytes) -> None:
 
 
 def summed_json(fields: dict[str, Any]) -> Iterator[bytes]:
-    """The parts of a file, in turns: `fields` with the version before them, and a checksum."""
+    """Yields the parts of a file in turns: the version, `fields`, and the checksum."""
     checksum, last = 0, b""
     for part in json_parts({"version": FORMAT_VERSION, **fields}):
         checksum = extended_crc32c(last, checksum)
@@ -60,6 +60,6 @@ def summed_json(fields: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _checksum_end(checksum_before: int) -> bytes:
-    """The rest of a file, by the checksum of what comes before the line."""
+    """The end of a file; `checksum_before` is that of everything before the checksum's line."""
     checksum = extended_crc32c(_END.rstrip(), checksum_before)
     return b'%08x"%s' % (checksum, _END)

@@ -1,12 +1,12 @@
-"""Facts about topics that their directories do not have: settings, partition counts, and deletions
-under way.
+"""Facts about topics that their directories do not contain: settings, partition counts, and
+unfinished deletions.
 
 Format page: docs/format/ottla-topics.md. Kafka keeps this in its controller; Ottla in one small
-file per log directory, which Kafka ignores. It is replaced whole, so a crash leaves the old
-content or the new. A topic's entry is written before its first partition is made and marked before
-its first partition goes, so `Broker.open` can finish either after a crash. When directories
-disagree the highest revision is right. A topic that was deleted while a directory was away leaves
-its id behind, by which its partitions are known when that directory comes back.
+file per log directory, which Kafka ignores. It is replaced atomically, so a crash leaves the old
+or the new content. A topic's entry is written before its first partition is created, and marked
+before its first partition is removed, so `Broker.open` can finish either after a crash. If
+directories disagree, the highest revision wins. If a topic is deleted while a directory is
+missing, its id is kept to recognize its partitions when that directory returns.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFile:
-    """The entries by name, and the ids of deleted topics of which a directory may hold more."""
+    """The entries by name, and the ids of deleted topics that a directory may still contain."""
 
     entries: Mapping[str, TopicEntry]
     gone: frozenset[Uuid] = frozenset()
@@ -46,10 +46,10 @@ class TopicFile:
     """Whether there is a file at all."""
 
     def still_has(self, topic: str, partition: int) -> bool:
-        """Whether what a checkpoint names is of a topic that nobody has deleted.
+        """Whether a partition in a checkpoint belongs to a topic that was not deleted.
 
-        Of a deleted topic the file says so, or has no entry. Without a file checkpoints are all
-        there is; older versions took the metadata log of a KRaft cluster for a topic.
+        A deleted topic is marked in the file, or has no entry. Without a file all partitions
+        count, except those of KRaft's metadata log, which older versions took for a topic.
         """
         if not self.is_found:
             return topic != CLUSTER_METADATA
@@ -57,7 +57,7 @@ class TopicFile:
         return entry is not None and not entry.is_deleted and partition < entry.partition_count
 
     def owner(self, topic_id: Uuid, name: str) -> str | None:
-        """The topic that has an id: the one of that name if it has it; `None` if none has."""
+        """The topic with an id, `name` if that topic has it; `None` if there is none."""
         here = self.entries.get(name)
         if topic_id == ZERO_UUID or (here is not None and here.topic_id == topic_id):
             return name
@@ -66,14 +66,14 @@ class TopicFile:
 
 
 def read_topic_file(file_system: FileSystem, directory: str) -> TopicFile:
-    """An empty one when there is no file; raises `CorruptionError`."""
+    """Returns an empty `TopicFile` if there is no file; raises `CorruptionError`."""
     path = join(directory, TOPIC_FILE_NAME)
     found = read_summed_json(file_system, path, _parse, "a list of topics")
     return TopicFile(entries={}, is_found=False) if found is None else found
 
 
 def topics_if_whole(file_system: FileSystem, directory: str) -> TopicFile:
-    """As `read_topic_file`; an empty one also when the file is damaged, which a start reports."""
+    """Like `read_topic_file`, but also empty if the file is damaged, which a start reports."""
     try:
         return read_topic_file(file_system, directory)
     except CorruptionError:
@@ -86,13 +86,13 @@ def write_topic_file(
     entries: Iterable[TopicEntry],
     gone: Collection[Uuid] = (),
 ) -> None:
-    """Replaces the file; an entry less means that its topic is wholly gone."""
+    """Replaces the file; a topic without an entry is completely deleted."""
     content = b"".join(topic_file_parts(entries, gone))
     replace_file(file_system, join(directory, TOPIC_FILE_NAME), content)
 
 
 def topic_file_parts(entries: Iterable[TopicEntry], gone: Collection[Uuid] = ()) -> Iterator[bytes]:
-    """What the file holds, a topic a line; in turns, for there may be thousands."""
+    """Yields the file's content, one topic per line, in turns, since there may be thousands."""
     fields: dict[str, Any] = {"topics": map(_entry_fields, sorted_in_turns(entries, key=_name))}
     if gone:
         fields["gone"] = sorted(map(uuid_text, gone))

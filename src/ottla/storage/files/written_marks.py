@@ -1,8 +1,8 @@
-"""Marks of Ottla's own files: an empty file records that another one has been written. The loss of
-an optional file, such as that of quotas, would otherwise go unnoticed. Its mark is made when it is
-durable for the first time, so a crash leaves no mark without its file. A file without its mark, as
-an older version or a crash leaves it, gets one at the next start. Ottla removes neither of them,
-and Kafka ignores both.
+"""Marks of Ottla's own files: an empty file records that another file was written. Otherwise the
+loss of an optional file, such as that of quotas, would go unnoticed. The mark is created when its
+file is durable for the first time, so a crash leaves no mark without its file. A file without a
+mark, from an older version or a crash, gets one at the next start. Ottla removes neither file, and
+Kafka ignores both.
 
 Format page: docs/format/filenames.md.
 """
@@ -13,21 +13,21 @@ from ottla.storage.files.filenames import MARKS
 
 
 def mark_written(file_system: FileSystem, directory: str, name: str) -> None:
-    """Notes that a file is there, which is durable; raises `OSError`."""
+    """Creates the mark of a file that is durable; raises `OSError`."""
     mark = join(directory, MARKS[name])
     if file_system.status(mark) is None:
         replace_file(file_system, mark, b"")
 
 
 def mark_all_written(file_system: FileSystem, directory: str) -> None:
-    """Makes the marks that the files of a directory lack; raises `OSError`."""
+    """Creates the missing marks of a directory's files; raises `OSError`."""
     for name in MARKS:
         if file_system.status(join(directory, name)) is not None:
             mark_written(file_system, directory, name)
 
 
 def check_not_lost(file_system: FileSystem, directory: str, name: str) -> None:
-    """Raises `RefusalError` for a file that is gone."""
+    """Raises `RefusalError` for a lost file."""
     if is_lost(file_system, directory, name):
         mark = MARKS[name]
         raise RefusalError(
@@ -37,7 +37,7 @@ def check_not_lost(file_system: FileSystem, directory: str, name: str) -> None:
 
 
 def is_lost(file_system: FileSystem, directory: str, name: str) -> bool:
-    """Whether a file is gone that has been there."""
-    # The mark is looked for first: a broker may be writing both.
+    """Whether a file was written and is missing now."""
+    # The mark is checked first: a broker may be writing both.
     is_marked = file_system.status(join(directory, MARKS[name])) is not None
     return is_marked and file_system.status(join(directory, name)) is None

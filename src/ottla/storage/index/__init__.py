@@ -1,1 +1,1 @@
-"""The files beside a segment that find things in it: indexes and snapshots."""
+"""The files next to a segment's log: indexes and producer snapshots."""

@@ -1,6 +1,6 @@
-"""The common part of all index files: a name that may change, and a file opened on demand.
+"""The common part of all index files: a path that may change, and a file opened on demand.
 
-An index belongs to one segment, knows its base offset, and opens its file at the first use. Kafka's
+An index belongs to one segment, has its base offset, and opens its file on first use. Kafka's
 counterpart: `LazyIndex`.
 """
 
@@ -30,10 +30,7 @@ class IndexFile:
         return self._file is not None
 
     def rename(self, path: str) -> None:
-        """Gives the file another name; its durability is the caller's (`sync_directory`).
-
-        A file that was never made has nothing to rename.
-        """
+        """Renames the file if it exists; the caller makes that durable (`sync_directory`)."""
         if self._file is not None or self._file_system.status(self._path) is not None:
             self._file_system.rename(self._path, path)
         self.renamed(path)
@@ -49,7 +46,7 @@ class IndexFile:
         remove_if_present(self._file_system, self._path)
 
     def abandon(self) -> None:
-        """Closes the file as it is: in a directory that went offline, or before a delete."""
+        """Closes the file without changing it: its directory is offline, or it is deleted next."""
         raise NotImplementedError
 
     def _corruption(self, position: int, reason: str) -> CorruptionError:

@@ -1,7 +1,7 @@
 """Maps offsets to positions in the log file, sparsely. Format: docs/format/offset-index.md
 
-An entry stands for a batch: its last offset, and where it begins. One is added for about every
-`index.interval.bytes` of log, so a reader scans at most that much from what `lookup` answers.
+An entry maps a batch's last offset to its position. One is added for about every
+`index.interval.bytes` of log, so a reader scans at most that much from what `lookup` returns.
 
 A crash can leave missing, half-written and zero entries; recovery empties the index and refills it
 from the log. Kafka's counterpart: `OffsetIndex`.
@@ -25,8 +25,8 @@ RELATIVE_OFFSET = Struct(">i")
 class OffsetIndex(SparseIndex):
     """The `.index` of a segment. See `SparseIndex` for opening, cutting and closing.
 
-    No entry is zero bytes: the segment's first batch never gets one, since an entry is only due
-    once `index.interval.bytes` of log lie before the batch; so every position is above zero.
+    No entry is all zero bytes: an entry is due only after `index.interval.bytes` of log, never for
+    the segment's first batch, so every position is above zero.
     """
 
     ENTRY = ENTRY
@@ -44,7 +44,7 @@ class OffsetIndex(SparseIndex):
         return self._last_offset
 
     def append(self, offset: int, position: int) -> None:
-        """Adds an entry after the last, whose offset must be smaller."""
+        """Adds an entry; its offset must be larger than the last entry's."""
         file = self._opened()
         count = self._entry_count
         relative = offset - self.base_offset
@@ -62,7 +62,7 @@ class OffsetIndex(SparseIndex):
     def lookup(self, target: int) -> tuple[int, int]:
         """The last entry at or before an offset, as (offset, position).
 
-        When there is none the segment must be read from its start: (base offset, 0).
+        If there is none, the segment must be read from its start: (base offset, 0).
         """
         if self._file is None:
             self._open()
@@ -81,7 +81,7 @@ class OffsetIndex(SparseIndex):
         return self.entry(index)[0] if index < self.entry_count else None
 
     def position_before(self, position: int) -> int:
-        """The position of the last entry before another; 0, the segment's start, without one."""
+        """The position of the last entry before a position; 0, the segment's start, if none."""
         index = bisect_left(range(self.entry_count), position, key=self._position_at) - 1
         return self.entry(index)[1] if index >= 0 else 0
 

@@ -1,7 +1,7 @@
-"""`.snapshot`: what a log knew of its producers at one offset.
+"""`.snapshot`: a log's producer state at one offset.
 
-Format page: docs/format/producer-snapshot.md. Replaced whole and checksummed; a crash can leave a
-torn file only on a disk that lies about fsync. Kafka's counterpart:
+Format page: docs/format/producer-snapshot.md. The file has a checksum and is replaced atomically; a
+crash can leave a torn file only on a disk that ignores fsync. Kafka's counterpart:
 `ProducerStateManager.writeSnapshot`.
 """
 
@@ -56,18 +56,19 @@ class ProducerSnapshotEntry:
 def read_snapshot(
     file_system: FileSystem, path: str, expected: int | None = None
 ) -> tuple[list[ProducerSnapshotEntry], int]:
-    """The entries in the file's order, and its checksum, which may be known from elsewhere: a whole
-    snapshot may be another log's. Raises `CorruptionError`, `FileNotFoundError`.
+    """Returns the entries in the file's order, and its checksum. `expected` is the checksum
+    recorded elsewhere, since an intact snapshot may be another log's. Raises `CorruptionError`,
+    `FileNotFoundError`.
     """
     content = read_file(file_system, path)
     entries, checksum = parse_snapshot(path, content), checksum_of(content)
     if expected not in (None, checksum):
-        raise CorruptionError(path, 2, "it is whole, but not the one that was taken here")
+        raise CorruptionError(path, 2, "it is intact, but not the snapshot that was taken here")
     return entries, checksum
 
 
 def checksum_of(content: bytes) -> int:
-    """What a snapshot states as its checksum."""
+    """Returns the checksum in a snapshot's header."""
     _, checksum, _ = HEADER.unpack_from(content)
     assert isinstance(checksum, int)
     return checksum
@@ -81,9 +82,9 @@ def newest_snapshot(
     log_start_offset: int,
     until_offset: int,
 ) -> tuple[int, list[ProducerSnapshotEntry]] | None:
-    """The newest readable one in an offset range, with its offset; `None` where there is none.
+    """Returns the newest readable snapshot in an offset range with its offset; `None` if none.
 
-    `snapshots` are the paths of those that there are, `checksums` those that are known, by offset.
+    `snapshots` are the paths of existing snapshots, `checksums` the recorded ones, by offset.
     """
     for offset, path in sorted(snapshots.items(), reverse=True):
         if not log_start_offset <= offset <= until_offset:

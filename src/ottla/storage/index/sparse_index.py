@@ -1,23 +1,22 @@
-"""What the offset index and the time index share: fixed entries in a pre-allocated, mapped file.
+"""The base of the offset index and the time index: fixed entries in a pre-allocated, mapped file.
 
 Format pages: docs/format/offset-index.md, docs/format/time-index.md. Kafka's counterparts:
 `AbstractIndex` and `LazyIndex`.
 
-From its first entry on the file is as long as it may grow, holds entries in ascending order, and is
-zero after them; it is cut to its entries when its segment is no longer written to. Until then it is
-empty: Kafka's `DumpLogSegments` takes the first eight zeros of a file for an entry and reports that
-the log has no such offset, but passes over an empty file. Kafka itself allocates at once. Reads go
-through a mapping, writes through `pwrite`, which the mapping follows.
+With its first entry the file is allocated at its maximum size; it holds entries in ascending order,
+followed by zeros, and is trimmed to its entries when its segment takes no more appends. Before the
+first entry it is empty: Kafka's `DumpLogSegments` takes the first eight zeros of a file for an
+entry and reports that the log has no such offset, but skips an empty file. Kafka itself allocates
+at once. Reads use a mapping, and writes `pwrite`, whose result is visible in the mapping.
 
-**How many entries a file holds.** No entry is all zero bytes, except perhaps a time index's first,
-and entries only ever ascend, so the entries are a run of non-zero ones and the first zero entry
-after them is found by bisection. Kafka instead takes the whole length as entries, and is saved by
-always rebuilding the indexes of an unclean directory; reading a live one needs the count.
-Since a truncated index would otherwise show its old entries again, what `truncate_to` removes is
-overwritten with zeros.
+**The number of entries.** No entry is all zero bytes, except perhaps a time index's first, and
+entries ascend, so the first zero entry is found by bisection. Kafka instead takes the whole file as
+entries, which works because it always rebuilds the indexes of an unclean directory; reading a live
+index needs the count. `truncate_to` overwrites the removed entries with zeros, or they would be
+counted again.
 
-**After a crash** any page may be old or new: there is no checksum, `sanity_check` sees little, and
-recovery rebuilds the indexes of every segment at or above the recovery point from the log.
+**After a crash** any page may be old or new: there is no checksum, `sanity_check` detects little,
+and recovery rebuilds the indexes of every segment at or above the recovery point from the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,7 +34,7 @@ DEFAULT_MAX_INDEX_SIZE: Final = 10 * 1024 * 1024
 INT32_MAX = (1 << 31) - 1
 
 WARM_SIZE: Final = 8192
-"""How much of the file's end a lookup tries first.
+"""How much of the file's end a lookup searches first.
 
 Almost every lookup is near the end (tailing consumers, followers), but a plain bisection touches
 the same few pages in the middle first, which change as the file grows and are then cold: Kafka saw
@@ -45,17 +44,17 @@ appends wait about a second for them. The last 8 KiB are always touched, so alwa
 
 
 class SparseIndex(IndexFile):
-    """An index file that is opened, and made if it is new, by its first use.
+    """An index file that is opened, or created, on first use.
 
     With `writable=False` the file must exist, and its entries are copied on first use: a mapping of
-    a file that a live broker cuts would kill this process with SIGBUS.
+    a file that a live broker truncates would kill this process with SIGBUS.
     """
 
     ENTRY: ClassVar[Struct]
     KEY: ClassVar[Struct]
     """The ascending field at the start of an entry."""
     FIRST_MAY_BE_ZERO: ClassVar[bool]
-    """Whether an entry of zero bytes can be meant: only as the first, in a file trimmed to it."""
+    """Whether an entry of zero bytes is valid as the only one, in a file trimmed to it."""
 
     __slots__ = (
         "_entry_count",
@@ -100,7 +99,7 @@ class SparseIndex(IndexFile):
 
     @property
     def size(self) -> int:
-        """How long the file is, or will be from its first entry on: its room, not its entries."""
+        """The size of the file, or its size once it has an entry: allocated, not used."""
         self._opened()
         return self._file_size
 
@@ -137,15 +136,15 @@ class SparseIndex(IndexFile):
         return True
 
     def trim(self) -> None:
-        """Cuts the file to its entries, as a segment that takes no more appends has it."""
+        """Trims the file to its entries, for a segment that takes no more appends."""
         self.resize(self.entries_size)
 
     def sync(self) -> None:
-        """Makes the file durable, also what a process wrote to it that was killed since."""
+        """Makes the file durable, including the writes of a process that was killed."""
         self._opened().sync()
 
     def sanity_check(self) -> None:
-        """Raises `CorruptionError` for what can be seen without reading the log."""
+        """Raises `CorruptionError` for damage that is detectable without reading the log."""
         self._opened()
         excess = self._file_size % self.ENTRY.size
         if excess:
@@ -168,11 +167,11 @@ class SparseIndex(IndexFile):
             self._forget()
 
     def _check_entries(self) -> None:
-        """Raises `CorruptionError` when the first or last entry cannot be."""
+        """Raises `CorruptionError` if the first or last entry is impossible."""
         raise NotImplementedError
 
     def _remember_last(self) -> None:
-        """Keeps what `append` compares with, after the entries changed otherwise."""
+        """Caches the last entry, with which `append` compares, after other changes."""
         raise NotImplementedError
 
     def _opened(self) -> File:
@@ -185,7 +184,7 @@ class SparseIndex(IndexFile):
         try:
             self._take(file, is_new)
         except BaseException:
-            # Without memory for the map, say: the next use must not find it open and empty.
+            # Such as no memory for the map: the next use must not find the file open and empty.
             self.abandon()
             raise
         self._remember_last()
@@ -206,9 +205,9 @@ class SparseIndex(IndexFile):
         self._use(file.map(self._max_entry_count * self.ENTRY.size))
 
     def _copy(self, file: File) -> None:
-        """Takes the entries of a file that somebody else may extend or cut meanwhile.
+        """Copies the entries of a file that another process may extend or truncate meanwhile.
 
-        The zero tail, usually most of a live index, is found first and never read.
+        The zero tail, usually most of a live index, is located first and not read.
         """
         self._measure(file)
         count = self._count_entries(file.pread)
@@ -219,7 +218,7 @@ class SparseIndex(IndexFile):
         return bytes(self._view[position : position + size])
 
     def _allocate(self) -> None:
-        """Makes an empty file as long as it may grow, before its first entry."""
+        """Extends an empty file to its maximum size, before its first entry."""
         file, room = self._opened(), self._file_size
         self._unmap()
         file.truncate(room)
@@ -230,7 +229,7 @@ class SparseIndex(IndexFile):
         self._is_allocated = True
 
     def _set_room(self, size: int) -> None:
-        """How long the file is, or shall be: in the latter case `_allocate` makes it so."""
+        """Sets the size that the file has, or that `_allocate` will give it."""
         self._file_size = size
         self._is_allocated = False
         self._max_entry_count = size // self.ENTRY.size
@@ -241,11 +240,11 @@ class SparseIndex(IndexFile):
         self._key_at = partial(self.KEY.unpack_from, view)
 
     def _count_entries(self, read: Callable[[int, int], bytes]) -> int:
-        """Where the zero tail begins; `read` is given a size and a position."""
+        """Returns the index of the first zero entry; `read` takes a size and a position."""
         size, room = self.ENTRY.size, self._max_entry_count
 
         def is_free(index: int) -> bool:
-            # A file cut meanwhile reads short: nothing is there either.
+            # A file truncated meanwhile reads short: there is no entry either.
             return not any(entry := read(size, index * size)) or len(entry) < size
 
         if room == 0:
@@ -258,7 +257,7 @@ class SparseIndex(IndexFile):
         return count
 
     def _floor(self, key: int) -> int:
-        """Which entry is the last with a key of at most `key`; -1 when there is none."""
+        """The index of the last entry with a key of at most `key`; -1 if there is none."""
         high = self._entry_count
         low = high - self._warm_count
         sought = (key,)
@@ -266,7 +265,7 @@ class SparseIndex(IndexFile):
             low = 0
         elif sought < self._key_at(self._positions[low]):
             low, high = 0, low
-        # A bisection that calls nothing written in Python: appends wait for it.
+        # Appends wait for this bisection, so it calls no function written in Python.
         return bisect_right(self._positions, sought, low, high, key=self._key_at) - 1
 
     def _truncate_to_count(self, count: int) -> None:
@@ -281,7 +280,7 @@ class SparseIndex(IndexFile):
                 self._empty(file)
 
     def _empty(self, file: File) -> None:
-        """Cuts a file whose last entry has gone; `_allocate` gives it its room again."""
+        """Truncates a file that has no more entries; `_allocate` extends it again."""
         room = self._file_size
         self._unmap()
         file.truncate(0)

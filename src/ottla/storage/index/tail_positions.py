@@ -1,8 +1,8 @@
-"""Where the appends since a segment's last index entry begin: the end that readers follow.
+"""Positions of the appends since a segment's last index entry, for consumers that keep up.
 
-A consumer that keeps up asks for a batch for which there is no index entry yet. To walk there from
-the last entry takes longer, the smaller the batches are: some thirty headers for batches of one
-record. So the places of these appends are kept in memory, until the next entry.
+They fetch a batch that has no index entry yet. Scanning to it from the last entry takes longer the
+smaller the batches are: some thirty headers for batches of one record. So the positions of these
+appends are kept in memory until the next entry.
 """
 
 from array import array
@@ -23,7 +23,7 @@ class TailPositions:
         self._last_offsets = array("q")
         self._positions = array("q")
         self._before: int | None = None
-        """The last offset before these, where that is known."""
+        """The last offset before these appends, if known."""
 
     def add(self, position: int, last_offset: int, size: int) -> None:
         """Records an append of one or more batches, the last of which ends at an offset."""
@@ -50,9 +50,9 @@ class TailPositions:
             del self._positions[:]
 
     def position_of(self, offset: int) -> int | None:
-        """The position of the append with an offset, or the last one, if the offset is after it.
+        """The position of the append with an offset, or of the last append if the offset is after.
 
-        Returns `None` for what precedes all known appends.
+        Returns `None` for an offset before all known appends.
         """
         positions = self._positions
         if not positions:

@@ -1,7 +1,7 @@
-"""From a timestamp to an offset, sparsely. Format: docs/format/time-index.md
+"""Maps timestamps to offsets, sparsely. Format: docs/format/time-index.md
 
-An entry (T, O) says that T is the largest timestamp up to and including offset O. Timestamps
-therefore ascend even where those of the records do not.
+An entry (T, O) says that T is the largest timestamp up to and including offset O. Its timestamps
+therefore ascend even if the records' timestamps do not.
 
 A crash can leave missing, half-written and zero entries; recovery empties the index and refills it
 from the log. Kafka's counterpart: `TimeIndex` (KIP-33).
@@ -30,9 +30,9 @@ NO_TIMESTAMP: Final = -1
 class TimeIndex(SparseIndex):
     """The `.timeindex` of a segment. See `SparseIndex` for opening, cutting and closing.
 
-    Only the first entry can be zero bytes: timestamp 0 at the base offset, all later timestamps
-    being larger. A file of exactly one entry was trimmed to it, so there it counts; before free
-    room it does not. Nothing is lost by that: a lookup answers the base offset either way.
+    Only the first entry can be zero bytes: timestamp 0 at the base offset; later timestamps are
+    larger. It counts in a file of exactly one entry, which was trimmed to it, and not before free
+    space. A lookup returns the base offset in both cases.
     """
 
     ENTRY = ENTRY
@@ -51,7 +51,7 @@ class TimeIndex(SparseIndex):
 
     @property
     def is_full(self) -> bool:
-        """Whether only the slot is left that a rolling segment's largest timestamp goes to."""
+        """Whether only the slot for the segment's largest timestamp, added by a roll, is left."""
         if self._file is None:
             self._open()
         return self._entry_count >= self._max_entry_count - 1
@@ -59,8 +59,8 @@ class TimeIndex(SparseIndex):
     def append(self, timestamp_ms: int, offset: int, skip_full_check: bool = False) -> None:
         """Adds an entry unless its timestamp is the last entry's (`TimeIndex.maybeAppend`).
 
-        A segment that rolls repeats its largest timestamp with `skip_full_check`: often it is
-        there already.
+        A roll adds the segment's largest timestamp with `skip_full_check`; often the index has it
+        already.
         """
         file = self._opened()
         count = self._entry_count
@@ -83,7 +83,7 @@ class TimeIndex(SparseIndex):
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
         """The last entry at or before a timestamp, as (timestamp_ms, offset).
 
-        When there is none the segment must be read from its start: (-1, base offset).
+        If there is none, the segment must be read from its start: (-1, base offset).
         """
         if self._file is None:
             self._open()

@@ -1,9 +1,9 @@
-"""The aborted transactions whose abort markers lie in a segment.
+"""The aborted transactions whose abort markers are in a segment.
 
-Format page: docs/format/transaction-index.md. A consumer that reads committed records only gets
-them with what it fetches. The file is made by the first append, is not pre-allocated and not
-mapped. A crash can leave a cut last entry or lack entries; recovery empties the index and refills
-it from the markers in the log. Kafka's counterparts: `TransactionIndex`, `AbortedTxn`.
+Format page: docs/format/transaction-index.md. Fetch responses to read_committed consumers list
+them. The file is created by the first append, and is neither pre-allocated nor mapped. A crash can
+truncate the last entry or lose entries; recovery empties the index and refills it from the markers
+in the log. Kafka's counterparts: `TransactionIndex`, `AbortedTxn`.
 """
 
 from bisect import bisect_left
@@ -31,9 +31,9 @@ ENTRIES_PER_READ = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedTransaction:
-    """What one producer wrote between two offsets in an aborted transaction.
+    """One producer's records between two offsets in an aborted transaction.
 
-    `last_stable_offset` is its value once the marker was appended: no transaction that ends after
+    `last_stable_offset` is the log's after the marker was appended: no transaction that ends after
     this one begins before it.
     """
 
@@ -46,8 +46,8 @@ class AbortedTransaction:
 class TransactionIndex(IndexFile):
     """The `.txnindex` of a segment, its last offsets ascending; opened by its first use.
 
-    Entries stay on the disk: a fetch finds its first one by bisection, and reads on from there.
-    With `writable=False` somebody else may be writing; the length is looked at once.
+    Entries are not kept in memory: a fetch finds its first entry by bisection, and reads from
+    there. With `writable=False` another process may be writing; the size is read once.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class TransactionIndex(IndexFile):
 
     @property
     def is_known_absent(self) -> bool:
-        """Whether the disk was asked for the file, and it was not there."""
+        """Whether the file was looked for and does not exist."""
         return self._is_absent
 
     @property
@@ -127,11 +127,12 @@ class TransactionIndex(IndexFile):
         self._truncate_to_count(self._first_ending_at(offset))
 
     def sanity_check(self) -> None:
-        """Raises `CorruptionError` for a cut, unknown or misplaced entry; reads all of them."""
+        """Reads all entries; raises `CorruptionError` for a truncated, unknown or misplaced one."""
         self._opened()
         position = self._entry_count * ENTRY.size
         if position != self._size:
-            raise self._corruption(position, f"the last {self._size - position} bytes are no entry")
+            rest = self._size - position
+            raise self._corruption(position, f"the last {rest} bytes are not an entry")
         last_offset = self.base_offset - 1
         for number, one in enumerate(self._entries_from(0)):
             if one.last_offset <= last_offset:
@@ -152,7 +153,7 @@ class TransactionIndex(IndexFile):
         self._is_unsynced = False
 
     def let_go(self) -> None:
-        """Closes the file for now, unless it is to be synced: see `LogFile`."""
+        """Closes the file unless it must be synced; see `LogFile`."""
         if not self._is_unsynced:
             self.close()
 
@@ -168,7 +169,7 @@ class TransactionIndex(IndexFile):
         self._measure(0)
 
     def _opened(self) -> File | None:
-        """The file, or `None` when there is none: that is asked of the disk once."""
+        """The file, or `None` if it does not exist, which is checked once."""
         if self._file is None and not self._is_absent:
             try:
                 self._file = self._file_system.open(self._path, writable=self._writable)
@@ -197,7 +198,7 @@ class TransactionIndex(IndexFile):
         return int(ENTRY.unpack(entry)[3]) if entry else -1
 
     def _read(self, number: int, count: int) -> bytes:
-        """Whole entries, up to `count`: fewer when somebody else has cut the file meanwhile."""
+        """Reads up to `count` whole entries; fewer if another process has truncated the file."""
         if self._file is None or number < 0:
             return b""
         data = self._file.pread(count * ENTRY.size, number * ENTRY.size)
@@ -235,7 +236,7 @@ def parse_entries(path: str, data: bytes, first: int = 0) -> Iterator[AbortedTra
     whole = data[: len(data) - len(data) % ENTRY.size]
     for number, fields in enumerate(ENTRY.iter_unpack(whole), first):
         if fields[0] != VERSION:
-            reason = f"an entry has the version {fields[0]}, which is not known"
+            reason = f"an entry has unknown version {fields[0]}"
             raise CorruptionError(path, number * ENTRY.size, reason)
         yield AbortedTransaction(
             producer_id=fields[1],

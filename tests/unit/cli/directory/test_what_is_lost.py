@@ -135,7 +135,7 @@ def test_a_changed_digit_in_a_file_of_the_broker_is_found_by_a_check(
     path.write_text(path.read_text().replace("1", "3", 1))
     code, lines = run(directory, "log check")
     assert code == 1
-    assert any(name in line and "checksum does not fit" in line for line in lines), lines
+    assert any(name in line and "checksum does not match" in line for line in lines), lines
     assert "stored_key" not in "\n".join(run(directory, "log dump")[1])
 
 

@@ -86,7 +86,7 @@ def test_times_offsets_and_ends_bound_what_is_read(same_broker: Administered) ->
             ("consume", "TARGET", "orders", "-f", "-e"),
             (2, "--follow and --exit exclude each other"),
         ),
-        (("consume", "TARGET", "orders", "-g", "["), (2, "--grep [ is no regular expression")),
+        (("consume", "TARGET", "orders", "-g", "["), (2, "--grep [ is not a regular expression")),
         (
             ("consume", "TARGET", "orders", "--value", "json", "-n", "1"),
             (1, "its value is not json"),
@@ -227,7 +227,7 @@ def test_a_range_is_exported_and_what_is_no_export_is_refused(
         ("o.dat", "its name does not indicate a format"),
         ("bad.parquet", "this is no parquet file"),
         ("empty.csv", "there is no column value, and no other; to write rows as JSON: "),
-        ("latin.csv", "this is no CSV file of UTF-8 text, after line 0: 'utf-8' codec can't"),
+        ("latin.csv", "this is not CSV in UTF-8, after line 0: 'utf-8' codec can't"),
         ("longer.csv", "there is no column value; there are a, b"),
     ]:
         if name == "latin.csv":

@@ -151,7 +151,7 @@ def test_parquet_rows_become_json_or_one_column(tmp_path: Path) -> None:
     assert [(one.key, one.value) for one in found] == [(b"1", b"\xff"), (b"2", None)]
     found = read(parquet_records, path.read_bytes())
     assert json.loads(found[0].value or b"") == {"id": 1, "raw": "/w=="}
-    with pytest.raises(UserError, match="this is no Parquet file"):
+    with pytest.raises(UserError, match="this is not a Parquet file"):
         read(parquet_records, b"nonsense")
 
 
@@ -195,5 +195,5 @@ def test_avro_goes_both_ways(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="needs its schema: --schema FILE"):
         encoding_of("value", "avro", None)
     (tmp_path / "bad").write_text("{}")
-    with pytest.raises(UserError, match="this is no Avro schema"):
+    with pytest.raises(UserError, match="this is not an Avro schema"):
         encoding_of("value", None, tmp_path / "bad")

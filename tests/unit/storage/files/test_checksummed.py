@@ -37,7 +37,7 @@ def test_any_flipped_bit_is_noticed() -> None:
     for bit in range(8 * len(stored)):
         damaged = bytearray(stored)
         damaged[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(CorruptionError, match="the checksum does not fit"):
+        with pytest.raises(CorruptionError, match="the checksum does not match"):
             without_checksum("a", bytes(damaged))
 
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_missing_or_empty_says_nothing_and_is_no_damage(
 
 def test_a_damaged_file_is_named_and_counts_as_missing(caplog: pytest.LogCaptureFixture) -> None:
     assert read(with_checksum(b"one")[:-2]) is None
-    assert "a at byte 0: the checksum does not fit; it is not believed" in caplog.text
+    assert "a at byte 0: the checksum does not match; the file is ignored" in caplog.text
 
 
 def test_one_bit_apart_is_neither_the_same_nor_two_bits_nor_another_size() -> None:

@@ -150,7 +150,7 @@ def test_a_damaged_file_counts_as_none(caplog: pytest.LogCaptureFixture) -> None
     replace_file(after, join(PARTITION, INTEGRITY), b"nonsense")
     fill(open_log(after), 1)
     assert gapless_from(after) == 6
-    assert f"{INTEGRITY} at byte 0: the checksum does not fit" in caplog.text
+    assert f"{INTEGRITY} at byte 0: the checksum does not match" in caplog.text
 
 
 def test_a_gap_that_a_follower_leaves_is_allowed_before_it_is_there() -> None:
@@ -333,7 +333,7 @@ def test_a_snapshot_of_another_log_is_not_believed(
     replace_file(disk, join(PARTITION, path), read_file(disk, join("data/u-0", path)))
     log = open_directory(disk, SMALL).logs["t", 0]
     assert {key: one.last_sequence for key, one in log.producers.entries.items()} == {7: 19}
-    assert "it is whole, but not the one that was taken here" in caplog.text
+    assert "it is intact, but not the snapshot that was taken here" in caplog.text
 
 
 def test_an_append_never_waits_for_the_file() -> None:

@@ -84,7 +84,7 @@ def test_a_whole_snapshot_that_is_not_the_expected_one_is_refused() -> None:
     disk = FakeFileSystem()
     expected = write_snapshot(disk, PATH, [ENTRY])
     write_snapshot(disk, PATH, [])
-    with pytest.raises(CorruptionError, match="it is whole, but not the one that was taken here"):
+    with pytest.raises(CorruptionError, match="intact, but not the snapshot that was taken here"):
         read_snapshot(disk, PATH, expected)
     assert (
         newest_snapshot(

@@ -1,8 +1,8 @@
 """The lag of groups in time, derived from the log ends that earlier scrapes have seen.
 
 Reading a record's own timestamp would cost a disk read for each partition and scrape. Instead each
-scrape notes the end of each log in which a group lags; the time at which the log ended at the
-group's offset lies between two scrapes, and is interpolated.
+scrape records the end of each log in which a group lags; the time at which the log ended at the
+group's offset is between two scrapes, and is interpolated.
 """
 
 from bisect import bisect_right
