@@ -90,7 +90,7 @@ class Connection:
         self.peer = self.peer._replace(address=advertised or self.came_to)
 
     def has_logged_in(self) -> None:
-        """From now on its requests may be as large as others'."""
+        """Allows requests of full size from now on."""
         self.reader.limit(self._max_request_size, DEFAULT_CAPACITY)
 
     def has_failed_to_log_in(self) -> None:

@@ -111,7 +111,7 @@ class Dispatcher:
                 self._scout.begin()
                 request, _ = route.read(frame, position, self._scout)
             if route.looks_into_logs and self._broker.has_pending:
-                self._broker.write_out()  # what a client wrote before, it must be able to read
+                self._broker.write_out()  # a client must be able to read its earlier writes
             answer = route.handle(
                 request,
                 RequestContext(self._broker, self._at, header, client, long_requests is not None),

@@ -18,11 +18,11 @@ BOUNDS_MS: Final = (
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0,
     1000.0, 2500.0, 5000.0, 10000.0, 30000.0,
 )  # fmt: skip
-"""The upper bounds of the histograms' buckets; one more bucket takes what is longer."""
+"""The upper bounds of the histograms' buckets; one more bucket counts longer durations."""
 
 
 class Histogram:
-    """How many requests took how long."""
+    """A histogram of durations."""
 
     __slots__ = ("counts", "sum_ms")
 

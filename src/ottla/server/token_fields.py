@@ -1,4 +1,4 @@
-"""What the requests for delegation tokens share (KIP-48, KIP-373).
+"""The common part of the requests for delegation tokens (KIP-48, KIP-373).
 
 Kafka's counterparts: `KafkaApis.allowTokenRequests`, `DelegationTokenControlManager`.
 """

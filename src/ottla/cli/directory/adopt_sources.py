@@ -1,4 +1,4 @@
-"""Where a person finds the settings of another Kafka's topics: in a file, or in its ZooKeeper.
+"""Reads the settings of another Kafka's topics from a file, or from its ZooKeeper.
 
 Kafka's counterpart: `ConfigCommand` (what it prints).
 """

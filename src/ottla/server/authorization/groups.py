@@ -71,7 +71,7 @@ GROUP_KEY = 0
 
 
 def by_group(response: Callable[..., Any]) -> Guard:
-    """A guard of what members of a group ask."""
+    """A guard of requests by members of a group."""
 
     def guard(request: Any, context: RequestContext, access: Access, handle: Handle) -> Answer:
         if access.group(Operation.READ, request.group_id):

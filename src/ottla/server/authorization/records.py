@@ -1,4 +1,4 @@
-"""Guards of records: produce, fetch, offsets, producers' ids."""
+"""Guards of records: produce, fetch, offsets, producer ids."""
 
 from collections.abc import Callable
 from functools import partial

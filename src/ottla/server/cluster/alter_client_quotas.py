@@ -56,7 +56,7 @@ def _path_of(alteration: QuotaAlteration) -> str:
 
 
 def _change(alteration: QuotaAlteration) -> Change:
-    """Raises `ApiError` for limits that cannot be."""
+    """Raises `ApiError` for invalid limits."""
     alteration.apply({})
 
     def change(settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -45,7 +45,7 @@ def alter_all(
     *,
     validate_only: bool,
 ) -> PendingAnswer:
-    """The answer to what became of each."""
+    """The response with each result."""
     counts = freed_in_turns(
         Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     )
@@ -119,7 +119,7 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, context: Request
             settings.config_under(ClusterState(broker_configs=values))
         except SettingError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
-        # What cannot be read, of an old secret perhaps, stays unless it is changed.
+        # A value that cannot be decrypted, perhaps with an old secret, stays unless it is changed.
         left = () if alteration.is_whole else unread.keys() - named
         return {name: known[name] for name in left} | passwords.to_keep(values, known)
 

@@ -58,7 +58,7 @@ def handle(
 
 
 def _event(wanted: CreatableTopic, context: RequestContext) -> CreateTopic:
-    """Raises `ApiError` for what cannot be made."""
+    """Raises `ApiError` for a topic that cannot be created."""
     _check_new_name(wanted.name, context)
     check_count(len(wanted.configs))
     overrides = {one.name: one.value for one in wanted.configs}

@@ -80,7 +80,7 @@ def _remove(filters: Sequence[AclFilter], resource: ResourceName, known: Entries
 
 
 def _is_matched(filters: Sequence[AclFilter], resource: ResourceName, entry: AclEntry) -> bool:
-    """A rule of a kind that is not known here stays."""
+    """Rules of an unknown kind stay."""
     try:
         (acl,) = acls_of(resource, (entry,))
     except ValueError:

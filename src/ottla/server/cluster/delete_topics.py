@@ -1,5 +1,5 @@
 """DeleteTopics, 0 to 6: the controller deletes topics, by name or by id, on all brokers; answered
-when this broker knows them no more.
+when this broker has removed them.
 
 Kafka's counterpart: `KafkaApis.handleDeleteTopicsRequest`.
 """

@@ -1,4 +1,4 @@
-"""The handlers that a member of a cluster has of its own."""
+"""The handlers that differ in a member of a cluster."""
 
 from importlib import import_module
 from typing import Any, Final

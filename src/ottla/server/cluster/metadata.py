@@ -75,7 +75,7 @@ def _create_missing(
     cache: MetadataCache,
     context: RequestContext,
 ) -> dict[str, ErrorCode]:
-    """Asks for topics that may be made; why others are not."""
+    """Requests the creation of topics; returns why others are not created."""
     missing = freed_in_turns(
         {
             one.name: None

@@ -48,7 +48,7 @@ def sender_of(request: Any) -> Sender:
 
 
 def leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsr:
-    """`live_leaders` are left out: UpdateMetadata says where brokers are."""
+    """`live_leaders` are left out: UpdateMetadata has the brokers' addresses."""
     orders = {
         TopicPartition(one.topic_name, one.partition_index): _order(one)
         for one in in_turns(request.ungrouped_partition_states)

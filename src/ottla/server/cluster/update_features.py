@@ -14,7 +14,7 @@ from ottla.server.cluster.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 MAX_FEATURES = 256
-"""In one request: there are a handful, and the controller decides on each by itself."""
+"""Maximum in one request: there are a handful, and the controller decides on each separately."""
 
 
 def handle(

@@ -90,7 +90,7 @@ def _add(
     *,
     client_version: int,
 ) -> Errors:
-    """All partitions or none: where one is unknown, the others are not attempted."""
+    """Adds all partitions or none: if one is unknown, the others are not attempted."""
     wanted, known = _partitions(topics), context.broker.catalog
     unknown = freed_in_turns(
         dict.fromkeys(where for where in in_turns(wanted) if not known.has_partition(where))

@@ -1,7 +1,7 @@
 """AlterClientQuotas, 0 to 1: sets and removes quotas of users, clients and addresses.
 
-They hold at once. Left out: quotas of changes to topics (`controller_mutation_rate`), which are
-refused. Kafka's counterpart: `ClientQuotaControlManager` (KIP-546, KIP-612).
+They take effect at once. Left out: quotas of changes to topics (`controller_mutation_rate`), which
+are refused. Kafka's counterpart: `ClientQuotaControlManager` (KIP-546, KIP-612).
 """
 
 from collections import Counter

@@ -34,7 +34,7 @@ FEATURES_EPOCH = 1
 
 FIRST_FEATURES_VERSION = 3
 FIRST_ZERO_LEVEL_VERSION = 4
-"""Clients before it take a level of 0 for a mistake (KAFKA-17011)."""
+"""Clients of earlier versions take a level of 0 for a mistake (KAFKA-17011)."""
 
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

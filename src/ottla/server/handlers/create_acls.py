@@ -31,7 +31,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
 
 
 def read_acls(request: CreateAclsRequest, context: RequestContext) -> list[Acl | ApiError]:
-    """Each rule, or why it cannot be."""
+    """Each rule, or the error of an invalid one."""
     read: list[Acl | ApiError] = freed_in_turns([])
     for one in in_turns(request.creations):
         try:

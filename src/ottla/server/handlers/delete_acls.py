@@ -40,7 +40,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
 
 
 def read_filters(request: DeleteAclsRequest, context: RequestContext) -> list[AclFilter | ApiError]:
-    """Each filter, or why it cannot be."""
+    """Each filter, or the error of an invalid one."""
     read: list[AclFilter | ApiError] = freed_in_turns([])
     for one in in_turns(request.filters):
         try:
@@ -52,7 +52,7 @@ def read_filters(request: DeleteAclsRequest, context: RequestContext) -> list[Ac
 
 
 def result_of(acls: list[Acl] | ApiError) -> DeleteAclsFilterResult:
-    """The rules that a filter has removed, or why none."""
+    """The rules that a filter has removed, or its error."""
     if isinstance(acls, ApiError):
         return DeleteAclsFilterResult(error_code=acls.code, error_message=acls.message)
     return DeleteAclsFilterResult(

@@ -20,7 +20,7 @@ from ottla.protocol.messages.delete_topics import (
 from ottla.server.request_context import RequestContext
 
 FIRST_DISABLED_VERSION = 3
-"""Before it, a client does not know TOPIC_DELETION_DISABLED."""
+"""Clients of earlier versions do not know TOPIC_DELETION_DISABLED."""
 
 
 def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:

@@ -1,6 +1,6 @@
 """DescribeAcls, 0 to 3: the access rules that match a filter.
 
-Version 0 knows literal patterns only, and so are the rules that it is answered. Kafka's
+Version 0 knows literal patterns only: its response has only rules with literal patterns. Kafka's
 counterpart: `AclApis.handleDescribeAcls`.
 """
 

@@ -1,4 +1,4 @@
-"""DescribeCluster, 0 to 2: the cluster's id, and this broker, which is all of it.
+"""DescribeCluster, 0 to 2: the cluster's id, and this broker, its only one.
 
 Kafka's counterpart: `AuthHelper.computeDescribeClusterResponse` (KIP-700, KIP-919).
 """

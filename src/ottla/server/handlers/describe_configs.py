@@ -59,7 +59,7 @@ def _describe(
     find: FindTopic,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
-        error_message="",  # not null, where nothing is wrong: so Kafka has it
+        error_message="",  # as in Kafka not null, even without an error
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

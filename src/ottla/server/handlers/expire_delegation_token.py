@@ -32,7 +32,7 @@ def handle(
 def expired(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> tuple[DelegationToken, DelegationToken | None, int]:
-    """The token, what becomes of it (`None`: it goes at once), and when; raises `ApiError`."""
+    """The token, its new state (`None`: removed at once), and its end; raises `ApiError`."""
     token = own_token(bytes(request.hmac), context)
     shortened, expires_ms = lifetimes_of(context).expired(
         token, request.expiry_time_period_ms, context.at.now_ms

@@ -1,6 +1,6 @@
 """Fetch, 0 to 18: batches of many partitions, waiting up to `max_wait_ms` for `min_bytes` of them.
 
-Answers hold slices of files, never the records themselves, except for versions 0 to 3: those
+Responses hold slices of files, never the records themselves, except for versions 0 to 3: those
 consumers know only the older formats, and get the records written again. From version 7 on a fetch
 may continue with a session (`broker/fetch_sessions.py`). In a cluster followers fetch as consumers
 do, and from version 11 on consumers may fetch from them. Kafka's counterparts:

@@ -12,7 +12,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
 from ottla.server.request_context import RequestContext
 
 PUSH_INTERVAL_MS = 300_000
-"""When a client is to ask again."""
+"""The interval after which a client asks again."""
 
 TELEMETRY_MAX_BYTES = 1_048_576
 
@@ -36,5 +36,5 @@ def handle(
 
 
 def subscription_id_of(instance_id: Uuid) -> int:
-    """A number that the client must repeat; of the empty subscription, one per client."""
+    """The id that the client must repeat; of the empty subscription, one per client."""
     return crc32c(instance_id) >> 1

@@ -42,7 +42,7 @@ def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProdu
 
 
 def _init_idempotent(context: RequestContext) -> InitProducerIdResponse:
-    """Whatever it had before: a new id has no sequence numbers yet."""
+    """Ignores the producer's old id: a new id has no sequence numbers yet."""
     try:
         return InitProducerIdResponse(producer_id=context.broker.allocate_producer_id())
     except ApiError as error:

@@ -35,7 +35,7 @@ FIRST_NOT_AVAILABLE = 5
 """The version from which on clients know that code (KIP-207)."""
 
 FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""From which version on a time below zero has a meaning (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
+"""The versions from which negative times are valid (KIP-734, KIP-405, KIP-1005, KIP-1023)."""
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:

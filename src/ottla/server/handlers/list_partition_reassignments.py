@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, 0: with one broker nothing is ever on the move.
+"""ListPartitionReassignments, 0: always empty with one broker.
 
 Kafka's counterpart: `ReplicationControlManager.listPartitionReassignments` (KIP-455).
 """

@@ -67,7 +67,7 @@ def _topics(request: MetadataRequest, context: RequestContext) -> list[MetadataR
 
 
 def _is_long(request: MetadataRequest, context: RequestContext) -> bool:
-    """Unless it is about one topic that is there and small, or about none."""
+    """Whether it may take long: not for one small existing topic, or for none."""
     wanted = request.topics
     if wanted is None or len(wanted) != 1:
         return wanted != [] or context.api_version == 0

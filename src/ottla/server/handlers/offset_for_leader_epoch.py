@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, 0 to 4: where an epoch ended, so that a consumer notices a cut log.
+"""OffsetForLeaderEpoch, 0 to 4: an epoch's end offset, so that a consumer detects truncation.
 
 Kafka's counterpart: `Partition.lastOffsetForLeaderEpoch` (KIP-101, KIP-320).
 """

@@ -205,7 +205,7 @@ def _append_topic(
 
 
 def _find_topic(wanted: TopicProduceData, context: RequestContext) -> Topic | ApiError:
-    """The topic, or the error because of which nothing can be appended to it."""
+    """The topic, or the error for which nothing can be appended to it."""
     topics = context.broker.topics
     has_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     topic = topics.find_by_id(wanted.topic_id) if has_id else topics.find(wanted.name)
@@ -246,7 +246,7 @@ def _append(
     if acks not in ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if not isinstance(topic, Topic):
-        # A new one: its traceback would hold the frame that holds the error of all partitions.
+        # A new error: the old one's traceback would keep a frame with all partitions' errors.
         raise ApiError(topic.code, topic.message)
     partition = topic.partition(data.index)
     records = data.records

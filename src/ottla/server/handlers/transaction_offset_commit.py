@@ -47,7 +47,7 @@ def handle(
             else:
                 errors[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for part in parts_in_turns(offsets.items()):
-        # Each part must be let in by itself: the transaction may have ended meanwhile.
+        # Each part is checked separately: the transaction may have ended meanwhile.
         errors |= _commit(request, dict(part), context)
     return TransactionOffsetCommitResponse(
         topics=[

@@ -73,7 +73,7 @@ class CertificateError(OttlaError):
 
 
 class ListenerTls:
-    """The `Tls` of a listener, which is read again when settings or files have changed."""
+    """The TLS of a listener, which is read again when settings or files have changed."""
 
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
         """Raises `SettingError` with the invalid setting."""

@@ -32,7 +32,7 @@ MAX_HANDSHAKES: Final = 2048
 """Each uses about 30 KB in OpenSSL once its peer has sent something."""
 
 PAUSE_S: Final = 0.0004
-"""After each step the thread leaves its core, which takes about as long as the step.
+"""After each step the thread yields its core, which takes about as long as the step.
 
 Otherwise the system lets it work for milliseconds at a time, also when the loop has a request: with
 a thousand handshakes the p99 of a working client was 30 times as long as without, and is now

@@ -46,7 +46,7 @@ def store_error(name: str, reason: str) -> SettingError:
 
 
 def read_keystore(config: TlsConfig) -> Keystore:
-    """The broker's own; raises `SettingError` with what is wrong, and `UserError`."""
+    """The broker's own keystore; raises `SettingError` with the reason, and `UserError`."""
     password = config.ssl_key_password or ""
     key, chain = config.ssl_keystore_key, config.ssl_keystore_certificate_chain
     if key or chain:
