@@ -100,7 +100,7 @@ class ObjectStore:
                 yield file
         except OSError as error:
             if error.errno is None:  # The store's: what the caller reads meanwhile has a number.
-                raise UserError(f"{self.address}: {one_line(error)}") from error
+                raise self._refusal(error) from error
             raise
 
     def _listed(self, directory: str, *, recursive: bool) -> list[Any]:
@@ -118,7 +118,10 @@ class ObjectStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise UserError(f"{self.address}: {one_line(error)}") from error
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: OSError) -> UserError:
+        return UserError(f"{self.address}: {one_line(error)}")
 
 
 def one_line(error: Exception) -> str:

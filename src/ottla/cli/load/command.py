@@ -102,13 +102,14 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Ou
 
 def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
     from ottla.loading.load import load
-    from ottla.tables.object_store import one_line
 
     for job in jobs:
         try:
             report = load(job)
         except OSError as error:
             if error.errno is None:  # Of a library that asked an object store.
+                from ottla.tables.object_store import one_line
+
                 raise UserError(f"{job.place.into}: {one_line(error)}") from error
             error.filename = error.filename or job.place.into
             raise
