@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docs import commands, house, metrics, pictures, python_api
+from ottla.config.admin import AdminConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.cluster import CLUSTER_SETTINGS
 from ottla.config.consumer import ConsumerConfig
@@ -72,6 +73,10 @@ def configuration() -> str:
         "\n## Settings of producers\n",
         "Of `ottla.Producer` and `ottla.aio.Producer`; see [docs/producer.md](producer.md).\n",
         client_table(settings_of(ProducerConfig).values()),
+        "\n## Settings of admin clients\n",
+        "Of `ottla.Admin` and `ottla.aio.Admin`, and of commands for brokers (`-X`, "
+        "`--client-config`, contexts).\n",
+        client_table(settings_of(AdminConfig).values()),
         "\n## Kafka's settings that have no effect\n",
         "Accepted, and named once in the log at the start.\n",
         "| settings | why |",

@@ -126,10 +126,9 @@ class Target:
 
     def client_settings(self) -> "ClientSettings":
         """Raises `UserError` for a setting that no client has."""
-        from ottla.client.cluster import ClientSettings
-        from ottla.client.security import parse_security
+        from ottla.client.settings import admin_settings
 
-        return ClientSettings(security=parse_security(self.settings))
+        return admin_settings(self.settings)
 
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":

@@ -4,7 +4,7 @@ Kafka's counterpart: `Admin`. Commands use it, and contain no requests or respon
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.closing import Closing
 from ottla.client.administration.activity import ActivityAdmin
@@ -12,8 +12,8 @@ from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.administration.replicas import ReplicaAdmin
 from ottla.client.administration.security import SecurityAdmin
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.security import parse_security
+from ottla.client.cluster import Cluster
+from ottla.client.settings import admin_settings
 from ottla.runtime.loops import check_may_block
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     """An admin client; use it in a `with` statement.
 
     `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's
-    `settings`, by librdkafka's names; a `Log` or a `Cluster` stays open. Every method raises
+    `settings`, by Kafka's names; a `Log` or a `Cluster` stays open. Every method raises
     `UserError`: `UnknownNameError` for what does not exist, with the nearest names, `RefusedError`
     for what the broker refuses, and `UnreachableError`.
 
@@ -38,7 +38,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     """
 
     def __init__(
-        self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
+        self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
     ) -> None:
         """Raises `UserError` for a directory that does not exist, and for an invalid setting."""
         self._own: Cluster | None = None
@@ -48,8 +48,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
         check_may_block("ottla.Admin", "ottla.aio.Admin")
         from ottla.client.target import open_target
 
-        client = ClientSettings(security=parse_security(settings or {}))
-        self._own = open_target(target, client)
+        self._own = open_target(target, admin_settings(settings))
         super().__init__(self._own)
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class Admin(AsyncClosing):
     """
 
     def __init__(
-        self, target: "Target | Cluster", settings: Mapping[str, str] | None = None
+        self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
     ) -> None:
         """Opens nothing before the first call, which then raises as `ottla.Admin` does."""
         self._target = target

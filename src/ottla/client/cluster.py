@@ -70,8 +70,8 @@ class ClientSettings:
     """The client's name and timeouts: pauses double from the first to the last."""
 
     client_id: str = CLIENT_ID
-    request_timeout_s: float = 10.0
-    first_pause_s: float = 0.5
+    request_timeout_s: float = 30.0
+    first_pause_s: float = 0.1
     last_pause_s: float = 0.5
     patience_s: float = 4.5
     security: Security = PLAINTEXT

@@ -15,7 +15,7 @@ MILLISECONDS = 1000
 
 
 class ClientConfig(Protocol):
-    """What the settings of producers and of consumers have in common."""
+    """What the settings of producers, consumers and admin clients have in common."""
 
     @property
     def client_id(self) -> str: ...
@@ -45,3 +45,12 @@ def client_settings(
         first_pause_s=config.retry_backoff_ms / MILLISECONDS,
         security=parse_security(security),
     )
+
+
+def admin_settings(settings: Mapping[str, Any] | None) -> ClientSettings:
+    """Parses an admin client's settings by Kafka's names; raises `UserError`."""
+    if not settings:
+        return ClientSettings()
+    from ottla.config.admin import admin_config
+
+    return client_settings(settings, admin_config)[1]

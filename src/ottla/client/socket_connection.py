@@ -28,6 +28,9 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.runtime.forks import bind_to_process
 
 MAX_FRAME_SIZE = 100 << 20
+CONNECT_TIMEOUT_S = 10.0
+"""Time limit for a TCP connection: Kafka's `socket.connection.setup.timeout.ms`."""
+
 RENEWED_AFTER = 0.85
 """Share of a login's lifetime after which the client logs in again."""
 
@@ -49,7 +52,7 @@ class SocketConnection(Closing):
         host: str,
         port: int,
         *,
-        timeout_s: float = 10.0,
+        timeout_s: float = 30.0,
         client_id: str = CLIENT_ID,
         security: Security = PLAINTEXT,
         keeps_memory: bool = False,
@@ -61,6 +64,7 @@ class SocketConnection(Closing):
         and `AuthenticationError` if the login is refused.
         """
         self.address = address_text(host, port)
+        self._timeout_s = timeout_s
         self._client_id = client_id
         self._correlation_id = 0
         self._unanswered: deque[RequestHeader] = deque()
@@ -73,9 +77,10 @@ class SocketConnection(Closing):
         self._security = security
         self._expires_s: float | None = None
         try:
-            self._socket = socket.create_connection((host, port), timeout_s)
+            self._socket = socket.create_connection((host, port), min(timeout_s, CONNECT_TIMEOUT_S))
         except OSError as error:
             raise self._error(error) from error
+        self._socket.settimeout(timeout_s)
         bind_to_process(self)
         try:
             if security.has_tls:
@@ -228,6 +233,8 @@ class SocketConnection(Closing):
         return frame.toreadonly()
 
     def _error(self, error: Exception) -> UnreachableError:
+        if isinstance(error, TimeoutError) and self._versions:
+            return UnreachableError(f"{self.address}: no response within {self._timeout_s:g} s")
         reason = (
             (isinstance(error, OSError) and error.strerror) or str(error) or "no response in time"
         )

@@ -10,10 +10,13 @@ import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import MAX_TIMESTAMP, Admin
+from ottla.client.administration.asking import TIMEOUT_MS
 from ottla.client.administration.config_values import ALL_BROKERS, ConfigOrigin, ResourceKind
 from ottla.client.administration.descriptions import ListedGroup
+from ottla.client.cluster import ClientSettings
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
+from ottla.client.settings import admin_settings
 from ottla.embedded.log import Log
 
 ORDERS = TopicPartition("orders", 0)
@@ -212,3 +215,22 @@ def test_groups_are_listed_once_however_many_are_described_or_lose_offsets(
         assert set(admin.group_offsets(name)) == {ORDERS}
         admin.delete_group_offsets(name, [ORDERS])
     assert listings == 2
+
+
+def test_a_client_has_kafkas_settings_and_names_one_that_it_does_not_know(log: Log) -> None:
+    settings = {"client.id": "nightly", "request.timeout.ms": 45_000, "retry.backoff.ms": "20"}
+    with ottla.Admin(log.listen("127.0.0.1:0").address, settings) as admin:
+        assert admin.list_topics() == ["orders"]
+    client = admin_settings(settings)
+    assert (client.client_id, client.request_timeout_s, client.first_pause_s) == (
+        "nightly",
+        45,
+        0.02,
+    )
+    with pytest.raises(UserError, match=r"request.timeout: .*did you mean request\.timeout\.ms"):
+        ottla.Admin(log, {"request.timeout": 45_000})
+
+
+def test_a_client_waits_as_long_for_a_response_as_a_broker_may_take_for_a_request() -> None:
+    assert ClientSettings().request_timeout_s * 1000 >= TIMEOUT_MS
+    assert ClientSettings() == admin_settings({"client.id": "ottla"})

@@ -65,9 +65,9 @@ def add_command(
     if parsed.is_directory:
         target = os.path.abspath(target)
     else:
-        from ottla.client.security import parse_security
+        from ottla.client.settings import admin_settings
 
-        parse_security(given)
+        admin_settings(given)
     contexts = read_contexts()
     added = Context(name=name, target=target, settings=given)
     known = {**contexts.known, name: added}
