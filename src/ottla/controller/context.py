@@ -1,7 +1,7 @@
 """The controller's view of the cluster. Kafka's counterpart: `ControllerContext`."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.registries.brokers import BrokerRegistration
-from ottla.registries.topics import PartitionState, ReplicaAssignment
+from ottla.registries.topics import NO_LEADER, PartitionState, ReplicaAssignment
 
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
@@ -123,6 +123,22 @@ class ControllerContext:
 
     def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
         return self.assignment(partition).replicas
+
+    def next_state(self, partition: TopicPartition, state: PartitionState) -> PartitionState:
+        """The state with the next leader epoch, and without brokers that are replicas no more.
+
+        Before 2.7 a leader that does not know of a new assignment yet may write its ISR with them;
+        Kafka leaves them there, and elects them when they return with empty logs.
+        """
+        assigned = self.replicas_of(partition)
+        isr = tuple(one for one in state.isr if one in assigned)
+        is_led = state.leader in (NO_LEADER, *isr)
+        return replace(
+            state,
+            leader_epoch=state.leader_epoch + 1,
+            controller_epoch=self.epoch,
+            isr=isr if isr and is_led else state.isr,
+        )
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         self.assignments.setdefault(partition.topic, {})[partition.partition] = assignment

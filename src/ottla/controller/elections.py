@@ -47,10 +47,21 @@ def elect(
     """
     assignment, isr = context.assignment(partition), state.isr
     live = context.live_replicas(partition)
+
+    def first(
+        state: PartitionState, candidates: tuple[int, ...], recipients: tuple[int, ...]
+    ) -> Elected | None:
+        """Elects the first candidate that is online and in the ISR."""
+        leader = next((one for one in candidates if one in live and one in state.isr), None)
+        if leader is None:
+            return None
+        elected = context.next_state(partition, replace(state, leader=leader))
+        return Elected(state=elected, recipients=recipients)
+
     if strategy is Strategy.PREFERRED:
-        return _first(context, state, assignment.replicas[:1], live, assignment.replicas)
+        return first(state, assignment.replicas[:1], assignment.replicas)
     if strategy is Strategy.REASSIGNMENT:
-        return _first(context, state, assignment.target, live, assignment.target)
+        return first(state, assignment.target, assignment.target)
     if strategy is Strategy.CONTROLLED_SHUTDOWN:
         recipients = tuple(
             one
@@ -58,36 +69,17 @@ def elect(
             if context.is_online(one, partition, or_shutting_down=True)
         )
         stays = tuple(one for one in isr if one not in context.shutting_down)
-        return _first(context, replace(state, isr=stays), assignment.replicas, live, recipients)
+        return first(replace(state, isr=stays), assignment.replicas, recipients)
     in_sync = tuple(one for one in isr if one in live)
-    elected = _first(context, replace(state, isr=in_sync), assignment.replicas, live, tuple(live))
+    elected = first(replace(state, isr=in_sync), assignment.replicas, tuple(live))
     if elected is None and strategy is Strategy.UNCLEAN and live:
         recovery = RECOVERING if has_recovery else RECOVERED
         elected = Elected(
-            state=replace(_next(context, state, live[0]), isr=(live[0],), recovery_state=recovery),
+            state=replace(
+                context.next_state(partition, replace(state, leader=live[0])),
+                isr=(live[0],),
+                recovery_state=recovery,
+            ),
             recipients=tuple(live),
         )
     return elected
-
-
-def _first(
-    context: ControllerContext,
-    state: PartitionState,
-    candidates: tuple[int, ...],
-    live: list[int],
-    recipients: tuple[int, ...],
-) -> Elected | None:
-    """Elects the first candidate that is online and in the ISR."""
-    leader = next((one for one in candidates if one in live and one in state.isr), None)
-    if leader is None:
-        return None
-    return Elected(state=_next(context, state, leader), recipients=recipients)
-
-
-def _next(context: ControllerContext, state: PartitionState, leader: int) -> PartitionState:
-    return replace(
-        state,
-        leader=leader,
-        leader_epoch=state.leader_epoch + 1,
-        controller_epoch=context.epoch,
-    )

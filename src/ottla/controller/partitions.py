@@ -4,7 +4,6 @@ Kafka's counterpart: `ZkPartitionStateMachine`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from ottla.base.partitions import TopicPartition
@@ -200,11 +199,7 @@ class PartitionStateMachine:
             known = (yield from self._store.states([partition])).get(partition)
             if known is None:
                 return None
-            raised = replace(
-                known.state,
-                leader_epoch=known.state.leader_epoch + 1,
-                controller_epoch=self._context.epoch,
-            )
+            raised = self._context.next_state(partition, known.state)
             updates = yield from self._store.update_states(
                 {partition: Leadership(raised, known.version)}
             )

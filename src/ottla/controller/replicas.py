@@ -172,7 +172,7 @@ class ReplicaStateMachine:
                 if leadership.state.controller_epoch <= self._context.epoch
             }
             smaller = {
-                one: Leadership(self._without(broker, leadership.state), leadership.version)
+                one: Leadership(self._without(broker, one, leadership.state), leadership.version)
                 for one, leadership in ours.items()
                 if broker in leadership.state.isr
             }
@@ -183,11 +183,13 @@ class ReplicaStateMachine:
         self._context.leaderships.update(done)
         return done
 
-    def _without(self, broker: int, state: PartitionState) -> PartitionState:
+    def _without(
+        self, broker: int, partition: TopicPartition, state: PartitionState
+    ) -> PartitionState:
+        """A broker that was the last in the ISR remains there, without leading."""
+        later = self._context.next_state(partition, state)
         return replace(
-            state,
-            leader=NO_LEADER if state.leader == broker else state.leader,
-            leader_epoch=state.leader_epoch + 1,
-            controller_epoch=self._context.epoch,
-            isr=state.isr if len(state.isr) == 1 else tuple(x for x in state.isr if x != broker),
+            later,
+            leader=NO_LEADER if later.leader == broker else later.leader,
+            isr=tuple(one for one in later.isr if one != broker) or later.isr,
         )

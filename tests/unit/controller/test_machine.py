@@ -26,7 +26,7 @@ from ottla.controller.events import (
     SessionLost,
     UpdateFeature,
 )
-from ottla.controller.operations import Create, Set
+from ottla.controller.operations import Create, Result, Set
 from ottla.controller.requests import LeaderAndIsr, StopReplica
 from ottla.registries import paths
 from ottla.registries.controllers import ProducerIdBlock, decode_controller_epoch
@@ -309,6 +309,37 @@ def test_old_leaders_write_their_isr_themselves() -> None:
     one.run()
     assert one.machine.context.leaderships[P0].state == smaller
     assert change not in one.zookeeper.nodes
+
+
+@pytest.mark.parametrize("is_shutting_down", [False, True])
+@pytest.mark.parametrize("step", range(16))
+def test_a_removed_replica_is_never_elected_though_its_leader_lets_it_in_last(
+    step: int, is_shutting_down: bool
+) -> None:
+    """A leader before 2.7 writes its ISR itself, also while it does not know who was removed."""
+    one = LonelyController(cluster_of(0, 1, 2, 3, 9), broker=9, version="2.4")
+    one.ask(CreateTopic(pending_id=1, topic="orders", assignment={0: (0, 1, 2)}))
+    one.ask(AlterReassignments(pending_id=2, wanted={P0: (0, 1, 2, 3)}))
+    if is_shutting_down:  # the last in sync, so that nobody else is elected
+        one.zookeeper.apply(Set(paths.state_path(P0), encode_state(replace(state(one), isr=(0,)))))
+        epoch = one.machine.context.brokers[0].epoch
+        one.ask(ControlledShutdown(pending_id=3, broker=0, broker_epoch=epoch))
+    node = one.zookeeper.nodes[paths.state_path(P0)]
+    version, before = node.version, state(one)
+    batches = 0
+    one.machine.receive(AlterReassignments(pending_id=4, wanted={P0: None}))
+    results: tuple[Result, ...] | None = None
+    while (batch := one.machine.advance(results)) is not None:
+        if batches == step:
+            entered = encode_state(replace(before, isr=(*before.isr, 3)))
+            one.zookeeper.apply(Set(paths.state_path(P0), entered, version))
+        results = one.zookeeper.execute(one.session, batch)
+        batches += 1
+    assert one.machine.context.replicas_of(P0) == (0, 1, 2)
+    kill(one, 0)
+    assert 3 not in state(one).isr
+    assert state(one).leader == (NO_LEADER if is_shutting_down else 1)
+    assert batches <= 16, "a step that no write of the leader came before"
 
 
 def test_a_deletion_waits_for_the_broker_that_is_down(one: LonelyController) -> None:
