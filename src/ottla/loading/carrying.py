@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from ottla.base.partitions import OffsetRange
 from ottla.loading.job import LoadJob, LoadPlan
+from ottla.loading.writing import WrittenFiles
 from ottla.tables.data_files import part_batches
-from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import DataFile, place_like
 from ottla.tables.parquet_files import ParquetOutput, ParquetStyle, open_parquet, read_footer
 from ottla.tables.store import TableStore
@@ -13,9 +13,7 @@ from ottla.tables.store import TableStore
 NOTHING = OffsetRange(from_offset=0, until_offset=0)
 
 
-def carry_all(
-    job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str
-) -> tuple[DataFile, ...]:
+def carry_all(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> tuple[DataFile, ...]:
     """Copies the rows of replaced files that are outside the plan's ranges.
 
     Each copy is at the same place in the new commit's directory (`data/load-…/day=…/`).
@@ -23,7 +21,7 @@ def carry_all(
     if not plan.replaced:
         return ()
     ranges = {one.partition: one.offsets for one in plan.ranges}
-    style = job.table.style(layout, job.options.compression)
+    style = written.style(job.options.compression)
     carried: list[DataFile] = []
     by_path: dict[str, list[DataFile]] = {}
     for part in plan.replaced:
@@ -31,7 +29,7 @@ def carry_all(
     for number, parts in enumerate(by_path.values()):
         if all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
             continue
-        target = f"{place_like(parts[0], directory)}/part-carried-{number:05d}.parquet"
+        target = f"{place_like(parts[0], written.directory)}/part-carried-{number:05d}.parquet"
         carried += carry(job.table.store, parts, ranges, target, style)
     return tuple(carried)
 

@@ -17,6 +17,7 @@ from ottla.tables.ledger_entries import (
     LoadedPartition,
     MergeCounts,
 )
+from ottla.tables.table_directory import PinnedLayout
 from ottla.tables.transaction_log import CommitTakenError
 
 
@@ -54,6 +55,7 @@ class _Ready:
     files: Sequence[DataFile]
     replaced: Sequence[DataFile]
     merged: MergeCounts | None = None
+    pinned: PinnedLayout | None = None
 
 
 def _publish(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:
@@ -71,6 +73,7 @@ def _merged(
     merged = merge_changes(job, plan, written)
     return _Ready(
         layout=written.layout,
+        pinned=written.pinned,
         partitions=_read(plan, partitions),
         files=merged.files,
         replaced=merged.replaced,
@@ -81,13 +84,14 @@ def _merged(
 def _carried(
     job: LoadJob, plan: LoadPlan, written: WrittenFiles, partitions: Sequence[LoadedPartition]
 ) -> _Ready:
-    carried = carry_all(job, plan, written.layout, written.directory)
+    carried = carry_all(job, plan, written)
     counts = Counter(dict.fromkeys((one.partition for one in partitions), 0))
     for file in carried:
         counts[file.partition] += file.row_count
     read = [replace(one, carried_count=counts[one.partition]) for one in partitions]
     return _Ready(
         layout=written.layout,
+        pinned=written.pinned,
         partitions=_read(plan, read),
         files=(*written.files, *carried),
         replaced=plan.replaced,
@@ -123,7 +127,7 @@ def _commit(job: LoadJob, plan: LoadPlan, ready: _Ready) -> Commit:
         merged=ready.merged,
     )
     try:
-        job.table.commit(entry, ready.replaced)
+        job.table.commit(entry, ready.replaced, ready.pinned)
     except CommitTakenError:
         job.table.remove_files([file.path for file in ready.files])
         raise

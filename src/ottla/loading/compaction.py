@@ -33,7 +33,7 @@ from ottla.tables.ledger_entries import (
     total_size,
 )
 from ottla.tables.parquet_files import TARGET_SIZE
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table_directory import PinnedLayout, TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_SIZE = 64 * 1024 * 1024
@@ -91,12 +91,13 @@ def compact(
         progress(Progress(step=Step.PLANNED, offset_count=sum(part.row_count for part in old)))
         new: tuple[DataFile, ...] = ()
         if groups:
-            new = _written(_job(table, head, groups, options), engine, progress)
+            pinned = table.pinned(head.layout)
+            new = _written(_job(table, head, groups, pinned, options), engine, progress)
             progress(Progress(step=Step.VERIFIED))
             table.store.sync([file.path for file in new])
             progress(Progress(step=Step.SYNCED))
             try:
-                table.commit(_entry(head.commit_count, old, new, options), old)
+                table.commit(_entry(head.commit_count, old, new, options), old, pinned)
             except CommitTakenError:
                 table.remove_files([file.path for file in new])
                 raise
@@ -166,9 +167,10 @@ def _job(
     table: TableDirectory,
     head: Head,
     groups: Sequence[Sequence[DataFile]],
+    pinned: PinnedLayout,
     options: CompactOptions,
 ) -> MergeJob | SortJob:
-    style = table.style(head.layout, options.compression)
+    style = pinned.style(options.compression)
     directory = table.load_directory(head.commit_count, secrets.token_bytes(4), Action.COMPACT)
     if options.sort_by is None:
         return MergeJob(

@@ -55,7 +55,7 @@ def merge_changes(job: LoadJob, plan: LoadPlan, written: WrittenFiles) -> Merged
     merge = LatestWriter(
         table=job.table.path,
         directory=written.directory,
-        style=job.table.style(written.layout, job.options.compression),
+        style=written.style(job.options.compression),
         partitioning=written.layout.partitioning,
         resolutions=resolutions,
         again=_read_again(plan),

@@ -38,7 +38,7 @@ from ottla.tables.parquet_files import (
     sorted_column,
 )
 from ottla.tables.store import TableStore, open_store
-from ottla.tables.table_directory import columns_of
+from ottla.tables.table_directory import PinnedLayout, columns_of
 from ottla.tables.transaction_log import CommitTakenError, whole_files
 from ottla.tables.widening import is_narrower, widened_schema
 
@@ -95,8 +95,7 @@ def widen_files(job: LoadJob, plan: LoadPlan, layout: TableLayout) -> bool:
     new = [part for path in done.values() for part in _footer(job, path, layout)]
     _check(widening, old, new)
     table.store.sync(list(done.values()))
-    table.pin(layout)
-    _commit(job, commit_id, old, new)
+    _commit(job, commit_id, table.pinned(layout), old, new)
     return True
 
 
@@ -142,7 +141,13 @@ def _check(widening: Widening, old: Iterable[DataFile], new: Iterable[DataFile])
         )
 
 
-def _commit(job: LoadJob, commit_id: int, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+def _commit(
+    job: LoadJob,
+    commit_id: int,
+    pinned: PinnedLayout,
+    old: Sequence[DataFile],
+    new: Sequence[DataFile],
+) -> None:
     entry = LedgerEntry(
         commit_id=commit_id,
         committed_ms=job.options.clock.now_ms(),
@@ -153,7 +158,7 @@ def _commit(job: LoadJob, commit_id: int, old: Sequence[DataFile], new: Sequence
         replaces=tuple(dict.fromkeys(part.path for part in old)),
     )
     try:
-        job.table.commit(entry, old)
+        job.table.commit(entry, old, pinned)
     except CommitTakenError:
         job.table.remove_files([file.path for file in new])
         raise

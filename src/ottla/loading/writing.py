@@ -28,8 +28,9 @@ from ottla.loading.widening import widen_files
 from ottla.sources.log_source import Split
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger_entries import DataFile
-from ottla.tables.parquet_files import read_footer
+from ottla.tables.parquet_files import ParquetStyle, read_footer
 from ottla.tables.store import TableStore
+from ottla.tables.table_directory import PinnedLayout
 from ottla.tables.transaction_log import CommitTakenError
 
 SHORT_LOAD = 1_000_000
@@ -42,30 +43,39 @@ LEAST_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
-    """The files that tasks have written. `directory` is relative to the table."""
+    """The files that tasks have written. `directory` is relative to the table.
+
+    `pinned` is the layout that the commit sets; `None` if it sets none, since there are no records.
+    """
 
     layout: TableLayout
+    pinned: PinnedLayout | None = None
     directory: str = ""
     files: tuple[DataFile, ...] = ()
     seconds: float = 0.0
     start_seconds: float = 0.0
     """The seconds that the engine took to start before that."""
 
+    def style(self, compression: str) -> ParquetStyle:
+        """The style of further files of the same commit."""
+        if self.pinned is None:
+            return ParquetStyle(compression=compression)
+        return self.pinned.style(compression)
+
 
 def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
-    """Pins the layout and writes the files.
+    """Settles the layout and writes the files.
 
     Raises `UserError` or `TaskError`, and `CommitTakenError` after a commit that widened the
     table's files.
     """
     if not plan.offset_count:
-        if plan.begins_table:
-            _pin_without_records(job, plan.state.layout)
-        return WrittenFiles(layout=plan.state.layout)
+        pinned = _pinned_without_records(job, plan.state.layout) if plan.begins_table else None
+        return WrittenFiles(layout=plan.state.layout, pinned=pinned)
     layout, row_size = _settled(job, plan)
     if widen_files(job, plan, layout):
         raise CommitTakenError(f"{job.table.address}: its column types were widened; run it again")
-    job.table.pin(layout)
+    pinned = job.table.pinned(layout)
     is_short = plan.offset_count < SHORT_LOAD and not job.options.is_long
     asked = time.monotonic()
     job.engine.start(is_short=is_short)
@@ -73,7 +83,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     directory = job.table.load_directory(plan.state.commit_id, secrets.token_bytes(4), plan.action)
     writing = Progress(step=Step.WRITING, offset_count=plan.offset_count)
     job.progress(writing)
-    task = _task(job, plan, layout, directory)
+    task = _task(job, plan, pinned, directory)
     paths = job.engine.run(
         [partial(write_splits, task, splits) for splits in _splits(job, plan, row_size)],
         lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),
@@ -82,6 +92,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     job.progress(replace(writing, step=Step.WRITTEN))
     return WrittenFiles(
         layout=layout,
+        pinned=pinned,
         directory=directory,
         files=files,
         seconds=time.monotonic() - started,
@@ -118,13 +129,13 @@ def _settled(job: LoadJob, plan: LoadPlan) -> tuple[TableLayout, float]:
     return layout, row_size
 
 
-def _pin_without_records(job: LoadJob, layout: TableLayout) -> None:
-    """Pins the layout of a first load that only notes where the table begins."""
+def _pinned_without_records(job: LoadJob, layout: TableLayout) -> PinnedLayout:
+    """The layout of a first load that only notes where the table begins."""
     if layout.is_inferred:
         raise UserError(
             f"{job.place.topic}: there is no record yet to infer a schema from; give --schema"
         )
-    job.table.pin(layout)
+    return job.table.pinned(layout)
 
 
 def _splits(job: LoadJob, plan: LoadPlan, row_size: float) -> list[list[Split]]:
@@ -146,7 +157,8 @@ def rows_per_task(count: int, row_size: float, target_size: int, min_tasks: int 
     return max(1, min(wanted, fair if min_tasks else max(fair, LEAST_ROWS)))
 
 
-def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> LoadTask:
+def _task(job: LoadJob, plan: LoadPlan, pinned: PinnedLayout, directory: str) -> LoadTask:
+    layout = pinned.layout
     return LoadTask(
         read=job.read,
         topic=job.place.topic,
@@ -156,7 +168,7 @@ def _task(job: LoadJob, plan: LoadPlan, layout: TableLayout, directory: str) -> 
         decoding=layout.record_decoding,
         login=job.options.layout.login,
         on_error=job.options.on_error,
-        style=job.table.style(layout, job.options.compression),
+        style=pinned.style(job.options.compression),
         partitioning=layout.partitioning,
         is_latest=layout.is_latest,
         partition_count=len(plan.ranges),

@@ -27,11 +27,13 @@ from ottla.tables.object_store import STORAGE_OPTIONS, one_line
 from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import (
     Change,
-    CommitTakenError,
     Committed,
     LogState,
     bounds,
+    commit_taken,
+    no_table,
     partition_values,
+    version_made,
     whole_files,
 )
 from ottla.tables.widening import grown_schema
@@ -102,13 +104,13 @@ class DeltaLog:
         table = self._opened or self._table()
         state = None if table is None else self._state_of(table)
         if state is not None and state.commit_count != change.commit_id:
-            return self._version_made(change)
+            return version_made(self, self._store.address, change)
         gone = {one.path for one in change.removed}
         if gone and table is not None:
             gone -= set(self._files_of(table))
         if gone:
             # Another program has rewritten the files: this commit would duplicate their rows.
-            raise self._taken(change)
+            raise commit_taken(self._store.address, change)
         read_version = -1 if state is None else state.version
         try:
             if table is None:
@@ -119,7 +121,7 @@ class DeltaLog:
             state = self.state()
             if state is None or state.version == read_version:
                 raise self._failure(error) from error
-        version = self._version_made(change)
+        version = version_made(self, self._store.address, change)
         self._sync_entries(read_version + 1, version)
         if version and version % CHECKPOINT_INTERVAL == 0:
             self._checkpoint(self._current(), version)
@@ -143,7 +145,7 @@ class DeltaLog:
         for one in self._asked(self._current().history):
             if one.get("timestamp", time_ms + 1) <= time_ms:
                 return int(one["version"])
-        raise UserError(f"{self._store.address} has no version of {second_text(time_ms)}")
+        raise UserError(f"{self._store.address} has no version of {second_text(time_ms)} UTC")
 
     def next_offset(self, application: str) -> int | None:
         table = self._current()
@@ -233,7 +235,7 @@ class DeltaLog:
             # `_restore_columns`.
             self._replace_columns(table, schema, change.commit_id)
             if schema != table.schema():
-                raise self._taken(change)
+                raise commit_taken(self._store.address, change)
         # Only mode "overwrite" accepts another schema; with this filter it replaces no file.
         is_as_before = schema == table.schema()
         table.create_write_transaction(
@@ -296,22 +298,6 @@ class DeltaLog:
             stats=json.dumps(_statistics(parts)),
         )
 
-    def _version_made(self, change: Change) -> int:
-        """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
-
-        This commit may have succeeded in spite of an error, if the response was lost.
-        """
-        found = self.history(change.commit_id)
-        if found and found[0].facts == change.facts:
-            return found[0].version
-        raise self._taken(change)
-
-    def _taken(self, change: Change) -> CommitTakenError:
-        return CommitTakenError(
-            f"{self._store.address}: another writer has made commit {change.commit_id}, "
-            f"or replaced its files, and nothing was changed; run it again"
-        )
-
     def _checkpoint(self, table: "DeltaTable", version: int) -> None:
         """Writes a checkpoint durably, before older entries of the log are removed."""
         self._asked(table.create_checkpoint)
@@ -343,7 +329,7 @@ class DeltaLog:
     def _current(self) -> "DeltaTable":
         table = self._table()
         if table is None:
-            raise UserError(f"{self._store.address} holds no table that ottla loaded")
+            raise no_table(self._store.address)
         return table
 
     def _at(self, version: int) -> "DeltaTable":

@@ -16,7 +16,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -34,6 +33,7 @@ from pyiceberg.utils.config import Config
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.base.times import second_text
 from ottla.tables.durable_files import DurableFileIO, local_path
 from ottla.tables.ledger_entries import DataFile
 from ottla.tables.store import TableStore, open_store
@@ -43,7 +43,10 @@ from ottla.tables.transaction_log import (
     Committed,
     LogState,
     bounds,
+    commit_taken,
+    no_table,
     partition_values,
+    version_made,
     whole_files,
 )
 
@@ -111,7 +114,7 @@ class IcebergLog:
             table = self._table()
             count = 0 if table is None else self._state_of(table).commit_count
             if count != change.commit_id:
-                return self._version_made(change)
+                return version_made(self, self._address, change)
             try:
                 self._try(table, change)
             except CommitTakenError:
@@ -162,8 +165,7 @@ class IcebergLog:
         log = self._current().metadata.snapshot_log
         before = [one.snapshot_id for one in log if one.timestamp_ms <= time_ms]
         if not before:
-            time = datetime.fromtimestamp(time_ms / 1000, UTC)
-            raise UserError(f"{self._address} has no version of {time:%Y-%m-%d %H:%M:%S} UTC")
+            raise UserError(f"{self._address} has no version of {second_text(time_ms)} UTC")
         return before[-1]
 
     def next_offset(self, application: str) -> int | None:
@@ -200,12 +202,12 @@ class IcebergLog:
         ids = index_by_name(transaction.table_metadata.schema())
         if any(ids.get(path) != number for path, number in change.field_ids.items()):
             # Another program has changed the columns since the files were written.
-            raise self._taken()
+            raise commit_taken(self._address, change)
         counts = {COMMIT_COUNT: change.commit_id + 1}
         nexts = {NEXT_OFFSET + name: offset for name, offset in change.next_offsets.items()}
         transaction.set_properties({name: str(one) for name, one in {**counts, **nexts}.items()})
         update = transaction.update_snapshot({FACTS: json.dumps(change.facts)})
-        removed = self._there(table, change.removed)
+        removed = self._there(table, change)
         with update.overwrite() if removed else update.merge_append() as producer:
             for file in removed:
                 producer.delete_data_file(file)
@@ -219,15 +221,15 @@ class IcebergLog:
             self._name, Schema(), location, properties=_PROPERTIES
         )
 
-    def _there(self, table: Table | None, removed: Sequence[DataFile]) -> list[IcebergFile]:
+    def _there(self, table: Table | None, change: Change) -> list[IcebergFile]:
         """The table's files to be removed; raises `CommitTakenError` if one is not current."""
-        wanted = {one.path for one in removed}
+        wanted = {one.path for one in change.removed}
         if table is None or not wanted:
             return []
         files = self._files_of(table, table.current_snapshot())
         found = [one for one in files if self._relative(one.file_path) in wanted]
         if len(found) < len(wanted):
-            raise self._taken()
+            raise commit_taken(self._address, change)
         return found
 
     def _data_file(self, transaction: Transaction, parts: Sequence[DataFile]) -> IcebergFile:
@@ -259,22 +261,6 @@ class IcebergLog:
             upper_bounds=by_id(highest),
             null_value_counts={fields[name].field_id: 0 for name in ("partition", "offset")},
             spec_id=metadata.default_spec_id,
-        )
-
-    def _version_made(self, change: Change) -> int:
-        """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
-
-        This commit may have succeeded in spite of an error, if the response was lost.
-        """
-        found = self.history(change.commit_id)
-        if found and found[0].facts == change.facts:
-            return found[0].version
-        raise self._taken()
-
-    def _taken(self) -> CommitTakenError:
-        return CommitTakenError(
-            f"{self._address}: another writer has made this commit, or replaced its "
-            f"files, and nothing was changed; run it again"
         )
 
     def _state_of(self, table: Table) -> LogState:
@@ -319,7 +305,7 @@ class IcebergLog:
     def _current(self) -> Table:
         table = self._table()
         if table is None:
-            raise UserError(f"{self._address} holds no table that ottla loaded")
+            raise no_table(self._address)
         return table
 
     def _asked(self, ask: Callable[[], _Value]) -> _Value:

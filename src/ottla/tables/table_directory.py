@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.extras import needed_for
 from ottla.base.files import FileSystem, join
+from ottla.base.values import dataclass
 from ottla.tables.announcements import announce_hours
 from ottla.tables.columns import row_columns
 from ottla.tables.delta import DeltaLog
@@ -33,7 +34,7 @@ from ottla.tables.local_store import LocalStore
 from ottla.tables.parquet_files import ParquetStyle, read_footer
 from ottla.tables.rebuilding import rebuilt_entry
 from ottla.tables.store import ICEBERG, TableStore, open_store
-from ottla.tables.transaction_log import Change, LogState, TransactionLog
+from ottla.tables.transaction_log import Change, LogState, TransactionLog, no_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,20 @@ _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
 """The last is an empty directory that a conversion leaves."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedLayout:
+    """The layout of a commit, and the field ids of its files.
+
+    The commit is refused if the table's columns have other ids by then.
+    """
+
+    layout: TableLayout
+    field_ids: Mapping[str, int]
+
+    def style(self, compression: str) -> ParquetStyle:
+        return ParquetStyle(compression=compression, field_ids=self.field_ids)
+
+
 class TableDirectory:
     """A table at any location. Nothing is written before `claim`."""
 
@@ -59,10 +74,6 @@ class TableDirectory:
         self.address = path if path.startswith(ICEBERG) else self.store.address
         """The address as users write it."""
         self.ledger = Ledger(self.store)
-        self._pinned: TableLayout | None = None
-        """The layout of the next commit."""
-        self._field_ids: Mapping[str, int] = {}
-        """The field ids of the next commit's files."""
 
     @property
     def path(self) -> str:
@@ -92,7 +103,7 @@ class TableDirectory:
     def require(self) -> None:
         """Raises `UserError` if the table does not exist."""
         if self._state() is None:
-            raise UserError(f"{self.path} holds no table that ottla loaded")
+            raise no_table(self.path)
 
     def head(self) -> Head:
         """The state that the next commit continues; empty if the table does not exist."""
@@ -112,20 +123,15 @@ class TableDirectory:
         """The layout of the rows; that of raw rows if the table does not exist."""
         return self.head().layout
 
-    def pin(self, layout: TableLayout) -> None:
-        """Sets the layout of this writer's next commit."""
-        self._pinned = layout
-
-    def style(self, layout: TableLayout, compression: str) -> ParquetStyle:
-        """The style of files for the next commit of this writer."""
-        self._field_ids = self.log.field_ids(columns_of(layout))
-        return ParquetStyle(compression=compression, field_ids=self._field_ids)
+    def pinned(self, layout: TableLayout) -> PinnedLayout:
+        """A layout for the files of the next commit, and for the commit."""
+        return PinnedLayout(layout=layout, field_ids=self.log.field_ids(columns_of(layout)))
 
     def entries(self) -> list[LedgerEntry]:
         """All commits, oldest first; raises `UserError` if the table does not exist."""
         state = self._state()
         if state is None:
-            raise UserError(f"{self.path} holds no table that ottla loaded")
+            raise no_table(self.path)
         entries = self.ledger.entries()
         state = self._checked(state, len(entries)) or state
         return [*entries, *self._missing(state, len(entries))]
@@ -147,19 +153,24 @@ class TableDirectory:
             if len(self.entries()) == len(entries):
                 return entries, self._described_files(paths, entries)
 
-    def commit(self, entry: LedgerEntry, replaced: Sequence[DataFile] = ()) -> None:
+    def commit(
+        self,
+        entry: LedgerEntry,
+        replaced: Sequence[DataFile] = (),
+        pinned: PinnedLayout | None = None,
+    ) -> None:
         """Publishes durable files: their rows are then part of the table.
 
-        Raises `CommitTakenError` if another writer made the commit of that number; the table is
-        then as that writer left it.
+        Without `pinned` the layout stays as it is. Raises `CommitTakenError` if another writer made
+        the commit of that number; the table is then as that writer left it.
         """
         head = self.head()
-        pinned, self._pinned = self._pinned, None
-        layout = head.layout if pinned is None else pinned
+        layout = head.layout if pinned is None else pinned.layout
         if not head.commit_count or layout != head.layout:
             entry = replace(entry, layout=layout_fields(layout))
-        ids, self._field_ids = self._field_ids, {}
-        change = replace(change_of(entry, layout, replaced), field_ids=ids)
+        change = change_of(entry, layout, replaced)
+        if pinned is not None:
+            change = replace(change, field_ids=pinned.field_ids)
         version = self.log.commit(change)
         self.ledger.append(replace(entry, version=version))
         announce_hours(self.store, entry, self.entries)

@@ -105,6 +105,28 @@ class TransactionLog(Protocol):
         """Removes data files that no version of the last `kept_ms` uses; returns their paths."""
 
 
+def no_table(address: str) -> UserError:
+    return UserError(f"{address} holds no table that ottla loaded")
+
+
+def commit_taken(address: str, change: Change) -> CommitTakenError:
+    return CommitTakenError(
+        f"{address}: another writer has made commit {change.commit_id}, or replaced its files, "
+        f"and nothing was changed; run it again"
+    )
+
+
+def version_made(log: TransactionLog, address: str, change: Change) -> int:
+    """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
+
+    This commit may have succeeded in spite of an error, if the response was lost.
+    """
+    found = log.history(change.commit_id)
+    if found and found[0].facts == change.facts:
+        return found[0].version
+    raise commit_taken(address, change)
+
+
 def whole_files(parts: Sequence[DataFile]) -> list[list[DataFile]]:
     """Groups the parts of each file."""
     by_path: dict[str, list[DataFile]] = {}

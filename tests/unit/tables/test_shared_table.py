@@ -84,12 +84,10 @@ def test_a_commit_whose_answer_was_lost_is_known_by_its_content(url: str) -> Non
 def test_the_layout_comes_with_the_commit_that_wins(url: str) -> None:
     one, other = TableDirectory(url), TableDirectory(url)
     with one.claim(), other.claim():
-        one.pin(BY_DAY)
-        other.pin(BY_HOUR)
         assert one.layout() == RAW
-        other.commit(entry(0))
+        other.commit(entry(0), pinned=other.pinned(BY_HOUR))
         with pytest.raises(CommitTakenError):
-            one.commit(entry(0))
+            one.commit(entry(0), pinned=one.pinned(BY_DAY))
     assert one.layout() == other.layout() == BY_HOUR
 
 

@@ -157,11 +157,10 @@ def test_a_table_of_the_former_format_is_named_with_the_way_out(table: TableDire
 
 
 def test_the_layout_is_the_one_that_was_committed_last(table: TableDirectory) -> None:
-    table.pin(BY_DAY)
     path = "data/load-0/day=2026-01-31/part-0.parquet"
     with table.claim():
         one = replace(data_file(path, 0), values={"day": "2026-01-31"})
-        table.commit(replace(entry(0), files=(one,)))
+        table.commit(replace(entry(0), files=(one,)), pinned=table.pinned(BY_DAY))
     assert TableDirectory(table.path).layout() == BY_DAY
     assert deltalake.DeltaTable(table.path).metadata().partition_columns == ["day"]
 
