@@ -20,8 +20,9 @@ from ottla.broker.events import PartitionsAdded, setting_changes
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
 from ottla.broker.revised_state import StateStore
+from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
-from ottla.broker.topics.topic_store import TopicStore, storage_failures_answered
+from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.group import GroupConfig

@@ -192,7 +192,7 @@ def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
     }
     with suppress(StorageError):  # logged where the directory went offline
         if found.is_import:
-            parts.store.save()
+            parts.store.files.write()
             parts.cluster.replace(found.cluster)
             if not found.security.is_empty:
                 parts.security.save()

@@ -191,7 +191,7 @@ class Broker:
         """
         for name, overrides in settings.items():
             self._store.configure(self.topics.get(name), overrides)
-        self._store.save()
+        self._store.files.write()
         self.adoption.confirm(settings)
 
     def adopt_producer_ids(self, next_producer_id: int) -> None:

@@ -10,8 +10,9 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.replica_log import EpochEnd
+from ottla.broker.topics.hosting import Hosting
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.topics.topics import Topics
 from ottla.storage.directory.log_directories import LogDirectories
 
 
@@ -54,11 +55,13 @@ class HostedLogs:
 
     def __init__(
         self,
-        store: TopicStore,
+        hosting: Hosting,
+        topics: Topics,
         directories: LogDirectories,
         on_open: Callable[[HostedLog], None],
     ) -> None:
-        self._store = store
+        self._hosting = hosting
+        self._topics = topics
         self._directories = directories
         self._on_open = on_open
 
@@ -74,12 +77,12 @@ class HostedLogs:
 
         Raises `ApiError`: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID.
         """
-        topic = self._store.topics.find(partition.topic)
+        topic = self._topics.find(partition.topic)
         is_here = topic is not None and partition.partition in topic.known_indexes
         if not (is_here or is_new or self._directories.is_complete):
             # The log may be in the offline directory (KIP-112).
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        found = self._store.host(partition, topic_id or ZERO_UUID, settings)
+        found = self._hosting.host(partition, topic_id or ZERO_UUID, settings)
         if found.directory.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         hosted = HostedLog(found)

@@ -51,6 +51,7 @@ from ottla.broker.replication.replica_manager import (
     Sender,
 )
 from ottla.broker.replication.replica_selector import closest_replica
+from ottla.broker.topics.hosting import Hosting
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import DelayedOperation, Waiting, WaitingRoom
@@ -111,13 +112,14 @@ class Replicas:
         self.config = config
         self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
         self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
-        self._store = store
+        self._hosting = Hosting(store)
         directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self.directory_failures = 0
         """The number of directories that have failed since the start."""
         self._waiting = waiting
-        self.manager = ReplicaManager(options, HostedLogs(store, directories, self._opened))
+        logs = HostedLogs(self._hosting, store.topics, directories, self._opened)
+        self.manager = ReplicaManager(options, logs)
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """The partitions that an order of the controller has named since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
@@ -192,7 +194,7 @@ class Replicas:
             self._carry_out(applied.effects)
         if any(isinstance(one, Stopped) and one.delete for one in applied.effects):
             with suppress(StorageError):  # logged where the directory went offline
-                self._store.save()
+                self._hosting.save()
         return applied
 
     def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:
@@ -216,7 +218,7 @@ class Replicas:
             # broker.
             partition.replication = ReplicatedPartition(self, HostedLog(partition))
 
-        self._store.host_all(self.to_host(order), order.topic_ids, order.settings, made)
+        self._hosting.host_all(self.to_host(order), order.topic_ids, order.settings, made)
 
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
         """Writes pending appends, so that they precede all records of the next leader epoch."""
@@ -397,7 +399,7 @@ class Replicas:
         if delete:
             self.partitions.pop(place, None)
             try:
-                self._store.stop_hosting(place)
+                self._hosting.stop(place)
             except ApiError as error:
                 logger.error("%s-%d cannot be deleted: %s", *place, error)
         if replicated is not None:

@@ -122,7 +122,7 @@ def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        if broker.topics.find("t1") is None and "t1" not in broker._store._under_way:
+        if broker.topics.find("t1") is None and "t1" not in broker._store.files.under_way:
             return
         try:
             broker.create_topic(NewTopic(name="t1", partition_count=1))

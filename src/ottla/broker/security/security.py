@@ -19,7 +19,7 @@ from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer, sort_out
 from ottla.broker.security.security_file import SECURITY_FILE, Credentials, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
-from ottla.broker.topics.topic_store import storage_failures_answered
+from ottla.broker.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.storage.directory.log_directories import LogDirectories
 

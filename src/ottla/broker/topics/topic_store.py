@@ -1,34 +1,22 @@
 """Topics on disk: creates, extends, configures and deletes them, each durably or not at all.
 
-Format page: docs/format/ottla-topics.md. Every change is written to the topic file of each log
-directory before the first partition is changed (a deletion: marked there), so after a crash `load`
-completes it. Partitions of a deleted topic are renamed immediately; their files are removed later
-(`removals`).
+Every change is written to the topic file of each log directory (`topic_files`) before the first
+partition is changed (a deletion: marked there), so after a crash `load` completes it.
 
-Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`, `LogManager`.
+Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`.
 """
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import chain
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
-from ottla.base.files import FileSystem, join, write_file
+from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import (
-    OneAtATime,
-    aside,
-    give_way,
-    in_a_turn,
-    in_turns,
-    kept,
-    parts_in_turns,
-)
+from ottla.base.turns import give_way, in_turns, kept
+from ottla.broker.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.on_disk import (
     OpenedDirectories,
     TopicConfigs,
@@ -36,26 +24,19 @@ from ottla.broker.topics.on_disk import (
     entries_on_disk,
 )
 from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
+from ottla.broker.topics.topic_files import TopicFiles
 from ottla.broker.topics.topic_rules import topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.topic_file import (
-    TOPIC_FILE_NAME,
-    TopicEntry,
-    topic_file_parts,
-    write_topic_file,
-)
+from ottla.storage.files.topic_file import TopicEntry
 
 logger = logging.getLogger(__name__)
 
 FORMAT_NAME = "message.format.version"
-
-LOGS_MADE_PER_TURN: Final = 4
-LOGS_DELETED_PER_TURN: Final = 32
-"""The number of directories to create or rename before their names are synced together."""
 
 
 class TopicStore:
@@ -77,25 +58,20 @@ class TopicStore:
         self._has_all_partitions = has_all_partitions
         self.directories = directories
         self._file_system = file_system
-        self._configs = configs
+        self.configs = configs
         self._new_id = new_id
-        self._gone: set[Uuid] = set()
-        self._refused: Mapping[TopicPartition, str] = {}
-        self._under_way: dict[str, TopicEntry] = {}
-        """Topics that are being created or deleted while other requests have their turn."""
+        self.files = TopicFiles(self.topics, directories, file_system)
+        self.logs = PartitionLogs(directories, removals)
         self._growing: set[str] = set()
-        self._hosting = OneAtATime()
-        self._writing = OneAtATime()
-        self._writes_at_once = 0
 
     def load(self, opened: OpenedDirectories) -> None:
         """Creates the topics from the disks, and completes what a crash interrupted."""
         entries = entries_on_disk(opened)
-        self._gone = set(opened.gone)
-        self._refused = opened.refused
+        self.files.gone = set(opened.gone)
+        self.logs.refused = opened.refused
         for entry in entries.values():
-            config = topic_config(self._configs.defaults, entry.overrides)
-            self._configs.put(entry.name, config)
+            config = topic_config(self.configs.defaults, entry.overrides)
+            self.configs.put(entry.name, config)
             self._check_id_is_free(entry)
             self.topics.add(Topic(entry, config))
         for directory in self.directories:
@@ -117,14 +93,14 @@ class TopicStore:
         # topics of Kafka's are recorded with their ids, which identify their directories from now
         # on.
         is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
-        if self._gone or not is_known:
-            self._gone.clear()
-            self._write()
+        if self.files.gone or not is_known:
+            self.files.gone.clear()
+            self.files.write()
 
     def _not_at_hand(self, topic: Topic) -> dict[int, str]:
         """Returns why partitions are offline: in an offline directory, or refused."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
-        refused = {one: self._refused.get(TopicPartition(topic.name, one)) for one in missing}
+        refused = {one: self.logs.refused.get(TopicPartition(topic.name, one)) for one in missing}
         is_away = self._has_all_partitions and not self.directories.is_complete
         away = "a log directory is offline" if is_away else None
         return {index: why for index, one in refused.items() if (why := one or away)}
@@ -138,7 +114,7 @@ class TopicStore:
                 "are made, as after a crash that came before they were",
                 due, topic.partition_count, topic.name,
             )  # fmt: skip
-        self._create_missing([topic])
+        self.logs.create_missing([topic])
 
     def _take_directory(self, directory: LogDirectory) -> None:
         for path in directory.deleted_paths:
@@ -149,7 +125,7 @@ class TopicStore:
             ensure_topic_id(self._file_system, directory, name, index, topic.topic_id)
             topic.partitions[index] = Partition(name, index, log, directory)
         for (name, _), log in directory.futures.items():
-            log.maintenance.reconfigure(self._configs.get(name))
+            log.maintenance.reconfigure(self.configs.get(name))
 
     def _check_id_is_free(self, entry: TopicEntry) -> None:
         other = self.topics.find_by_id(entry.topic_id)
@@ -198,8 +174,8 @@ class TopicStore:
     def _draft(self, new: NewTopic, partition_count: int) -> Topic:
         """Returns the topic to create; raises `ApiError`."""
         self.topics.check_new_name(new.name)
-        self._check_any_open()
-        self._check_nothing_in_the_way(new.name, range(partition_count))
+        self.logs.check_any_open()
+        self.logs.check_nothing_in_the_way(new.name, range(partition_count))
         entry = TopicEntry(
             name=new.name,
             topic_id=self._id_for(new),
@@ -207,33 +183,33 @@ class TopicStore:
             overrides={name: text for name, text in new.overrides.items() if text is not None},
             revision=1,
         )
-        return Topic(entry, topic_config(self._configs.defaults, new.overrides))
+        return Topic(entry, topic_config(self.configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
         """Creates all topics, with one write for their entries; returns the error if one fails."""
         try:
             for topic in drafts:
-                self._forget(topic.name, range(topic.partition_count))
-            self._write()
+                self.logs.forget(topic.name, range(topic.partition_count))
+            self.files.write()
             for topic in drafts:
-                self._configs.put(topic.name, topic.config)
-            self._create_missing(drafts)
+                self.configs.put(topic.name, topic.config)
+            self.logs.create_missing(drafts)
         except StorageError as error:
             for topic in drafts:
-                self._configs.remove(topic.name)
-            return _refusal(error)
+                self.configs.remove(topic.name)
+            return storage_refusal(error)
         return None
 
     def _begin(self, entry: TopicEntry) -> None:
         """Reserves the name, and includes the entry in every write, while other requests have their
         turn.
         """
-        self._under_way[entry.name] = entry
+        self.files.under_way[entry.name] = entry
         self.topics.reserve(entry.name)
 
     def _end(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
-            self._under_way.pop(topic.name, None)
+            self.files.under_way.pop(topic.name, None)
             self.topics.release(topic.name)
 
     def grow(self, topic: Topic, partition_count: int) -> None:
@@ -278,10 +254,10 @@ class TopicStore:
 
     def _check_growth(self, topic: Topic, partition_count: int) -> None:
         assert partition_count > topic.partition_count
-        self._check_any_open()
+        self.logs.check_any_open()
         self._check_is_free(topic)
         added = range(topic.partition_count, partition_count)
-        self._check_nothing_in_the_way(topic.name, added)
+        self.logs.check_nothing_in_the_way(topic.name, added)
 
     def _grow(self, growing: Sequence[tuple[Topic, int]]) -> ApiError | None:
         """Creates the partitions above the old counts, all or none; returns the error, if any.
@@ -290,9 +266,9 @@ class TopicStore:
         """
         try:
             for topic, old_count in growing:
-                self._forget(topic.name, range(old_count, topic.partition_count))
-            self._write()
-            self._create_missing([topic for topic, _ in growing])
+                self.logs.forget(topic.name, range(old_count, topic.partition_count))
+            self.files.write()
+            self.logs.create_missing([topic for topic, _ in growing])
         except StorageError as error:
             for topic, old_count in growing:
                 topic.partition_count = old_count
@@ -303,12 +279,12 @@ class TopicStore:
                     for topic, old_count in growing
                 ]
             )
-            return _refusal(error)
+            return storage_refusal(error)
         return None
 
     def _check_is_there(self, topic: Topic) -> None:
         """Raises `ApiError` for a topic that is deleted, or is being deleted."""
-        if self.topics.find(topic.name) is not topic or topic.name in self._under_way:
+        if self.topics.find(topic.name) is not topic or topic.name in self.files.under_way:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _check_is_free(self, topic: Topic) -> None:
@@ -332,24 +308,24 @@ class TopicStore:
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} must be compact.",
                 )
-        topic_config(self._configs.defaults, overrides)  # raises for invalid settings
+        topic_config(self.configs.defaults, overrides)  # raises for invalid settings
         self._check_is_there(topic)
         if validate_only or overrides == topic.overrides:
             return
         old_overrides, topic.overrides = topic.overrides, (new_overrides := dict(overrides))
         topic.revision += 1
         try:
-            self._write()
+            self.files.write()
         except StorageError as error:
             if topic.overrides is new_overrides:
                 topic.overrides = old_overrides
             topic.revision += 1
-            raise _refusal(error) from error
+            raise storage_refusal(error) from error
         finally:
             if self.topics.find(topic.name) is topic:
                 # The settings or defaults may have changed again during the turns, or the topic
                 # been deleted.
-                self._apply(topic, topic_config(self._configs.defaults, topic.overrides))
+                self._apply(topic, topic_config(self.configs.defaults, topic.overrides))
 
     def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
         """Returns the settings of all topics under other defaults; raises `ApiError`."""
@@ -358,7 +334,7 @@ class TopicStore:
     def change_defaults(self, defaults: TopicConfig) -> None:
         """Changes the defaults of all topics, which are the broker's own settings."""
         configs = self.configs_under(defaults)
-        self._configs.defaults = defaults
+        self.configs.defaults = defaults
         for topic in self.topics:
             self._apply(topic, configs[topic.name])
 
@@ -367,7 +343,7 @@ class TopicStore:
             return
         topic.config = config
         _warn_of_format(topic)
-        self._configs.put(topic.name, config)
+        self.configs.put(topic.name, config)
         for partition in topic.partitions.values():
             partition.log.maintenance.reconfigure(config)
         for directory in self.directories:
@@ -385,14 +361,14 @@ class TopicStore:
             self._delete(topics)
 
     def _delete(self, topics: Sequence[Topic]) -> None:
-        self._under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
+        self.files.under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
         try:
-            self._write()
+            self.files.write()
             self._take_away(topics)
         finally:
             self._end(topics)
         # From here on, other requests may create topics of these names.
-        self._write()
+        self.files.write()
 
     def _take_away(self, topics: Sequence[Topic]) -> None:
         """Removes topics. Their partitions in an offline directory become stray when it is online
@@ -402,141 +378,13 @@ class TopicStore:
             offline_indexes = topic.offline_indexes
             self.topics.remove(topic)
             self.topics.reserve(topic.name)
-            self._configs.remove(topic.name)
-            self._forget(topic.name, offline_indexes)
+            self.configs.remove(topic.name)
+            self.logs.forget(topic.name, offline_indexes)
         names = {topic.name for topic in topics}
         for directory in self.directories.online:
-            self._delete_logs(names, directory)
+            self.logs.delete_all(names, directory)
         if not self.directories.is_complete:
-            self._gone.update(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-
-    def _delete_logs(self, names: Collection[str], directory: LogDirectory) -> None:
-        """Deletes copies first: a copy without its log might count as the last one left."""
-        for key in in_turns([key for key in directory.futures if key[0] in names]):
-            self.removals.add(directory, directory.delete_future(*key))
-        keys = [key for key in in_turns([*directory.logs]) if key[0] in names]
-        for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
-            self._delete_some(directory, part)
-
-    # On a broker in a cluster, which has only some partitions of a topic
-
-    def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
-        """Returns the partition; creates it, and its topic, durably if they are missing.
-
-        Raises `ApiError`: INCONSISTENT_TOPIC_ID if the disks have another topic of that name.
-        """
-        found = self.topics.find(key.topic)
-        if found is not None and topic_id not in (found.topic_id, ZERO_UUID):
-            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        topic = self._topic_to_host(key, topic_id, overrides)
-        if topic is None:
-            return self.topics.partition(*key)
-        with storage_failures_answered():
-            self._forget(key.topic, [key.partition])
-            self._write()
-            self._create_some([(topic, key.partition)])
-        return topic.partition(key.partition)
-
-    def host_all(
-        self,
-        wanted: Iterable[TopicPartition],
-        topic_ids: Mapping[str, Uuid],
-        settings: Mapping[str, Mapping[str, str]],
-        on_made: Callable[[Partition], None],
-    ) -> None:
-        """Creates the missing ones of many partitions, in turns, with one write for their topics.
-
-        Raises nothing: `host` reports the partitions that could not be created. `on_made` is called
-        for a new partition before other requests see it. Two controllers may call this at the same
-        time.
-        """
-        with self._hosting, kept(), contextlib.suppress(StorageError):
-            missing: list[tuple[Topic, int]] = []
-            for key in in_turns(wanted):
-                with contextlib.suppress(ApiError):
-                    topic_id = topic_ids.get(key.topic, ZERO_UUID)
-                    overrides = settings.get(key.topic, {})
-                    topic = self._topic_to_host(key, topic_id, overrides)
-                    if topic is not None:
-                        missing.append((topic, key.partition))
-            if not missing:
-                return
-            indexes: dict[str, list[int]] = {}
-            for topic, index in missing:
-                indexes.setdefault(topic.name, []).append(index)
-            for name, some in in_turns(indexes.items()):
-                self._forget(name, some)
-            self._write()
-            for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-                # While others had their turn, a topic may have been deleted, or `host` called.
-                still = [
-                    (topic, index)
-                    for topic, index in part
-                    if self.topics.find(topic.name) is topic and index not in topic.known_indexes
-                ]
-                self._create_some(still, on_made)
-
-    def _topic_to_host(
-        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
-    ) -> Topic | None:
-        """Returns the topic of a missing partition, `None` if nothing is to be created.
-
-        Raises `ApiError` if the partition cannot be created.
-        """
-        topic = self.topics.find(key.topic)
-        if topic is not None and (
-            topic_id not in (topic.topic_id, ZERO_UUID) or key.partition in topic.known_indexes
-        ):
-            return None
-        self._check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
-        if topic is None:
-            return self._host_topic(key, topic_id, overrides)
-        if key.partition >= topic.partition_count:
-            topic.partition_count = key.partition + 1
-            topic.revision += 1
-        return topic
-
-    def _host_topic(
-        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
-    ) -> Topic:
-        entry = TopicEntry(
-            name=key.topic,
-            topic_id=topic_id,
-            partition_count=key.partition + 1,
-            overrides=dict(overrides),
-            revision=1,
-        )
-        topic = Topic(entry, topic_config(self._configs.defaults, overrides))
-        self._configs.put(topic.name, topic.config)
-        self.topics.add(topic)
-        return topic
-
-    def stop_hosting(self, key: TopicPartition) -> None:
-        """Deletes a partition, and its topic with the last one. Raises `ApiError`.
-
-        A start may find the topic without the partition until `save` has written the remaining
-        ones.
-        """
-        topic = self.topics.find(key.topic)
-        partition = None if topic is None else topic.partitions.get(key.partition)
-        if topic is None or partition is None:
-            return
-        with storage_failures_answered():
-            directory = partition.directory
-            if key in directory.futures:
-                self.removals.add(directory, directory.delete_future(*key))
-            del topic.partitions[key.partition]
-            if not topic.known_indexes:
-                self.topics.remove(topic)
-                self._configs.remove(topic.name)
-            self._delete_some(directory, [key])
-            self._forget(key.topic, [key.partition])
-
-    # The disks
-
-    def save(self) -> None:
-        """Writes the entries of all topics; raises `StorageError`."""
-        self._write()
+            self.files.gone.update({topic.topic_id for topic in topics} - {ZERO_UUID})
 
     def _id_for(self, new: NewTopic) -> Uuid:
         if new.topic_id is None:
@@ -555,54 +403,6 @@ class TopicStore:
             if self.topics.find_by_id(candidate) is None:
                 return candidate
 
-    def _create_missing(self, topics: Sequence[Topic]) -> None:
-        missing = [
-            (topic, index)
-            for topic in topics
-            for index in in_turns(range(topic.partition_count))
-            if index not in topic.partitions and index not in topic.offline_indexes
-        ]
-        for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-            self._create_some(part)
-
-    def _create_some(
-        self,
-        missing: Sequence[tuple[Topic, int]],
-        on_made: Callable[[Partition], None] = lambda _: None,
-    ) -> None:
-        touched: dict[str, LogDirectory] = {}
-        for topic, index in missing:
-            directory = self.directories.emptiest()
-            touched[directory.path] = directory
-            log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
-            partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
-            on_made(partition)
-        # Before other requests have their turn: checkpoints may name the logs, so they must exist.
-        for directory in touched.values():
-            directory.sync_names()
-
-    def _check_any_open(self) -> None:
-        """Raises `ApiError` if no directory accepts new partitions."""
-        if self.directories.are_cordoned:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                "Unable to place the partition: every log directory is cordoned.",
-            )
-
-    def _check_nothing_in_the_way(self, name: str, indexes: range) -> None:
-        """Raises `ApiError` if a misplaced directory has the name of a new partition."""
-        for index in indexes:
-            reason = self._refused.get(TopicPartition(name, index))
-            if reason is not None:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-
-    def _forget(self, name: str, indexes: Iterable[int]) -> None:
-        for part in parts_in_turns(indexes):
-            keys = [TopicPartition(name, index) for index in part]
-            for directory in self.directories:
-                if not directory.is_offline:
-                    directory.checkpoints.forget(keys)
-
     def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
         """Removes created partitions; the next start removes what a failing disk has kept."""
         with contextlib.suppress(StorageError):
@@ -610,60 +410,8 @@ class TopicStore:
                 for index in indexes:
                     directory = topic.partitions.pop(index).directory
                     if not directory.is_offline:
-                        self._delete_some(directory, [TopicPartition(topic.name, index)])
-            self._write()
-
-    def _delete_some(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
-        for key in keys:
-            self.removals.before_delete(key)
-        logs = [directory.logs[key] for key in keys]
-        for log, path in zip(logs, directory.delete_logs(keys), strict=True):
-            self.removals.add(directory, path, log)
-
-    def _write(self) -> None:
-        """Writes all topics, including those under way: in turns if a request changes them.
-
-        With thousands of topics the write takes 20 ms, and the sync as long.
-        """
-        if in_a_turn():
-            with kept(), self._writing:
-                self._write_in_turns()
-            return
-        write = partial(write_topic_file, self._file_system)
-        entries = [*self._entries()]
-        self.directories.write_in_each(lambda path: write(path, entries, self._gone))
-        self._writes_at_once += 1
-
-    def _write_in_turns(self) -> None:
-        files, known = self._file_system, self._writes_at_once
-        parts = list(topic_file_parts(self._entries(), frozenset(self._gone)))
-
-        def prepare(path: str) -> None:
-            aside(lambda: write_file(files, _prepared(path), parts))
-
-        def finish(path: str) -> None:
-            files.rename(_prepared(path), join(path, TOPIC_FILE_NAME))
-
-        self.directories.write_in_each(prepare)
-        if self._writes_at_once == known:  # Otherwise a later state includes it.
-            self.directories.write_in_each(finish)
-        self.directories.write_in_each(lambda path: aside(lambda: files.sync_directory(path)))
-
-    def _entries(self) -> Iterator[TopicEntry]:
-        """Returns the entries of all current topics, including those under way."""
-        topics, under_way = [*self.topics], dict(self._under_way)
-        return chain(
-            (topic.entry() for topic in topics if topic.name not in under_way), under_way.values()
-        )
-
-
-@contextlib.contextmanager
-def storage_failures_answered() -> Iterator[None]:
-    """Raises a disk's failure during a client's request as that request's `ApiError`."""
-    try:
-        yield
-    except StorageError as error:
-        raise _refusal(error) from error
+                        self.logs.delete(directory, [TopicPartition(topic.name, index)])
+            self.files.write()
 
 
 def _warn_of_format(topic: Topic) -> None:
@@ -673,12 +421,3 @@ def _warn_of_format(topic: Topic) -> None:
             "is 3.0 or later",
             topic.name, topic.config.message_format_version,
         )  # fmt: skip
-
-
-def _prepared(directory: str) -> str:
-    """Not the name that `write_topic_file` uses: its write may happen in between."""
-    return join(directory, f"{TOPIC_FILE_NAME}.next.tmp")
-
-
-def _refusal(error: StorageError) -> ApiError:
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

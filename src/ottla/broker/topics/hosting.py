@@ -1,0 +1,148 @@
+"""The topics of a broker in a cluster, which has only some partitions of each.
+
+The controller decides which; `TopicStore` has the topics of a single broker. Kafka's counterpart:
+`ReplicaManager.getOrCreatePartition`.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import OneAtATime, in_turns, kept, parts_in_turns
+from ottla.broker.storage_failures import storage_failures_answered
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
+from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.topics.topics import Topic
+from ottla.storage.files.topic_file import TopicEntry
+
+
+class Hosting:
+    """Creates and deletes single partitions, and their topics with them."""
+
+    def __init__(self, store: TopicStore) -> None:
+        self._topics = store.topics
+        self._configs = store.configs
+        self._files = store.files
+        self._logs = store.logs
+        self._hosting = OneAtATime()
+
+    def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
+        """Returns the partition; creates it, and its topic, durably if they are missing.
+
+        Raises `ApiError`: INCONSISTENT_TOPIC_ID if the disks have another topic of that name.
+        """
+        found = self._topics.find(key.topic)
+        if found is not None and topic_id not in (found.topic_id, ZERO_UUID):
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        topic = self._topic_to_host(key, topic_id, overrides)
+        if topic is None:
+            return self._topics.partition(*key)
+        with storage_failures_answered():
+            self._logs.forget(key.topic, [key.partition])
+            self._files.write()
+            self._logs.create([(topic, key.partition)])
+        return topic.partition(key.partition)
+
+    def host_all(
+        self,
+        wanted: Iterable[TopicPartition],
+        topic_ids: Mapping[str, Uuid],
+        settings: Mapping[str, Mapping[str, str]],
+        on_made: Callable[[Partition], None],
+    ) -> None:
+        """Creates the missing ones of many partitions, in turns, with one write for their topics.
+
+        Raises nothing: `host` reports the partitions that could not be created. `on_made` is called
+        for a new partition before other requests see it. Two controllers may call this at the same
+        time.
+        """
+        with self._hosting, kept(), contextlib.suppress(StorageError):
+            missing: list[tuple[Topic, int]] = []
+            for key in in_turns(wanted):
+                with contextlib.suppress(ApiError):
+                    topic_id = topic_ids.get(key.topic, ZERO_UUID)
+                    overrides = settings.get(key.topic, {})
+                    topic = self._topic_to_host(key, topic_id, overrides)
+                    if topic is not None:
+                        missing.append((topic, key.partition))
+            if not missing:
+                return
+            indexes: dict[str, list[int]] = {}
+            for topic, index in missing:
+                indexes.setdefault(topic.name, []).append(index)
+            for name, some in in_turns(indexes.items()):
+                self._logs.forget(name, some)
+            self._files.write()
+            for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+                # While others had their turn, a topic may have been deleted, or `host` called.
+                still = [
+                    (topic, index)
+                    for topic, index in part
+                    if self._topics.find(topic.name) is topic and index not in topic.known_indexes
+                ]
+                self._logs.create(still, on_made)
+
+    def _topic_to_host(
+        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
+    ) -> Topic | None:
+        """Returns the topic of a missing partition, `None` if nothing is to be created.
+
+        Raises `ApiError` if the partition cannot be created.
+        """
+        topic = self._topics.find(key.topic)
+        if topic is not None and (
+            topic_id not in (topic.topic_id, ZERO_UUID) or key.partition in topic.known_indexes
+        ):
+            return None
+        self._logs.check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
+        if topic is None:
+            return self._host_topic(key, topic_id, overrides)
+        if key.partition >= topic.partition_count:
+            topic.partition_count = key.partition + 1
+            topic.revision += 1
+        return topic
+
+    def _host_topic(
+        self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
+    ) -> Topic:
+        entry = TopicEntry(
+            name=key.topic,
+            topic_id=topic_id,
+            partition_count=key.partition + 1,
+            overrides=dict(overrides),
+            revision=1,
+        )
+        topic = Topic(entry, topic_config(self._configs.defaults, overrides))
+        self._configs.put(topic.name, topic.config)
+        self._topics.add(topic)
+        return topic
+
+    def stop(self, key: TopicPartition) -> None:
+        """Deletes a partition, and its topic with the last one. Raises `ApiError`.
+
+        A start may find the topic without the partition until `save` has written the
+        remaining ones.
+        """
+        topic = self._topics.find(key.topic)
+        partition = None if topic is None else topic.partitions.get(key.partition)
+        if topic is None or partition is None:
+            return
+        with storage_failures_answered():
+            directory = partition.directory
+            if key in directory.futures:
+                self._logs.delete_copy(directory, key)
+            del topic.partitions[key.partition]
+            if not topic.known_indexes:
+                self._topics.remove(topic)
+                self._configs.remove(topic.name)
+            self._logs.delete(directory, [key])
+            self._logs.forget(key.topic, [key.partition])
+
+    def save(self) -> None:
+        """Writes the entries of all topics; raises `StorageError`."""
+        self._files.write()

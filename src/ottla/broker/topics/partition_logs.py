@@ -1,0 +1,111 @@
+"""The logs of topics' partitions: where they are created, and how they are deleted.
+
+A deleted partition's directory is renamed immediately; its files are removed later (`removals`).
+Kafka's counterpart: `LogManager`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import in_turns, parts_in_turns
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.removals import Removals
+from ottla.broker.topics.topics import Topic
+from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.directory.log_directory import LogDirectory
+
+LOGS_MADE_PER_TURN: Final = 4
+LOGS_DELETED_PER_TURN: Final = 32
+"""The number of directories to create or rename before their names are synced together."""
+
+
+class PartitionLogs:
+    """All methods that change something raise `StorageError`.
+
+    `refused` has the reasons for which partitions must not be created: a misplaced directory has
+    the name of each.
+    """
+
+    def __init__(self, directories: LogDirectories, removals: Removals) -> None:
+        self._directories = directories
+        self._removals = removals
+        self.refused: Mapping[TopicPartition, str] = {}
+
+    # Creating
+
+    def check_any_open(self) -> None:
+        """Raises `ApiError` if no directory accepts new partitions."""
+        if self._directories.are_cordoned:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Unable to place the partition: every log directory is cordoned.",
+            )
+
+    def check_nothing_in_the_way(self, name: str, indexes: range) -> None:
+        """Raises `ApiError` if a misplaced directory has the name of a new partition."""
+        for index in indexes:
+            reason = self.refused.get(TopicPartition(name, index))
+            if reason is not None:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    def create_missing(self, topics: Sequence[Topic]) -> None:
+        missing = [
+            (topic, index)
+            for topic in topics
+            for index in in_turns(range(topic.partition_count))
+            if index not in topic.partitions and index not in topic.offline_indexes
+        ]
+        for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+            self.create(part)
+
+    def create(
+        self,
+        missing: Sequence[tuple[Topic, int]],
+        on_made: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
+        touched: dict[str, LogDirectory] = {}
+        for topic, index in missing:
+            directory = self._directories.emptiest()
+            touched[directory.path] = directory
+            log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
+            partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
+            on_made(partition)
+        # Before other requests have their turn: checkpoints may name the logs, so they must exist.
+        for directory in touched.values():
+            directory.sync_names()
+
+    # Deleting
+
+    def delete_all(self, names: Collection[str], directory: LogDirectory) -> None:
+        """Deletes the partitions of topics in a directory.
+
+        Copies are deleted first: a copy without its log might count as the last one left.
+        """
+        for key in in_turns([key for key in directory.futures if key[0] in names]):
+            self.delete_copy(directory, key)
+        keys = [key for key in in_turns([*directory.logs]) if key[0] in names]
+        for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
+            self.delete(directory, part)
+
+    def delete(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
+        """Deletes partitions of a directory."""
+        for key in keys:
+            self._removals.before_delete(key)
+        logs = [directory.logs[key] for key in keys]
+        for log, path in zip(logs, directory.delete_logs(keys), strict=True):
+            self._removals.add(directory, path, log)
+
+    def delete_copy(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """Deletes a partition's copy, which a move would have put in its place."""
+        self._removals.add(directory, directory.delete_future(*key))
+
+    def forget(self, name: str, indexes: Iterable[int]) -> None:
+        """Removes partitions from the checkpoints: an earlier log of the name may be there."""
+        for part in parts_in_turns(indexes):
+            keys = [TopicPartition(name, index) for index in part]
+            for directory in self._directories:
+                if not directory.is_offline:
+                    directory.checkpoints.forget(keys)
