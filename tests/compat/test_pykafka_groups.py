@@ -12,7 +12,7 @@ import pytest
 import ottla
 from tests.support.patience import wait_until
 from tests.support.zookeeper_groups import SESSION_MS, Registry, reader
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+from tests.support.zookeeper_server import zookeeper_client, zookeeper_server
 
 pytestmark = pytest.mark.slow
 
@@ -61,18 +61,17 @@ def seen_in(output: Path) -> list[tuple[int, int]]:
 
 
 def test_pykafkas_consumer_and_ours_share_a_group(tmp_path: Path) -> None:
-    kazoo_client = pytest.importorskip("kazoo.client")
+    pytest.importorskip("kazoo.client")
     if find_spec("pykafka") is None or find_spec("pkg_resources") is None:
         pytest.skip("needs: pip install --no-deps pykafka tabulate six 'setuptools<81'")
     output = tmp_path / "pykafka.txt"
     with (
         zookeeper_server(tmp_path / "zookeeper") as zookeeper,
         ottla.open(tmp_path / "d", {"offsets.topic.num.partitions": 1}) as log,
+        zookeeper_client(zookeeper) as client,
     ):
         log.create_topic(TOPIC, partitions=4)
         address = log.listen("127.0.0.1:0").address
-        client = kazoo_client.KazooClient(zookeeper)
-        client.start(timeout=TIMEOUT_S)
         client.ensure_path("/brokers/ids")
         registry = Registry(client, GROUP)
         settings = {
@@ -82,19 +81,15 @@ def test_pykafkas_consumer_and_ours_share_a_group(tmp_path: Path) -> None:
             "auto.offset.reset": "earliest",
             "session.timeout.ms": str(SESSION_MS),
         }
-        try:
-            with reader(address, GROUP, TOPIC, settings) as ours:
-                wait_until(lambda: list(registry.owners(OWNED).values()) == [4])
-                with pykafka_consumer(address, zookeeper, output):
-                    wait_until(lambda: sorted(registry.owners(OWNED).values()) == [2, 2])
-                    for number in range(40):
-                        log.append(TOPIC, b"x", partition=number % 4)
-                    wait_until(lambda: len(ours.seen) + len(seen_in(output)) == 40)
-                    theirs = seen_in(output)
-                # It was killed: its session ends, and ours takes over.
-                wait_until(lambda: list(registry.owners(OWNED).values()) == [4])
-        finally:
-            client.stop()
-            client.close()
+        with reader(address, GROUP, TOPIC, settings) as ours:
+            wait_until(lambda: list(registry.owners(OWNED).values()) == [4])
+            with pykafka_consumer(address, zookeeper, output):
+                wait_until(lambda: sorted(registry.owners(OWNED).values()) == [2, 2])
+                for number in range(40):
+                    log.append(TOPIC, b"x", partition=number % 4)
+                wait_until(lambda: len(ours.seen) + len(seen_in(output)) == 40)
+                theirs = seen_in(output)
+            # It was killed: its session ends, and ours takes over.
+            wait_until(lambda: list(registry.owners(OWNED).values()) == [4])
     assert len(theirs) == 20
     assert {one for one, _ in theirs}.isdisjoint(one for one, _ in ours.seen[:20])

@@ -27,7 +27,7 @@ from ottla.registries.controllers import decode_cluster_id, decode_controller
 from ottla.registries.topics import decode_state
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_client, zookeeper_server
 
 kazoo_client = pytest.importorskip("kazoo.client")
 
@@ -51,13 +51,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def tools(server: str) -> Iterator[object]:
     """Another client, as `zookeeper-shell`, at a chroot of this test's own."""
-    client = kazoo_client.KazooClient(server)
-    client.start(timeout=TIMEOUT_S)
-    client.ensure_path(chroot := f"/c{next(numbers)}")
-    client.chroot = chroot
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(server) as client:
+        client.ensure_path(chroot := f"/c{next(numbers)}")
+        client.chroot = chroot
+        yield client
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from ottla.cli.main import cli
 from ottla.registries import paths
 from tests.support.ports import free_port
 from tests.support.running_cluster import MAX_TICKS, RunningBroker
-from tests.support.zookeeper_server import TIMEOUT_S, ZooKeeper
+from tests.support.zookeeper_server import TIMEOUT_S, ZooKeeper, zookeeper_client
 
-kazoo_client = pytest.importorskip("kazoo.client")
+pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
@@ -84,14 +84,9 @@ def refusal(directory: Path, connect: str, **settings: str) -> str:
 
 
 def registered(zookeeper: ZooKeeper) -> list[str]:
-    client = kazoo_client.KazooClient(zookeeper.address)
-    client.start(timeout=TIMEOUT_S)
-    try:
+    with zookeeper_client(zookeeper.address) as client:
         found: list[str] = client.get_children(paths.BROKER_IDS)
         return found
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_a_directory_of_another_broker_of_the_cluster(
@@ -106,16 +101,13 @@ def test_a_directory_of_another_broker_of_the_cluster(
 
 
 def test_a_directory_of_another_cluster(zookeeper: ZooKeeper, broker: RunningBroker) -> None:
-    client = kazoo_client.KazooClient(zookeeper.address)
-    client.start(timeout=TIMEOUT_S)
-    content = json.dumps({"version": "1", "id": OTHER_CLUSTER}).encode()
-    client.create(f"/other{paths.CLUSTER_ID}", content, makepath=True)
-    said = refusal(broker.directory, f"{zookeeper.address}/other", broker_id="1")
-    assert f"/other: it has cluster {OTHER_CLUSTER}, but the data directory belongs to " in said
-    assert said.endswith("; name the ZooKeeper of that cluster")
-    assert client.get_children(f"/other{paths.BROKER_IDS}") == []
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper.address) as client:
+        content = json.dumps({"version": "1", "id": OTHER_CLUSTER}).encode()
+        client.create(f"/other{paths.CLUSTER_ID}", content, makepath=True)
+        said = refusal(broker.directory, f"{zookeeper.address}/other", broker_id="1")
+        assert f"/other: it has cluster {OTHER_CLUSTER}, but the data directory belongs to " in said
+        assert said.endswith("; name the ZooKeeper of that cluster")
+        assert client.get_children(f"/other{paths.BROKER_IDS}") == []
 
 
 def test_a_chroot_that_does_not_exist(zookeeper: ZooKeeper, broker: RunningBroker) -> None:

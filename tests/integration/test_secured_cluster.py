@@ -16,6 +16,7 @@ from ottla.registries import paths
 from ottla.registries.brokers import decode_broker
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.running_cluster import RunningBroker, RunningCluster, Secured, Silence
+from tests.support.zookeeper_server import zookeeper_client
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("cryptography")
@@ -34,7 +35,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kazoo.client import KazooClient
 
 from ottla.testing.certificates import Certificates
 
@@ -137,9 +137,7 @@ def read(settings: dict[str, str], topic: str, count: int, partition: int = 0) -
 
 
 def test_brokers_register_every_listener_with_its_protocol(cluster: RunningCluster) -> None:
-    zookeeper = KazooClient(cluster.zookeeper.address)
-    zookeeper.start(timeout=PATIENCE_S)
-    try:
+    with zookeeper_client(cluster.zookeeper.address) as zookeeper:
         for broker in cluster.brokers.values():
             content, _ = zookeeper.get(paths.broker_path(broker.id))
             found = decode_broker(broker.id, content)
@@ -147,9 +145,6 @@ def test_brokers_register_every_listener_with_its_protocol(cluster: RunningClust
             clients = found.endpoint("CLIENTS")
             assert clients is not None
             assert clients.port == broker.port
-    finally:
-        zookeeper.stop()
-        zookeeper.close()
 
 
 def make_user(cluster: RunningCluster, name: str, password: str) -> dict[str, str]:

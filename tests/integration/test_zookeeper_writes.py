@@ -18,13 +18,13 @@ from ottla.controller.operations import (
     Set,
 )
 from ottla.registries import paths
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_client, zookeeper_server
 
-kazoo_client = pytest.importorskip("kazoo.client")
+pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
-SESSION_MS = 20_000
+SESSION_MS = 90_000
 COUNT = 2 * GROUP_COUNT + 10
 numbers = iter(range(1000))
 
@@ -38,16 +38,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def tools(server: str) -> Iterator[Any]:
     """Another client, at a chroot of this test's own, with nodes to write."""
-    client = kazoo_client.KazooClient(server)
-    client.start(timeout=TIMEOUT_S)
-    client.ensure_path(chroot := f"/c{next(numbers)}")
-    client.chroot = chroot
-    client.create(paths.CONTROLLER_EPOCH, b"1")
-    for one in range(COUNT):
-        client.create(path_of(one), b"old")
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(server) as client:
+        client.ensure_path(chroot := f"/c{next(numbers)}")
+        client.chroot = chroot
+        client.create(paths.CONTROLLER_EPOCH, b"1")
+        for one in range(COUNT):
+            client.create(path_of(one), b"old")
+        yield client
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.support.grounds import Grounds
 from tests.support.patience import wait_until
 from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
-from tests.support.zookeeper_server import java_of_zookeeper, wait_answered
+from tests.support.zookeeper_server import MAX_SESSION_MS, java_of_zookeeper, wait_answered
 
 COUNT = 3
 
@@ -32,6 +32,8 @@ class Ensemble(Grounds):
             (mine / "myid").write_text(f"{number}\n")
             settings = {
                 "tickTime": str(tick_ms),
+                "minSessionTimeout": str(2 * tick_ms),
+                "maxSessionTimeout": str(MAX_SESSION_MS),
                 "initLimit": "60",
                 "syncLimit": "10",
                 "dataDir": str(mine),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,11 @@ from tests.support.server_properties import write_properties
 
 TIMEOUT_S = 90.0
 TICK_MS = 100
-"""Sessions may be as short as two of it, and as long as twenty."""
+"""Sessions may be as short as two of it."""
 
 LONG_TICK_MS = 1000
+MAX_SESSION_MS = 600_000
+"""Instead of twenty ticks, which a slow host may pause for."""
 
 JARS = ("zookeeper-", "slf4j-", "log4j-", "netty-", "metrics-core-", "snappy-java-", "commons-")
 """Of PySpark's 280 those that it uses: Java opens each that it is told of, for half a second."""
@@ -61,12 +64,21 @@ def java_of_zookeeper() -> list[str]:
 
 def wait_answered(address: str, secured: SecuredConnections | None = None, path: str = "/") -> None:
     """Until there is a session, in which the node is made where it is missing."""
+    with zookeeper_client(address, handler=handler_of(secured)) as client:
+        client.ensure_path(path)
+
+
+@contextmanager
+def zookeeper_client(address: str, **options: Any) -> Iterator[Any]:
+    """A client as `zookeeper-shell` is one. Its session outlasts the pauses of a slow host."""
     kazoo = pytest.importorskip("kazoo.client")
-    client = kazoo.KazooClient(address, handler=handler_of(secured))
+    client = kazoo.KazooClient(address, timeout=TIMEOUT_S, **options)
     client.start(timeout=TIMEOUT_S)
-    client.ensure_path(path)
-    client.stop()
-    client.close()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 class ZooKeeper:
@@ -97,12 +109,16 @@ class ZooKeeper:
                 "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
             ]
         self._command.append("org.apache.zookeeper.server.ZooKeeperServerMain")
+        settings = {
+            "tickTime": str(tick_ms),
+            "minSessionTimeout": str(2 * tick_ms),
+            "maxSessionTimeout": str(MAX_SESSION_MS),
+            "dataDir": str(folder),
+        }
         if tls is None:
-            self._command += [str(port), str(folder), str(tick_ms)]
+            settings["clientPort"] = str(port)
         else:
-            settings = {
-                "tickTime": str(tick_ms),
-                "dataDir": str(folder),
+            settings |= {
                 "secureClientPort": str(port),
                 "secureClientPortAddress": "127.0.0.1",
                 "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
@@ -110,11 +126,10 @@ class ZooKeeper:
                 "ssl.trustStore.location": str(tls.authority),
                 "ssl.clientAuth": "need",
             }
-            file = write_properties(folder.with_suffix(".cfg"), settings)
-            self._command.append(str(file))
             context = ssl.create_default_context(cafile=tls.authority)
             context.load_cert_chain(tls.client)
             self._secured = SecuredConnections(lambda: context)
+        self._command.append(str(write_properties(folder.with_suffix(".cfg"), settings)))
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "ZooKeeper":

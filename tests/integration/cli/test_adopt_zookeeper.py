@@ -11,10 +11,10 @@ from ottla.base.errors import UserError
 from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import main
 from tests.support.serving import open_broker
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+from tests.support.zookeeper_server import zookeeper_client, zookeeper_server
 from tests.unit.cli.directory.test_adopt import run
 
-kazoo_client = pytest.importorskip("kazoo.client")
+pytest.importorskip("kazoo.client")
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +34,9 @@ SETTINGS = {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A ZooKeeper with the nodes of a Kafka cluster under `/kafka`."""
     with zookeeper_server(tmp_path_factory.mktemp("zookeeper")) as address:
-        client = kazoo_client.KazooClient(address)
-        client.start(timeout=TIMEOUT_S)
-        for path, content in SETTINGS.items():
-            client.create(path, content, makepath=True)
-        client.stop()
-        client.close()
+        with zookeeper_client(address) as client:
+            for path, content in SETTINGS.items():
+                client.create(path, content, makepath=True)
         yield address
 
 

@@ -11,7 +11,7 @@ import ottla
 from ottla.embedded.log import Log
 from tests.support.patience import wait_until
 from tests.support.zookeeper_groups import SESSION_MS, Registry, reader
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_server
+from tests.support.zookeeper_server import zookeeper_client, zookeeper_server
 
 kazoo_client = pytest.importorskip("kazoo.client")
 ConnectionLoss = pytest.importorskip("kazoo.exceptions").ConnectionLoss
@@ -27,11 +27,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def tools(zookeeper: str) -> Iterator[Any]:
-    client = kazoo_client.KazooClient(zookeeper)
-    client.start(timeout=TIMEOUT_S)
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper) as client:
+        yield client
 
 
 @pytest.fixture
