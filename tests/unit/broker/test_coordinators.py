@@ -146,7 +146,9 @@ class Member:
         self.transactions.advance(at(monotonic_ms))
 
     def state(self) -> str:
-        found = self.transactions.machine_of("tx", at(0)).describe("tx")
+        machine = self.transactions.machine_of("tx", at(0))
+        assert not isinstance(machine, ErrorCode)
+        found = machine.describe("tx")
         assert found is not None
         return found.state
 

@@ -124,17 +124,17 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._late: dict[str, None] = {}
         self._retry: Timers[str] = timers.new_room()
 
-    def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine:
-        """Returns the machine of an id; raises `ApiError` if this broker does not lead it, and
+    def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine | ErrorCode:
+        """Returns the machine of an id, or why this broker does not serve the id; raises
         `UserError` as `loaded`.
         """
+        machine = self.loaded(at)
+        if refusal := self._refusal(transactional_id):
+            return refusal
         if self.shards is None:
-            return self.loaded(at)
-        self._at = at
+            return machine
         shard = self._shard_of(transactional_id)
-        if shard is None:
-            raise ApiError(self._refusal(transactional_id) or ErrorCode.NOT_COORDINATOR)
-        return shard.machine
+        return ErrorCode.NOT_COORDINATOR if shard is None else shard.machine
 
     def loaded(self, at: Timestamps) -> TransactionMachine:
         """As in the base class; the next `write_out` completes transactions that a crash left
@@ -211,19 +211,14 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
 
     # Producers
 
-    def _refusal_at(self, transactional_id: str, at: Timestamps) -> ErrorCode:
-        """Returns the error for a producer whose transactions are not available here."""
-        self.loaded(at)
-        return self._refusal(transactional_id)
-
     def init_producer(self, request: InitRequest, at: Timestamps) -> ProducerAnswer:
         """Returns an id and epoch; aborts an open transaction of an earlier producer first.
 
         Raises `StorageError` if the abort could not be written.
         """
-        if refusal := self._refusal_at(request.transactional_id, at):
-            return ProducerAnswer(error=refusal)
         machine = self.machine_of(request.transactional_id, at)
+        if isinstance(machine, ErrorCode):
+            return ProducerAnswer(error=machine)
         decision = machine.init_producer(request, at)
         answer = self._run(decision, at)
         if (
@@ -244,9 +239,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         *,
         client_version: int = 0,
     ) -> Outcome:
-        if refusal := self._refusal_at(claim.transactional_id, at):
-            return Outcome(error=refusal)
         machine = self.machine_of(claim.transactional_id, at)
+        if isinstance(machine, ErrorCode):
+            return Outcome(error=machine)
         decision = machine.add_partitions(claim, partitions, at, client_version=client_version)
         return self._run(decision, at)
 
@@ -260,9 +255,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         """Returns whether each partition belongs to the open transaction; see the machine's
         `verify`.
         """
-        if refusal := self._refusal_at(claim.transactional_id, at):
-            return dict.fromkeys(partitions, refusal)
-        return self.machine_of(claim.transactional_id, at).verify(claim, partitions)
+        machine = self.machine_of(claim.transactional_id, at)
+        if isinstance(machine, ErrorCode):
+            return dict.fromkeys(partitions, machine)
+        return machine.verify(claim, partitions)
 
     def admit(
         self, claim: ProducerClaim, where: TopicPartition, at: Timestamps, *, can_add: bool
@@ -286,9 +282,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     def end(
         self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
     ) -> ProducerAnswer:
-        if refusal := self._refusal_at(claim.transactional_id, at):
-            return ProducerAnswer(error=refusal)
         machine = self.machine_of(claim.transactional_id, at)
+        if isinstance(machine, ErrorCode):
+            return ProducerAnswer(error=machine)
         decision = machine.end(claim, at, is_commit=is_commit, client_version=client_version)
         return self._run(decision, at)
 

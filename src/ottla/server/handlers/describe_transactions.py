@@ -4,7 +4,6 @@ Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -32,10 +31,9 @@ def _describe(transactional_id: str, context: RequestContext) -> TransactionStat
         return TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
         )
-    try:
-        machine = transactions.machine_of(transactional_id, context.at)
-    except ApiError as error:
-        return TransactionState(transactional_id=transactional_id, error_code=error.code)
+    machine = transactions.machine_of(transactional_id, context.at)
+    if isinstance(machine, ErrorCode):
+        return TransactionState(transactional_id=transactional_id, error_code=machine)
     known = machine.describe(transactional_id)
     if known is None:
         return TransactionState(
