@@ -53,7 +53,7 @@ def append_and_roll(writer: Writer) -> None:
     writer.append(1, producer=2, transaction=True)
 
 
-def cut_from_behind(writer: Writer) -> None:
+def cut_the_end(writer: Writer) -> None:
     """A follower that must give up what its new leader does not have."""
     writer.open()
     for _ in range(5):
@@ -160,7 +160,7 @@ def recreate(writer: Writer) -> None:
 CASES = [
     Case(append_and_roll),
     Case(append_and_roll, COMPACTED),
-    Case(cut_from_behind),
+    Case(cut_the_end),
     Case(cut_from_the_front),
     Case(roll_by_hand),
     Case(recreate),

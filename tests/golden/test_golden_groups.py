@@ -44,7 +44,7 @@ def offsets_of(broker: Broker, group_id: str) -> set[tuple[str, int, int, str]]:
     }
 
 
-def test_every_group_has_the_offsets_that_kafka_told(broker: Broker) -> None:
+def test_every_group_has_the_offsets_that_kafka_reported(broker: Broker) -> None:
     expected = json.loads((CASE / "group-offsets.json").read_text())
     for group_id, offsets in expected.items():
         assert offsets_of(broker, group_id) == {

@@ -96,7 +96,7 @@ def batches(region: bytes) -> Iterator[Any]:
     return iter_batches(region, allow_torn_tail=True)
 
 
-def test_each_topic_has_the_id_and_the_settings_that_kafka_told(directory: Path) -> None:
+def test_each_topic_has_the_id_and_the_settings_that_kafka_reported(directory: Path) -> None:
     broker = open_broker(directory)
     mine = {one.name: (uuid_text(one.topic_id), one.overrides) for one in broker.topics}
     counts = {one.name: one.partition_count for one in broker.topics}

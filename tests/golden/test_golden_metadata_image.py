@@ -43,7 +43,7 @@ def image(request: pytest.FixtureRequest) -> MetadataImage:
     return read_image(snapshot() if request.param else None, [segment()], may_be_torn=False)
 
 
-def test_topics_have_the_ids_and_settings_that_kafka_told(image: MetadataImage) -> None:
+def test_topics_have_the_ids_and_settings_that_kafka_reported(image: MetadataImage) -> None:
     mine = {name: (uuid_text(one.topic_id), one.configs) for name, one in image.topics.items()}
     assert mine == {one["name"]: (one["id"], one["configs"]) for one in told()["topics"]}
 
@@ -68,7 +68,7 @@ def test_partitions_stand_as_in_kafkas_own_image(image: MetadataImage) -> None:
     assert (image.end_offset - 1, image.epoch) == (230, 2)
 
 
-def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_told(
+def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_reported(
     image: MetadataImage,
 ) -> None:
     brokers = told()["brokerConfigs"]
@@ -83,7 +83,7 @@ def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_told(
     assert image.next_producer_id > max(one["producerId"] for one in told()["transactions"])
 
 
-def test_users_and_acls_are_those_that_kafka_told(image: MetadataImage) -> None:
+def test_users_and_acls_are_those_that_kafka_reported(image: MetadataImage) -> None:
     users: dict[str, list[dict[str, Any]]] = {}
     for (name, mechanism), one in sorted(image.scram_credentials.items()):
         fields = {"mechanism": MECHANISMS[mechanism], "iterations": one.iterations}

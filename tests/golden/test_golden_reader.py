@@ -30,7 +30,7 @@ class GoldenPartition:
         return directory.partition(self.told["topic"], self.told["partition"])
 
     @property
-    def end_of_told(self) -> int:
+    def reported_end(self) -> int:
         """Records may have come after the consumer looked: to internal topics they did."""
         return int(self.told["highWatermark"])
 
@@ -78,7 +78,7 @@ def check_records(log: ReadOnlyLog, golden: GoldenPartition) -> None:
     """Asserts that a log has the records that a consumer read from Kafka."""
     found = [
         in_terms_of_the_manifest(record)
-        for record in log.records(log.log_start_offset, golden.end_of_told)
+        for record in log.records(log.log_start_offset, golden.reported_end)
     ]
     assert len(found) == len(golden.told["records"])
     for ours, theirs in zip(found, golden.told["records"], strict=True):
@@ -93,7 +93,7 @@ def test_the_records_are_those_a_consumer_read(golden: GoldenPartition) -> None:
 @every_partition
 def test_committed_records_are_those_a_consumer_read(golden: GoldenPartition) -> None:
     log = golden.log()
-    records = log.records(log.log_start_offset, golden.end_of_told, read_committed=True)
+    records = log.records(log.log_start_offset, golden.reported_end, read_committed=True)
     offsets = [record.offset for record in records]
     assert offsets == golden.told["readCommittedOffsets"]
 
@@ -129,8 +129,8 @@ def test_the_partitions_are_listed(case: str) -> None:
 def test_reading_from_any_offset_begins_there(golden: GoldenPartition) -> None:
     log = golden.log()
     offsets = [record["offset"] for record in golden.told["records"]]
-    for start in range(log.log_start_offset, golden.end_of_told + 1, 7):
-        end = min(start + 5, golden.end_of_told)
+    for start in range(log.log_start_offset, golden.reported_end + 1, 7):
+        end = min(start + 5, golden.reported_end)
         found = [record.offset for record in log.records(start, end)]
         assert found == [offset for offset in offsets if start <= offset < end]
 

@@ -23,7 +23,7 @@ def test_rows_are_the_records_that_a_consumer_read_committed(golden: GoldenParti
     offered = {one.place: one for one in files.partitions()}[place]
     wanted = OffsetRange(
         from_offset=offered.start_offset,
-        until_offset=min(offered.end_offset, golden.end_of_told),
+        until_offset=min(offered.end_offset, golden.reported_end),
     )
     splits = files.splits({place: wanted}, SplitOptions(min_count=3))
     rows = [

@@ -209,7 +209,7 @@ def kill_children() -> None:
         os.kill(int(number), signal.SIGKILL)
 
 
-def test_what_the_process_does_not_understand_is_told_in_its_words() -> None:
+def test_what_the_process_does_not_understand_is_reported_in_its_words() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ottla.runtime.cleaning_process"],
         input=b"no plan",

@@ -142,7 +142,7 @@ class OvertakenSource(DirectorySource):
 
 
 @pytest.mark.parametrize("allow_gaps", [False, True])
-def test_retention_that_overtakes_a_copy_is_told_exactly(allow_gaps: bool) -> None:
+def test_retention_that_overtakes_a_copy_is_reported_exactly(allow_gaps: bool) -> None:
     source, files = SourceLog(), target_disk()
     source.create()
     source.fill(2)

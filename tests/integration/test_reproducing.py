@@ -246,7 +246,7 @@ def test_only_one_mirror_of_a_name_continues(target: str) -> None:
     assert received(target) == expected(source)
 
 
-def test_records_removed_before_they_were_sent_are_told(target: str) -> None:
+def test_records_removed_before_they_were_sent_are_reported(target: str) -> None:
     source = full_source()
     send(source, target)
     source.end(9, commit=True)

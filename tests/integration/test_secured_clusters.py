@@ -99,7 +99,7 @@ def test_a_cluster_behind_tls_is_mirrored_and_one_of_an_unknown_name_is_not(
         ({"security_protocol": "SSL", "ssl_ca_location": "none.pem"}, "none.pem: "),
     ],
 )
-def test_settings_that_cannot_be_are_told(
+def test_settings_that_cannot_be_are_reported(
     mirrored: Mirrored, settings: dict[str, str], words: str
 ) -> None:
     with SecuredFront() as front:

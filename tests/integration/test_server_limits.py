@@ -107,7 +107,7 @@ def test_a_client_that_leaves_after_metadata_is_reported_once_with_the_fix(
 
 
 @pytest.mark.parametrize("advertised", ["", ELSEWHERE])
-def test_a_client_that_finds_its_way_is_not_told_of(
+def test_a_client_that_finds_its_way_is_not_reported(
     tmp_path: Path, advertised: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"advertised_listeners": advertised}

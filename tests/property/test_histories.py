@@ -244,7 +244,7 @@ def test_nothing_is_wrong_with_what_clients_of_a_right_log_saw(seed: int, steps:
 
 
 @given(seed=st.integers(0, 1 << 32))
-def test_a_history_may_be_told_in_any_order(seed: int) -> None:
+def test_a_history_may_be_reported_in_any_order(seed: int) -> None:
     history = RightLog(seed).run(60)
     random.Random(seed).shuffle(history)
     assert check(history) == []
@@ -278,7 +278,7 @@ def test_an_acknowledged_record_that_is_gone_is_always_noticed(seed: int) -> Non
 
 
 @given(seed=st.integers(0, 1 << 32))
-def test_a_committed_transaction_told_as_aborted_is_noticed_if_seen(seed: int) -> None:
+def test_a_committed_transaction_reported_as_aborted_is_noticed_if_seen(seed: int) -> None:
     log = RightLog(seed)
     history = log.run(80)
     for end in [one for one in history if isinstance(one, End) and log.fates[one.transaction]]:

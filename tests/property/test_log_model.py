@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
         assert (found.offset, found.timestamp_ms) == (offset, timestamp_ms)
 
     @rule(at=st.floats(0, 1))
-    def cut_from_behind(self, at: float) -> None:
+    def cut_the_end(self, at: float) -> None:
         offset = self.start + round(at * (self.end - self.start))
         self.log.maintenance.truncate_to(offset, now_ms=NOW_MS)
         self.take_end(self.log.log_end_offset, at_most=offset)

@@ -101,8 +101,8 @@ class CompactingWorld(World):
         """Nothing is cut that is compacted: it was below the high watermark."""
         return min(max(partition.start, self.compacted_until[partition.topic] + 1), partition.end)
 
-    def cut_from_behind(self) -> None:
-        super().cut_from_behind()
+    def cut_the_end(self) -> None:
+        super().cut_the_end()
         for partition in self.partitions.values():
             self.forget_what_was_cut_off(partition)
 

@@ -109,7 +109,7 @@ class World:
             self.roll: 8,
             self.flush: 6,
             self.begin_to_read: 6,
-            self.cut_from_behind: 3,
+            self.cut_the_end: 3,
             self.delete_records: 3,
             self.change_settings: 3,
             self.set_the_clock: 2,
@@ -271,7 +271,7 @@ class World:
     def lowest_cut(self, partition: Partition) -> int:
         return partition.start
 
-    def cut_from_behind(self) -> None:
+    def cut_the_end(self) -> None:
         partition = self.any_partition()
         offset = self.chance.randint(self.lowest_cut(partition), partition.end)
         self.log(partition).maintenance.truncate_to(offset, now_ms=self.clock.now_ms())

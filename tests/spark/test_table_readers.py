@@ -107,7 +107,7 @@ def test_the_commands_print_files_and_rows(torn: Path, capsys: pytest.CaptureFix
     assert "3 of 780 rows" in "\n".join(shown)
 
 
-def test_hours_that_are_complete_are_told_and_marked(
+def test_hours_that_are_complete_are_reported_and_marked(
     tmp_path: Path, local_session: LocalSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append(tmp_path / "log", {0: 5})

@@ -182,7 +182,7 @@ def test_an_offset_is_found_by_its_time_as_in_the_files(tmp_path: Path, client: 
         assert wire.offsets_for_times({place: 1_700_000_000_042}) == {place: 42}
 
 
-def test_offsets_that_are_removed_before_they_are_read_are_told(
+def test_offsets_that_are_removed_before_they_are_read_are_reported(
     tmp_path: Path, client: Client
 ) -> None:
     append(tmp_path, {0: 100})

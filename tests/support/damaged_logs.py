@@ -166,13 +166,13 @@ def torn_tail(files: Files) -> Place:
     return files.log(-1), position
 
 
-def garbage_behind(files: Files) -> Place:
+def garbage_after(files: Files) -> Place:
     end = len(files[files.log(-1)])
     files[files.log(-1)] += b"nonsense" * 20
     return files.log(-1), end
 
 
-def zeros_behind(files: Files) -> Place:
+def zeros_after(files: Files) -> Place:
     end = len(files[files.log(-1)])
     files[files.log(-1)] += bytes(4096)
     return files.log(-1), end
@@ -435,8 +435,8 @@ class Case:
 LOG_CASES = [
     Case(bad_record, FindingKind.LOG_DAMAGE, "CRC"),
     Case(torn_tail, FindingKind.LOG_DAMAGE, "cut short"),
-    Case(garbage_behind, FindingKind.LOG_DAMAGE, "unknown magic"),
-    Case(zeros_behind, FindingKind.LOG_DAMAGE, "4096 zero bytes"),
+    Case(garbage_after, FindingKind.LOG_DAMAGE, "unknown magic"),
+    Case(zeros_after, FindingKind.LOG_DAMAGE, "4096 zero bytes"),
     Case(torn_old_segment, FindingKind.LOG_DAMAGE, "cut short"),
     Case(hole_in_old_segment, FindingKind.LOG_DAMAGE, "the log continues at byte"),
     Case(repeated_batch, FindingKind.LOG_DAMAGE, "out of place"),

@@ -63,7 +63,7 @@ def test_longest_tests_come_first() -> None:
     assert runs_in(table)[0].number == LONG[0]
 
 
-def test_failure_is_told_as_the_runner_tells_it() -> None:
+def test_failure_is_reported_as_the_runner_reports_it() -> None:
     log = """[0m[31m### Test "0005_order" failed at 0005-order.c:9 ###
 Expected 3, not 2
 [<MAIN>] more

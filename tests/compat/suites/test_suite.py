@@ -23,7 +23,7 @@ def test_failure_without_a_reason_is_named_and_fails_the_run(
     assert "FAILED one\n" in capsys.readouterr().out
 
 
-def test_failure_with_a_reason_is_told_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_with_a_reason_is_reported_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert report("a suite", {"one": "failed"}, {"one": "needs three brokers"}) == 0
 
     assert "one: needs three brokers\n" in capsys.readouterr().out

@@ -53,7 +53,7 @@ def test_a_process_that_is_gone_costs_nothing_known() -> None:
 
 
 @pytest.mark.skipif(not can_pin(), reason="processes cannot be kept on cores here")
-def test_all_threads_of_a_process_stay_on_the_cores_they_are_told_and_not_for_longer() -> None:
+def test_all_threads_of_a_process_stay_on_the_cores_they_are_given_and_not_for_longer() -> None:
     before = os.sched_getaffinity(0)
     core = {max(before)}
     is_listed, is_over = threading.Event(), threading.Event()

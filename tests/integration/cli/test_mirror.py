@@ -104,7 +104,7 @@ def test_a_broker_of_several_directories_is_one_source(tmp_path: Path, mirror: R
         assert copy.offsets("orders") == dict.fromkeys(range(4), (0, 25))
 
 
-def test_a_partition_that_is_in_two_directories_is_told(
+def test_a_partition_that_is_in_two_directories_is_reported(
     source: Path, tmp_path: Path, mirror: Runner
 ) -> None:
     shutil.copytree(source, tmp_path / "twin")
@@ -143,7 +143,7 @@ def test_what_is_refused_is_one_line_and_exit_code_1(
         (["verify", "{source}", "nowhere"], "nowhere does not exist"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(
+def test_what_cannot_be_is_reported_in_one_line(
     source: Path, tmp_path: Path, mirror: Runner, arguments: list[str], words: str
 ) -> None:
     places = {"source": source, "target": tmp_path / "target"}

@@ -106,7 +106,7 @@ def test_another_leader_that_has_everything_is_read_without_a_gap(broker: LocalB
 
 
 @pytest.mark.slow
-def test_a_broker_that_has_forgotten_a_fetch_session_is_asked_anew(broker: LocalBroker) -> None:
+def test_a_broker_that_has_forgotten_a_fetch_session_is_asked_again(broker: LocalBroker) -> None:
     with consumer_of(broker) as consumer:
         read(consumer, 10)
         broker.fail("fetch", "FETCH_SESSION_ID_NOT_FOUND", times=1)

@@ -130,7 +130,7 @@ def test_a_row_that_two_files_have_is_found_before_the_log_is_asked(loaded: Path
     assert "are duplicated" in found[0].text
 
 
-def test_what_retention_has_removed_is_told_and_the_rest_compared(loaded: Path) -> None:
+def test_what_retention_has_removed_is_reported_and_the_rest_compared(loaded: Path) -> None:
 
     with ottla.open(loaded / "log") as log:
         log.broker.topics.partition("orders", 0).log.maintenance.delete_records_before(700)

@@ -152,7 +152,7 @@ def test_partitions_are_added_and_forgotten() -> None:
     assert indexes(context.respond(quiet(context)).pairs) == [2], "of which nothing was told yet"
 
 
-def test_what_has_not_changed_is_not_told() -> None:
+def test_what_has_not_changed_is_not_sent() -> None:
     sessions = sessions_of()
     session_id = begin(sessions)
     for epoch in (1, 2):
@@ -162,14 +162,14 @@ def test_what_has_not_changed_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("change", [data(RECORDS), data(end=8), data(start=1)])
-def test_records_a_new_high_watermark_and_a_new_start_are_told(change: FetchData) -> None:
+def test_records_a_new_high_watermark_and_a_new_start_are_sent(change: FetchData) -> None:
     sessions = sessions_of()
     session_id = begin(sessions)
     context = sessions.begin(fetch(session_id, 1), 0)
     assert indexes(context.respond(result(data(), change)).pairs) == [1]
 
 
-def test_a_change_is_told_once() -> None:
+def test_a_change_is_reported_once() -> None:
     sessions = sessions_of()
     session_id = begin(sessions)
     for epoch, wanted in ((1, [0, 1]), (2, [])):
@@ -178,7 +178,7 @@ def test_a_change_is_told_once() -> None:
         assert indexes(told.pairs) == wanted
 
 
-def test_an_error_is_told_each_time_and_so_is_its_end() -> None:
+def test_an_error_is_reported_each_time_and_so_is_its_end() -> None:
     sessions = sessions_of()
     session_id = begin(sessions)
     error = ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -192,7 +192,7 @@ def test_an_error_is_told_each_time_and_so_is_its_end() -> None:
         assert indexes(context.respond(result(read, data())).pairs) == wanted
 
 
-def test_a_partition_with_an_error_in_the_full_fetch_is_told_when_it_is_well() -> None:
+def test_a_partition_with_an_error_in_the_full_fetch_is_reported_when_it_is_well() -> None:
     sessions = sessions_of()
     context = sessions.begin(fetch(NO_SESSION, INITIAL_EPOCH, partition(0)), 0)
     told = context.respond(result(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))

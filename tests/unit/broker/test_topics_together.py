@@ -179,16 +179,20 @@ def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        for deed in (lambda: broker.delete_topic(topic), lambda: broker._store.grow(topic, 99)):
+        for deed in (lambda: broker.delete_topic(topic), lambda: grow(broker, "t", 99)):
             with pytest.raises(ApiError) as caught:
                 deed()
             seen.append(caught.value.code)
 
     with with_others_in_between(another):
-        broker._store.grow(topic, 20)
+        grow(broker, "t", 20)
     assert len(topic.partitions) == 20
     assert set(seen) == {ErrorCode.REASSIGNMENT_IN_PROGRESS}
     broker.delete_topic(topic)
+
+
+def grow(broker: Broker, name: str, count: int) -> None:
+    broker.admin.grow_topic(TopicGrowth(name=name, partition_count=count))
 
 
 def refusal(deed: Callable[[], object]) -> ErrorCode | None:
@@ -208,7 +212,7 @@ def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> No
 
     def another() -> None:
         seen.append(refusal(lambda: broker.delete_topics([topic])))
-        seen.append(refusal(lambda: broker._store.grow(topic, 9)))
+        seen.append(refusal(lambda: grow(broker, "t1", 9)))
         seen.append(refusal(lambda: broker._store.configure(topic, {"retention.ms": "5"})))
 
     with with_others_in_between(another):

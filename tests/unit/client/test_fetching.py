@@ -132,7 +132,9 @@ def test_an_answer_may_be_empty_or_end_in_a_torn_batch(broker: ScriptedBroker) -
     assert next_offsets(broker, 20) == [0, 10, 20]
 
 
-def test_a_batch_larger_than_an_old_broker_sends_at_once_is_told(broker: ScriptedBroker) -> None:
+def test_a_batch_larger_than_an_old_broker_sends_at_once_is_reported(
+    broker: ScriptedBroker,
+) -> None:
     broker.on_fetch = lambda _: records_of(batch(0)[:100])
     with pytest.raises(UserError, match="t-0: the batch at offset 0 is larger than the 1000 bytes"):
         next_offsets(broker)

@@ -21,7 +21,7 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.offsets_topic_num_partitions == 50
 
 
-def test_a_broker_is_told_of_groups_under_kafkas_names() -> None:
+def test_a_broker_gets_groups_under_kafkas_names() -> None:
     config = broker_config({"group.max.size": "7", "offsets.topic.num.partitions": "3"})
     assert (config.group_max_size, config.offsets_topic_num_partitions) == (7, 3)
     assert config.value_of("group.max.size") == 7

@@ -126,7 +126,7 @@ def test_what_files_of_other_programs_had_is_not_asked_of_a_compaction() -> None
     assert check_tiling([load, compact]) == []
 
 
-def test_a_table_of_another_topic_is_told() -> None:
+def test_a_table_of_another_topic_is_reported() -> None:
     entries = [entry(0, loaded(0, 10), data_file(0, 9))]
     assert check_topic(entries, "orders", offered()) == []
     assert check_topic(entries, "orders", offered(None)) == []

@@ -5,6 +5,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.files import join, read_file, replace_file
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import TopicGrowth
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
@@ -79,7 +80,7 @@ def test_settings_that_changed_and_partitions_that_came_are_followed(
     with target_on(target) as opened:
         mirror_round(source.files, opened)
         source.broker.admin._store.configure(source.broker.topics.get("t"), {"retention.ms": "7"})
-        source.broker.admin._store.grow(source.broker.topics.get("other"), 2)
+        source.broker.admin.grow_topic(TopicGrowth(name="other", partition_count=2))
         source.create("third")
         source.fill(1, topic="other", partition=1)
         source.fill(1, topic="third")

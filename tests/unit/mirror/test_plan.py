@@ -70,7 +70,7 @@ def test_a_copy_continues_at_the_targets_end(
     assert plan_copy(source, target, allow_gaps=False) == expected
 
 
-def test_offsets_deleted_before_they_were_copied_are_told_exactly() -> None:
+def test_offsets_deleted_before_they_were_copied_are_reported_exactly() -> None:
     plan = plan_copy(bounds(1200, 1300), copied(1000), allow_gaps=False)
     assert isinstance(plan, Refusal)
     assert "offsets 1,000 to 1,199 were removed" in plan.reason

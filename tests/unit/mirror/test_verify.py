@@ -80,7 +80,7 @@ def test_a_damaged_byte_is_found(
     assert expected in found
 
 
-def test_damage_after_the_first_batch_is_told_with_its_offset(
+def test_damage_after_the_first_batch_is_reported_with_its_offset(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     log = source.log().segments.values[0].log

@@ -177,7 +177,7 @@ def test_a_buffer_of_another_size_is_taken_where_nothing_lies_in_the_one_before(
     assert reader.excess == reader.capacity - 2048 > 0
 
 
-def test_growth_is_told_before_it_happens() -> None:
+def test_growth_is_reported_before_it_happens() -> None:
     reader = FrameReader(MAX_SIZE, capacity=64)
     stream = framed(b"x" * 1000, b"y")
     while stream:

@@ -93,7 +93,7 @@ def test_sequence_numbers_wrap_to_zero() -> None:
     assert batch.last_sequence == 0
 
 
-def test_attributes_are_told_apart() -> None:
+def test_attributes_are_distinguished() -> None:
     batch = RecordBatch(
         built(b"a", is_transactional=True, is_control=True, delete_horizon_ms=500, producer_id=3)
     )

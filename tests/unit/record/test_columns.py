@@ -23,7 +23,7 @@ def test_no_batches_give_no_rows() -> None:
     assert list(columns.iter_columns(b"")) == []
 
 
-def test_the_columns_have_the_types_that_are_told() -> None:
+def test_the_columns_have_the_types_that_are_listed() -> None:
     found = columns.decode_columns(batch_of(b"a", None))
     found.validate(full=True)
     assert [str(one.type) for one in found.schema][:5] == [

@@ -10,7 +10,7 @@ from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 
-def test_a_flush_that_fails_takes_its_directory_offline_and_is_told_of() -> None:
+def test_a_flush_that_fails_takes_its_directory_offline_and_is_reported() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system, log_flush_interval_ms="0")
     broker.create_topic(NewTopic(name="t"))

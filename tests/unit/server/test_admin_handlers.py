@@ -210,7 +210,7 @@ def moved(asker: Asker, path: str) -> ErrorCode:
     return ErrorCode(asker.ask(request, 2).results[0].partitions[0].error_code)
 
 
-def test_a_partition_on_the_move_is_told_of_twice(asker: Asker, broker: Broker) -> None:
+def test_a_partition_on_the_move_is_reported_twice(asker: Asker, broker: Broker) -> None:
     assert moved(asker, "/e") is ErrorCode.NONE
     topics = [DescribableLogDirTopic(topic="t", partitions=[0])]
     results = asker.ask(DescribeLogDirsRequest(topics=topics), 4).results
@@ -248,7 +248,7 @@ def end_of(asker: Asker, epoch: int, **fields: Any) -> tuple[int, int, int]:
     return answer.error_code, answer.leader_epoch, answer.end_offset
 
 
-def test_the_end_of_an_epoch_is_told(asker: Asker) -> None:
+def test_the_end_of_an_epoch_is_reported(asker: Asker) -> None:
     assert end_of(asker, 0) == (0, 0, RECORD_COUNT)
     assert end_of(asker, 0, current_leader_epoch=0) == (0, 0, RECORD_COUNT)
     assert end_of(asker, 1) == (0, -1, -1)
@@ -449,7 +449,7 @@ def test_who_wants_to_authenticate_is_told_at_once_that_connections_are_plain(
         assert answer.error_message == "This listener is without SASL."
 
 
-def test_telemetry_is_not_told_of_and_wants_nothing(asker: Asker) -> None:
+def test_telemetry_is_not_reported_and_wants_nothing(asker: Asker) -> None:
     told = {one.api_key for one in asker.ask(ApiVersionsRequest(), 2).api_keys}
     assert not told & {71, 72}
     answer = asker.ask(GetTelemetrySubscriptionsRequest(), 0)

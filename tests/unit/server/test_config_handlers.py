@@ -90,7 +90,9 @@ def test_a_topics_settings_are_changed_and_described(asker: Asker) -> None:
     assert sources(config) == []
 
 
-def test_all_sources_of_a_setting_are_told_in_the_order_in_which_they_count(asker: Asker) -> None:
+def test_all_sources_of_a_setting_are_reported_in_the_order_in_which_they_count(
+    asker: Asker,
+) -> None:
     assert altered(asker, BROKER, "", ("log.segment.bytes", SET, "2000")) == OK
     assert altered(asker, BROKER, "1", ("log.segment.bytes", SET, "3000")) == OK
     assert altered(asker, TOPIC, "t", ("segment.bytes", SET, "4000")) == OK
@@ -120,7 +122,7 @@ def test_a_brokers_settings_are_described_in_full(asker: Asker) -> None:
     assert configs["num.network.threads"].value == "3"
 
 
-def test_a_secret_is_told_to_nobody() -> None:
+def test_a_secret_is_shown_to_nobody() -> None:
     values = {"ssl.keystore.password": "hunter2", "listener.name.x.sasl.jaas.config": "hunter3"}
     broker = open_broker(
         disk("/d"), **{name.replace(".", "_"): one for name, one in values.items()}
@@ -134,7 +136,7 @@ def test_a_secret_is_told_to_nobody() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1"])
-def test_a_secret_that_a_client_has_set_is_told_to_nobody(asker: Asker, name: str) -> None:
+def test_a_secret_that_a_client_has_set_is_shown_to_nobody(asker: Asker, name: str) -> None:
     altered(asker, BROKER, name, ("sasl.jaas.config", SET, "hunter2"))
     (config,) = described(asker, BROKER, name, "sasl.jaas.config").values()
     assert (config.value, config.is_sensitive) == (None, True)

@@ -102,7 +102,7 @@ def test_partitions_go_from_member_to_member(asker: Asker) -> None:
     assert assigned(beat(asker, "n", 2)) == [(topic_id(asker), [1])]
 
 
-def test_errors_are_told_with_their_reasons(asker: Asker) -> None:
+def test_errors_are_reported_with_their_reasons(asker: Asker) -> None:
     enter(asker)
     answer = beat(asker, epoch=9)
     assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH

@@ -276,7 +276,7 @@ def test_topics_are_found_by_id(asker: Asker, broker: Broker, name: str | None) 
     ]
 
 
-def test_authorized_operations_are_told_on_request_only(asker: Asker) -> None:
+def test_authorized_operations_are_reported_on_request_only(asker: Asker) -> None:
     silent = metadata(asker, "t", version=8)
     assert silent.cluster_authorized_operations == -(2**31)
     assert silent.topics[0].topic_authorized_operations == -(2**31)

@@ -220,7 +220,7 @@ def test_a_setting_without_a_default_has_no_synonym(broker: Broker) -> None:
     assert (configs["broker.rack"].synonyms, configs["advertised.listeners"].synonyms) == ([], [])
 
 
-def test_what_a_coarser_unit_says_is_told_of_that_unit_only() -> None:
+def test_what_a_coarser_unit_says_is_reported_for_that_unit_only() -> None:
     broker = open_broker(disk("/d"), log_retention_hours="2")
     _, configs = described(broker, BROKER, "1")
     assert (configs["log.retention.ms"].value, configs["log.retention.ms"].synonyms) == (None, [])
@@ -257,7 +257,7 @@ def test_a_cursor_at_which_no_page_can_begin_is_refused_for_each_topic(
     assert answer.next_cursor is None
 
 
-def test_what_may_be_done_is_told_of_topics_that_are_not_there_too(asker: Asker) -> None:
+def test_what_may_be_done_is_reported_for_topics_that_are_not_there_too(asker: Asker) -> None:
     (topic,) = page(asker, None, "u").topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topic.topic_authorized_operations == TOPIC_OPERATIONS

@@ -418,7 +418,7 @@ def test_transactions_are_listed_by_what_is_asked_for(producer: ProducerAsker, n
     assert listed == [("tx", 0, "Ongoing")] * is_found
 
 
-def test_filters_that_mean_nothing_are_told_of(asker: Asker) -> None:
+def test_filters_that_mean_nothing_are_reported(asker: Asker) -> None:
     answer = asker.ask(ListTransactionsRequest(state_filters=["Ongoing", "Odd"]), 0)
     assert answer.unknown_state_filters == ["Odd"]
     answer = asker.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)

@@ -61,7 +61,7 @@ def test_a_recreated_topic_is_read_from_its_start_even_where_offsets_would_fit()
     assert after(12, now, parts_at=None) == (2, LossKind.RECREATED, (12, None))
 
 
-def test_ids_that_nobody_told_are_not_compared() -> None:
+def test_ids_that_nobody_reported_are_not_compared() -> None:
     assert after(5, partition(3, 9, topic_id=None)) == (5, None, None)
 
 

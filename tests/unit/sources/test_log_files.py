@@ -257,7 +257,7 @@ def test_the_first_of_several_records_as_late_is_found(tmp_path: Path) -> None:
     assert found == {6: 1, 9: 1, 10: 7, 13: None}
 
 
-def test_a_directory_is_told_from_an_address(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_directory_is_distinguished_from_an_address(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b:1").mkdir()
     assert source_options("b:1") == {"path": str(tmp_path / "b:1")}

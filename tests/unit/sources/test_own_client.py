@@ -42,7 +42,7 @@ def test_a_split_is_read_to_its_offset(broker: ScriptedBroker) -> None:
     assert broker.asked == [5, 10, 20]
 
 
-def test_a_damaged_batch_is_told_with_its_place(broker: ScriptedBroker) -> None:
+def test_a_damaged_batch_is_reported_with_its_place(broker: ScriptedBroker) -> None:
     def damaged(offset: int) -> PartitionData:
         return records_of(batch(10)[:-1] + b"x") if offset == 10 else log(offset)
 
@@ -52,13 +52,13 @@ def test_a_damaged_batch_is_told_with_its_place(broker: ScriptedBroker) -> None:
         offsets(broker)
 
 
-def test_a_broker_that_has_no_more_although_it_should_is_told(broker: ScriptedBroker) -> None:
+def test_a_broker_that_has_no_more_although_it_should_is_reported(broker: ScriptedBroker) -> None:
     broker.on_fetch = lambda offset: records_of() if offset == 20 else log(offset)
     with pytest.raises(UserError, match=r"t-0: the broker sent nothing for 0\.05 seconds"):
         offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
 
 
-def test_a_start_that_has_moved_is_told_apart_from_a_log_that_was_cut(
+def test_a_start_that_has_moved_is_distinguished_from_a_log_that_was_cut(
     broker: ScriptedBroker,
 ) -> None:
     broker.on_fetch = lambda _: records_of(error=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -70,7 +70,7 @@ def test_a_start_that_has_moved_is_told_apart_from_a_log_that_was_cut(
         offsets(broker)
 
 
-def test_nobody_at_an_address_is_told_once_the_patience_is_over() -> None:
+def test_nobody_at_an_address_is_reported_once_the_patience_is_over() -> None:
     with scripted(log) as broker:
         pass
     with pytest.raises(UserError, match=f"{broker.address}/t-0: no broker answers; is it runn"):

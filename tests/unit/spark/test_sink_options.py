@@ -72,7 +72,7 @@ def test_options_that_are_wrong_are_reported_with_the_fix(
         ({"key": "string"}, "there is no column value"),
     ],
 )
-def test_columns_that_cannot_be_written_are_told(types: dict[str, str], told: str) -> None:
+def test_columns_that_cannot_be_written_are_reported(types: dict[str, str], told: str) -> None:
     with pytest.raises(UserError) as raised:
         check_columns(types, parse_sink_options({**PLACE, "topic": "t"}))
     assert told in str(raised.value)

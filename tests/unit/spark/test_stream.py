@@ -275,7 +275,9 @@ def test_records_that_were_deleted_unread_are_named(
     assert caplog.messages == [f"{words}; reading continues at offset 23"]
 
 
-def test_what_retention_took_is_told_from_what_was_deleted(tmp_path: Path, log: ottla.Log) -> None:
+def test_what_retention_took_is_distinguished_from_what_was_deleted(
+    tmp_path: Path, log: ottla.Log
+) -> None:
     query = Query(str(tmp_path), maxOffsetsPerTrigger="7")
     query.batch()
     directory = tmp_path / "orders-0"

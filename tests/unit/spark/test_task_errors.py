@@ -52,7 +52,7 @@ def test_an_error_of_others_is_itself() -> None:
         "\tat org.apache.spark.api.python.PythonWorkerFactory.create(PythonWorkerFactory.scala)",
     ],
 )
-def test_a_killed_task_is_told_in_one_line(told: str) -> None:
+def test_a_killed_task_is_reported_in_one_line(told: str) -> None:
     with pytest.raises(TaskError, match="was killed, as systems do") as raised, own_errors():
         raise RuntimeError(TRACE.format(told=told))
     assert "\n" not in str(raised.value)

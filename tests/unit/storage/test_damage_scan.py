@@ -66,7 +66,7 @@ def test_damage_ends_where_the_next_whole_batch_begins(
     assert shape(scan(bytes(content))) == expected
 
 
-def test_zeros_to_the_end_are_told_apart() -> None:
+def test_zeros_to_the_end_are_distinguished() -> None:
     *_, last = scan(bytes(batches(1) + bytes(5000)))
     assert isinstance(last, DamagedRegion)
     assert last.is_zero

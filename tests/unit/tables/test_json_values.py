@@ -147,7 +147,7 @@ def test_a_broken_value_takes_no_neighbour_with_it(kind: str) -> None:
     assert ids == [1, None, None, None, 1, None, None]
 
 
-def test_all_kinds_of_broken_values_at_once_are_told_apart() -> None:
+def test_all_kinds_of_broken_values_at_once_are_distinguished() -> None:
     values = [one for kind in BROKEN for one in (SOUND, BROKEN[kind], None)]
     found = decoded(*values)
     assert sorted(found.faults) == list(range(1, len(values), 3))

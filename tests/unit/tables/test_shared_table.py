@@ -121,7 +121,7 @@ def test_a_file_that_a_store_refuses_is_reported_in_one_line() -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_what_a_store_says_is_told_in_one_line() -> None:
+def test_what_a_store_says_is_reported_in_one_line() -> None:
     with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket") as told:
         TableDirectory("s3://no-such-bucket/orders").entries()
     assert len(str(told.value).splitlines()) == 1

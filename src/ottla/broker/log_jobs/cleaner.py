@@ -1,6 +1,6 @@
 """The log cleaner, without threads: selects the log to compact next, and applies the result.
 
-The thread that runs it (`embedded.cleaning`) takes a task under the broker's lock, carries out its
+The thread that runs it (`runtime.cleaning`) takes a task under the broker's lock, carries out its
 plan without the lock, and returns the result or the error. Failures are retried with growing
 pauses. A segment that cannot be read is set aside after some attempts, and the rest of its log is
 compacted without it. Kafka's counterparts: `LogCleaner`, `LogCleanerManager`.

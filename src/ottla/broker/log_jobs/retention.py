@@ -141,7 +141,7 @@ class Retention:
         with log.health.guarding():
             plan = plan_retention(facts_of(log), now_ms, max_count)
         if plan.staying is not None:
-            self._warn_of_future(log, plan.staying, now_ms)
+            self._warn_of_future(log, plan.staying)
         if plan.going:
             for one in plan.going:
                 assert one.rule is not None, "a segment that goes has a rule"
@@ -191,7 +191,7 @@ class Retention:
             self._removals.add(one.directory, deleted, due_ms)
         return len(taken)
 
-    def _warn_of_future(self, log: PartitionLog, verdict: "Verdict", now_ms: int) -> None:
+    def _warn_of_future(self, log: PartitionLog, verdict: "Verdict") -> None:
         from ottla.storage.retention.retention import Blocker
 
         if Blocker.FUTURE_TIMESTAMP not in verdict.blockers or verdict.time is None:

@@ -212,13 +212,6 @@ class TopicStore:
             self.files.under_way.pop(topic.name, None)
             self.topics.release(topic.name)
 
-    def grow(self, topic: Topic, partition_count: int) -> None:
-        """Adds partitions up to a count."""
-        growth = TopicGrowth(name=topic.name, partition_count=partition_count)
-        (refusal,) = self.grow_all([growth], lambda _: topic)
-        if refusal is not None:
-            raise refusal
-
     def grow_all(
         self, wanted: Sequence[TopicGrowth], checked: Callable[[TopicGrowth], Topic]
     ) -> list[ApiError | None]:

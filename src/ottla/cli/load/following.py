@@ -138,11 +138,11 @@ class _Watcher:
             click.echo(f"{status.topic}: {status.error}; it is tried again", err=True)
         if before is not None and before.error is not None and status.error is None:
             self._output.remark(f"{status.topic}: it is loaded now")
-        if self._output.as_json and (before is None or _told(before) != _told(status)):
+        if self._output.as_json and (before is None or _reported(before) != _reported(status)):
             print_json(status_object(status, self._clock.now_ms()))
 
 
-def _told(status: "FollowStatus") -> tuple[object, ...]:
+def _reported(status: "FollowStatus") -> tuple[object, ...]:
     """Returns the fields whose change is reported; a look without new records is not."""
     return status.lag_records, status.commits, status.errors, status.error, status.is_elsewhere
 

@@ -145,7 +145,7 @@ class LibrdkafkaClient:
             for place, one in positions.items()
         ]
         wanted = client.ConsumerGroupTopicPartitions(group, offsets)
-        with self._told(f"{self.address}, group {group}"):
+        with self._user_errors(f"{self.address}, group {group}"):
             (future,) = self._admin.alter_consumer_group_offsets(
                 [wanted], request_timeout=ANSWER_SECONDS
             ).values()
@@ -164,7 +164,7 @@ class LibrdkafkaClient:
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        with self._told(self.address):
+        with self._user_errors(self.address):
             yield self._admin
 
     @cached_property
@@ -172,12 +172,12 @@ class LibrdkafkaClient:
         from confluent_kafka import admin
 
         settings = {name: value for name, value in self._settings.items() if name != "group.id"}
-        with self._told(self.address):
+        with self._user_errors(self.address):
             return admin.AdminClient({**settings, "logger": logger})
 
     @contextmanager
     def _reading(self, place: TopicPartition) -> Iterator[Any]:
-        with self._told(f"{self.address}/{place}"):
+        with self._user_errors(f"{self.address}/{place}"):
             consumer = self._module.Consumer(
                 {
                     "group.id": _DEFAULT_GROUP,
@@ -191,7 +191,7 @@ class LibrdkafkaClient:
                 yield consumer
 
     @contextmanager
-    def _told(self, place: str) -> Iterator[None]:
+    def _user_errors(self, place: str) -> Iterator[None]:
         """Converts errors to `UserError` that names the place."""
         client = self._module
         try:

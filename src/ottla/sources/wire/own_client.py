@@ -66,11 +66,11 @@ class OwnClient:
         self._silence_s = silence_ms / 1000
 
     def topics(self) -> Collection[str]:
-        with self._told(self.address):
+        with self._user_errors(self.address):
             return self._cluster.topic_names()
 
     def partitions_of(self, topics: Collection[str]) -> dict[TopicPartition, Uuid | None]:
-        with self._told(self.address):
+        with self._user_errors(self.address):
             found = self._cluster.look_up(topics) if topics else {}
         return {
             TopicPartition(name, number): one.topic_id
@@ -90,14 +90,14 @@ class OwnClient:
                 found.update(list_offsets(broker, here, isolation_level=level))
             return found
 
-        with self._told(self.address):
+        with self._user_errors(self.address):
             return self._cluster.again(ask)
 
     def divergence_offset(self, place: TopicPartition, epoch: int, position: int) -> int | None:
         def ask(broker: Connection) -> int | None:
             return epoch_end_offset(broker, place.topic, place.partition, epoch)
 
-        with self._told(f"{self.address}/{place}"):
+        with self._user_errors(f"{self.address}/{place}"):
             end = self._cluster.ask_leader(place.topic, place.partition, ask)
         return end if end is not None and end < position else None
 
@@ -126,7 +126,7 @@ class OwnClient:
         """Applies `use` to each response until the split is read."""
         settings = self._patient(self._silence_s)
         with (
-            self._told(f"{self.address}/{split.place}"),
+            self._user_errors(f"{self.address}/{split.place}"),
             Cluster(self._settings.bootstrap, settings, sleep=time.sleep, topics=()) as cluster,
         ):
             yield from self._used(cluster, split, use)
@@ -193,7 +193,7 @@ class OwnClient:
             for place, one in positions.items()
         ]
         try:
-            with self._told(f"{self.address}, group {group}"):
+            with self._user_errors(f"{self.address}, group {group}"):
                 self._cluster.ask_coordinator(
                     CoordinatorKind.GROUP,
                     group,
@@ -223,7 +223,7 @@ class OwnClient:
         )
 
     @contextmanager
-    def _told(self, place: str) -> Iterator[None]:
+    def _user_errors(self, place: str) -> Iterator[None]:
         """Converts errors to `UserError` that names the place."""
         try:
             with refusals(place):

@@ -72,7 +72,7 @@ class OffsetIndex(SparseIndex):
         relative, position = ENTRY.unpack_from(self._view, index * 8)
         return self.base_offset + relative, position
 
-    def first_at_or_behind(self, position: int) -> int | None:
+    def first_at_or_after(self, position: int) -> int | None:
         """The offset of the first entry whose batch begins at a position or after it.
 
         Kafka: `OffsetIndex.fetchUpperBoundOffset`.

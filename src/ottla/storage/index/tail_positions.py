@@ -29,21 +29,21 @@ class TailPositions:
         """Records an append of one or more batches, the last of which ends at an offset."""
         self.size += size
         if len(self._positions) == MAX_PLACES:
-            self._begin_behind_these()
+            self._forget_known()
         self._last_offsets.append(last_offset)
         self._positions.append(position)
 
     def indexed(self) -> None:
         """Forgets all appends: the index has a new entry, from which later searches start."""
         self.size = 0
-        self._begin_behind_these()
+        self._forget_known()
 
     def cut(self) -> None:
         """Forgets all appends: the log was truncated."""
         self.indexed()
         self._before = None
 
-    def _begin_behind_these(self) -> None:
+    def _forget_known(self) -> None:
         if self._last_offsets:
             self._before = self._last_offsets[-1]
             del self._last_offsets[:]

@@ -152,7 +152,7 @@ class LogReader:
         """
         segments = self._segments.from_offset(offset)
         index = next(i for i, one in enumerate(segments) if one.log.path == found.file.path)
-        after = segments[index].offset_index.first_at_or_behind(found.position + found.size)
+        after = segments[index].offset_index.first_at_or_after(found.position + found.size)
         if after is None and index + 1 < len(segments):
             after = segments[index + 1].base_offset
         return bound if after is None else min(after, bound)

@@ -10,7 +10,7 @@ from ottla.testing.history.operations import LogEnd, Operation, Outcome, Poll, R
 
 def check_reads(facts: Facts) -> Iterator[Finding]:
     """All findings about reads."""
-    yield from _lost_behind_the_end(facts)
+    yield from _lost_after_the_end(facts)
     yield from _passed_over(facts)
     yield from _duplicates(facts)
     yield from _inconsistent_offsets(facts)
@@ -23,7 +23,7 @@ def check_reads(facts: Facts) -> Iterator[Finding]:
 # Records that must have been read
 
 
-def _lost_behind_the_end(facts: Facts) -> Iterator[Finding]:
+def _lost_after_the_end(facts: Facts) -> Iterator[Finding]:
     ends: dict[str, list[LogEnd]] = defaultdict(list)
     for end in facts.of(LogEnd):
         ends[end.partition].append(end)

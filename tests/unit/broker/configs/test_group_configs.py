@@ -127,7 +127,7 @@ def test_a_member_is_told_and_held_to_what_holds_at_its_heartbeat() -> None:
         ),
     ],
 )
-def test_what_no_group_may_be_told_is_refused(alteration: Alteration, message: str) -> None:
+def test_what_no_group_may_have_is_refused(alteration: Alteration, message: str) -> None:
     broker = open_broker(disk("/d"))
     error = refusal(broker, alteration)
     assert error.code is ErrorCode.INVALID_CONFIG

@@ -221,7 +221,7 @@ def rate_of_an_eager_client(size: int, pause_ms: float) -> float:
 
 @pytest.mark.parametrize("size", [100, 1000, 5000])
 @pytest.mark.parametrize("pause_ms", [1.0, 10.0])
-def test_who_waits_as_told_comes_to_the_rate_of_its_quota(size: int, pause_ms: float) -> None:
+def test_who_waits_as_asked_comes_to_the_rate_of_its_quota(size: int, pause_ms: float) -> None:
     assert rate_of_an_eager_client(size, pause_ms) == pytest.approx(1000, rel=0.02)
 
 

@@ -87,7 +87,7 @@ def test_what_has_grown_is_walked_and_not_what_was_there_before(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_log_that_is_followed_offers_what_one_does_that_is_walked_anew(
+def test_a_log_that_is_followed_offers_what_one_does_that_is_walked_again(
     seed: int, disk: FakeFileSystem, directory: LogDirectory
 ) -> None:
     chance = random.Random(seed)
@@ -116,7 +116,7 @@ def test_a_log_that_is_followed_offers_what_one_does_that_is_walked_anew(
         assert found == fresh.aborted_transactions(*bounds)
 
 
-def test_a_log_that_was_cut_under_another_leader_is_walked_anew(
+def test_a_log_that_was_cut_under_another_leader_is_walked_again(
     disk: FakeFileSystem, directory: LogDirectory
 ) -> None:
     log = directory.create_log("t", 0, TOPIC_ID)

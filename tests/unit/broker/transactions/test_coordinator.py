@@ -169,7 +169,7 @@ def test_the_topic_of_transactions_is_made_with_the_first_producer(broker: Broke
     }
 
 
-def test_a_topic_that_this_broker_cannot_make_is_told_of(file_system: FakeFileSystem) -> None:
+def test_a_topic_that_this_broker_cannot_make_is_reported(file_system: FakeFileSystem) -> None:
     broker = opened(file_system, transaction_state_log_replication_factor="3")
     assert init(broker).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -354,7 +354,9 @@ def crashes_of_an_end(
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_an_end_that_was_told_outlives_a_kill(file_system: FakeFileSystem, is_commit: bool) -> None:
+def test_an_end_that_was_reported_outlives_a_kill(
+    file_system: FakeFileSystem, is_commit: bool
+) -> None:
     broker, claim = run_to_the_end(file_system)
     end(broker, claim, is_commit=is_commit)
     again = opened(file_system.crash(CrashMode.KEEP))

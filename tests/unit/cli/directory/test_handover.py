@@ -26,7 +26,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(handover_command, [str(one) for one in arguments])
 
 
-def test_what_was_written_and_how_to_start_is_told(data: Path) -> None:
+def test_what_was_written_and_how_to_start_is_reported(data: Path) -> None:
     result = run(data)
     assert result.exit_code == 0
     lines = result.output.splitlines()

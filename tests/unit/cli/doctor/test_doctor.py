@@ -150,7 +150,7 @@ def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
 
 
 @pytest.mark.parametrize(("usable", "kind"), [(200, None), (99, "note"), (49, "problem")])
-def test_a_disk_that_is_nearly_full_is_told_of(
+def test_a_disk_that_is_nearly_full_is_reported(
     usable: int, kind: str | None, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -82,7 +82,7 @@ def test_each_segment_is_clean_dirty_uncleanable_or_active(log: Log, tmp_path: P
     assert any(one.endswith("min.compaction.lag.ms=0") for one in partition["changes"])
 
 
-def test_what_is_told_is_what_the_cleaner_does(log: Log, tmp_path: Path) -> None:
+def test_what_is_reported_is_what_the_cleaner_does(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 26, 9], min_cleanable_dirty_ratio="0.6")
     assert told("t", "-d", tmp_path / "d")[0]["will_be_compacted"]
     assert clean(log, "t")
@@ -129,7 +129,9 @@ def test_an_open_transaction_is_named_with_its_producer(log: Log, tmp_path: Path
     assert "producer 7 has a transaction open from 2" in run("t", "-d", tmp_path / "d").output
 
 
-def test_a_topic_that_is_not_compacted_is_told_how(log: Log, tmp_path: Path) -> None:
+def test_a_topic_that_is_not_compacted_is_reported_with_the_remedy(
+    log: Log, tmp_path: Path
+) -> None:
     fill(log, "t", [5, 4], cleanup_policy="delete")
     partition = told("t", "-d", tmp_path / "d")[0]
     assert partition["verdict"] == "is never compacted: cleanup.policy=delete"
@@ -142,7 +144,7 @@ def test_a_directory_may_be_named_with_a_slash_at_its_end(log: Log, tmp_path: Pa
     assert partition["topic"] == "t"
 
 
-def test_a_switched_off_cleaner_is_told(log: Log, tmp_path: Path) -> None:
+def test_a_switched_off_cleaner_is_reported(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [5, 4])
     properties = tmp_path / "server.properties"
     properties.write_text("log.cleaner.enable=false\n")
@@ -168,7 +170,7 @@ def test_failures_and_segments_set_aside_are_reported_with_the_fix(
     assert "2 tries in a row failed" in run("t", "-d", tmp_path / "d").output
 
 
-def test_a_person_is_told_in_a_table(log: Log, tmp_path: Path) -> None:
+def test_a_person_gets_a_table(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 9], max_compaction_lag_ms=DAY)
     lines = run("t", "-d", tmp_path / "d").output.splitlines()
     assert lines[2] == (
@@ -197,7 +199,7 @@ def test_a_running_broker_is_asked_for_its_settings_and_directories(log: Log) ->
         (["t", "-d", "DIR", "-p", "7"], "topic t has no partition 7 here; it has [0]"),
     ],
 )
-def test_what_cannot_be_told_is_said_in_one_line(
+def test_what_cannot_be_reported_is_said_in_one_line(
     arguments: list[str], message: str, log: Log, tmp_path: Path
 ) -> None:
     fill(log, "t", [1])

@@ -101,7 +101,7 @@ def test_a_future_timestamp_is_named_with_the_ways_out(log: Log, tmp_path: Path)
     assert second["blockers"] == ["older_segment"]
 
 
-def test_a_person_is_told_in_a_table(log: Log, tmp_path: Path) -> None:
+def test_a_person_gets_a_table(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 9], retention_ms=DAY)
     lines = run("t", "-d", tmp_path / "d", "--at", "2023-11-14T22:13:20").output.splitlines()
     assert lines[0].startswith("settings from ottla-topics.json, Kafka's defaults")
@@ -124,7 +124,7 @@ def test_of_many_segments_those_around_the_first_that_stays_are_shown(
     assert everything.count("at the next check") == 10
 
 
-def test_what_waits_to_be_removed_is_told(log: Log, tmp_path: Path) -> None:
+def test_what_waits_to_be_removed_is_reported(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 9], retention_ms=DAY, local_retention_ms=5)
     log.broker.retention.run_slice(Timestamps(now_ms=NOW_MS, monotonic_ms=0.0))
     partition = told("t", "-d", tmp_path / "d", "--at", NOW_MS)[0]

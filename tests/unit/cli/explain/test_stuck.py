@@ -163,7 +163,7 @@ def test_the_last_note_on_a_transactional_id_counts(log: Log, tmp_path: Path) ->
     assert [one["verdict"] for one in found] == ["open", "hanging"]
 
 
-def test_a_person_is_told_who_and_since_when_and_what_to_do(log: Log, tmp_path: Path) -> None:
+def test_a_person_reads_who_and_since_when_and_what_to_do(log: Log, tmp_path: Path) -> None:
     coordinate(log, "shop", 8, 4, 0)
     write(log, 8)
     lines = run("t", "-d", tmp_path / "d", "-p", 0).output.splitlines()

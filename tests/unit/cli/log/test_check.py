@@ -45,7 +45,7 @@ def test_findings_are_a_line_each_and_exit_code_1(tmp_path: Path) -> None:
     assert " findings (" in last
 
 
-def test_notes_are_told_apart_and_leave_the_exit_code_0(tmp_path: Path) -> None:
+def test_notes_are_distinguished_and_leave_the_exit_code_0(tmp_path: Path) -> None:
     files = sound_files()
     del files.content["data/.kafka_cleanshutdown"]
     result = run(written(files, tmp_path))

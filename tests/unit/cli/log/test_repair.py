@@ -161,5 +161,5 @@ def test_a_directory_in_use_is_one_line_and_exit_code_2(
         ),
     ],
 )
-def test_losses_are_told_as_far_as_they_are_known(lost: LostOffsets, text: str) -> None:
+def test_losses_are_reported_as_far_as_they_are_known(lost: LostOffsets, text: str) -> None:
     assert lost_text(lost) == text

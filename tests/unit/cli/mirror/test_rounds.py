@@ -90,7 +90,7 @@ def test_a_round_that_is_stopped_says_so_and_leaves_with_1(
     assert "stopped; run it again to continue" in capsys.readouterr().out
 
 
-def test_a_gap_and_a_refusal_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_gap_and_a_refusal_are_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     summed = totals(follow=True)
     for _ in range(3):
         summed.add(copied(gaps=[Gap(2, 5)], refusal="it cannot be"))

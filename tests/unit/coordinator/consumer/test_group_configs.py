@@ -21,7 +21,7 @@ def test_members_are_told_their_groups_heartbeat_interval(runner: ConsumerRunner
     assert runner.enter("n", group_id="other").heartbeat_interval_ms == 5000
 
 
-def test_another_interval_is_told_with_the_next_heartbeat(runner: ConsumerRunner) -> None:
+def test_another_interval_is_sent_with_the_next_heartbeat(runner: ConsumerRunner) -> None:
     assert runner.enter("m").heartbeat_interval_ms == 5000
     runner.group_configs[GROUP] = GroupConfig(consumer_heartbeat_interval_ms=7000)
     assert runner.beat("m").heartbeat_interval_ms == 7000

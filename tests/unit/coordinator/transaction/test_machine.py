@@ -253,7 +253,7 @@ def test_every_end_of_version_2_raises_the_epoch(log: TransactionLog, is_commit:
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_an_end_of_version_2_whose_answer_was_lost_is_told_again(
+def test_an_end_of_version_2_whose_answer_was_lost_is_answered_again(
     log: TransactionLog, is_commit: bool
 ) -> None:
     producer = log.started()

@@ -55,7 +55,7 @@ def test_a_file_whose_beginning_is_damaged_says_nothing() -> None:
     assert found.kind is FindingKind.CHECKPOINT
 
 
-def test_the_log_of_another_segment_is_told_from_the_right_one() -> None:
+def test_the_log_of_another_segment_is_distinguished_from_the_right_one() -> None:
     files = sound_files()
     integrity = known(files)
     assert wrong_files(files, files.bases[1], integrity) == []

@@ -83,7 +83,7 @@ def test_a_file_is_no_directory(disk: FakeFileSystem) -> None:
         claim_directory(disk, DIRECTORY, OPTIONS)
 
 
-def test_lost_properties_are_not_made_anew_where_their_copy_is(disk: FakeFileSystem) -> None:
+def test_lost_properties_are_not_made_again_where_their_copy_is(disk: FakeFileSystem) -> None:
     with claimed(disk):
         pass
     copy = read_file(disk, join(DIRECTORY, COPIED_META_PROPERTIES))

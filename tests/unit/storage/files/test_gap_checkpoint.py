@@ -105,7 +105,7 @@ def test_a_batch_too_far_away_for_an_index_begins_a_segment_that_is_kept() -> No
     assert bases(open_log(disk.crash(CrashMode.KEEP), COMPACTED)) == [0, far, far + 2]
 
 
-def test_a_log_that_skips_offsets_at_its_end_is_flushed_and_keeps_what_comes_behind() -> None:
+def test_a_log_that_skips_offsets_at_its_end_is_flushed_and_keeps_what_comes_after() -> None:
     disk = FakeFileSystem()
     log = open_log(disk, COMPACTED)
     fill(log, 1)

@@ -154,7 +154,7 @@ def test_an_index_not_made_yet_can_be_renamed_and_deleted(disk: FileSystem, path
     assert not index.is_open
 
 
-def test_an_index_of_a_renamed_directory_is_told(disk: FileSystem, path: str) -> None:
+def test_an_index_of_a_renamed_directory_is_reported(disk: FileSystem, path: str) -> None:
     index = filled(disk, path, 3)
     disk.rename(path, path + ".moved")
     index.renamed(path + ".moved")

@@ -94,7 +94,7 @@ def test_an_aborted_transaction_is_told_to_readers_of_committed_records(log: Par
     assert aborted.last_stable_offset == 1
 
 
-def test_a_small_read_is_told_of_the_aborted_transactions_near_it_only(log: PartitionLog) -> None:
+def test_a_small_read_gets_the_aborted_transactions_near_it_only(log: PartitionLog) -> None:
     for number in range(30):
         append(
             log,

@@ -85,9 +85,7 @@ def stepped_over(disk: FakeFileSystem) -> tuple[list[int], list[Damage]]:
     return offsets_of(reading(disk, reported.append)), reported
 
 
-def test_a_flipped_byte_in_the_active_segment_after_a_clean_stop_is_told_with_all_that_helps() -> (
-    None
-):
+def test_a_flipped_byte_in_the_active_segment_after_a_clean_stop_is_reported_in_full() -> None:
     disk = stopped()
     third = positions(disk)[3]
     flip(disk, third + 80)
@@ -117,7 +115,7 @@ def test_what_lies_after_damage_is_read_where_that_is_asked_for() -> None:
     ]
 
 
-def test_committed_readers_are_told_as_well() -> None:
+def test_damage_is_reported_to_committed_readers_as_well() -> None:
     disk = stopped()
     flip(disk, positions(disk)[3] + 80)
     with pytest.raises(CorruptionError, match="offsets 6 to 7"):
@@ -179,7 +177,7 @@ def test_without_a_recorded_end_bad_batches_are_still_damage_after_a_clean_stop(
     assert "offsets 6 to 7" in str(damaged(disk))
 
 
-def test_a_recovery_point_that_cannot_be_read_is_told_with_what_helps() -> None:
+def test_a_recovery_point_that_cannot_be_read_is_reported_with_what_helps() -> None:
     disk = stopped()
     path = join(DIRECTORY, CHECKPOINT_RECOVERY_POINT)
     disk.open(path, writable=True).pwrite(b"1", 0)

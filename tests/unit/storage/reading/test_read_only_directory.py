@@ -109,7 +109,7 @@ def test_a_directory_without_read_permission_is_named(tmp_path: Path) -> None:
         open_for_reading(str(tmp_path), Forbidding())
 
 
-def test_checkpoints_of_one_size_written_within_one_tick_are_told_apart(
+def test_checkpoints_of_one_size_written_within_one_tick_are_distinguished(
     disk: FakeFileSystem, log: PartitionLog
 ) -> None:
     starts = LogStarts(disk, DIRECTORY)
@@ -137,7 +137,7 @@ def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(
     assert explain_log(reading(disk), TINY, NOW_MS, disk).facts.high_watermark == 21
 
 
-def test_a_damaged_checkpoint_is_told(disk: FakeFileSystem, log: PartitionLog) -> None:
+def test_a_damaged_checkpoint_is_reported(disk: FakeFileSystem, log: PartitionLog) -> None:
     for name in (CHECKPOINT_LOG_START, CHECKPOINT_HIGH_WATERMARK):
         disk.open(join(DIRECTORY, name), create=True).pwrite(b"1\n", 0)
     remove_if_present(disk, join(DIRECTORY, COPIED_LOG_STARTS))

@@ -153,7 +153,9 @@ def test_the_log_ends_before_a_torn_append(
     assert values_of(reading(disk)) == list(range(20))
 
 
-def test_a_damaged_batch_is_told_with_its_place(disk: FakeFileSystem, log: PartitionLog) -> None:
+def test_a_damaged_batch_is_reported_with_its_place(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
     reader = reading(disk)
     size = next(iter(reader.batches(0))).size
     file = disk.open(reader.segments[0].log_path, writable=True)
@@ -194,7 +196,7 @@ def test_segments_that_compaction_merges_under_way_are_found(
     assert offsets == list(range(20))
 
 
-def test_a_partition_that_is_removed_under_way_is_told(
+def test_a_partition_that_is_removed_under_way_is_reported(
     disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
 ) -> None:
     reader = reading(disk)
@@ -287,7 +289,7 @@ def committed(log: ReadOnlyLog, from_offset: int = 0) -> list[int]:
     return [record.offset for record in log.records(from_offset, read_committed=True)]
 
 
-def test_committed_records_are_told_from_aborted_ones(
+def test_committed_records_are_distinguished_from_aborted_ones(
     disk: FakeFileSystem, transactions: Transactions
 ) -> None:
     reader = reading(disk)

@@ -183,12 +183,12 @@ def test_a_future_timestamp_does_not_keep_what_retention_bytes_takes() -> None:
     assert what_goes(log_of([5, 5], [-99, 0], retention_ms=1, retention_bytes=5)) == [Rule.SIZE]
 
 
-def test_it_is_told_when_each_segment_will_go() -> None:
+def test_it_is_reported_when_each_segment_will_go() -> None:
     verdicts = list(judge(log_of([5, 5, 5], [9, 2, 7], retention_ms=5), NOW))
     assert [one.due_ms for one in verdicts] == [NOW, NOW - 2 + 6, NOW - 2 + 6]
 
 
-def test_it_is_told_how_much_must_be_appended_before_each_segment_goes() -> None:
+def test_it_is_reported_how_much_must_be_appended_before_each_segment_goes() -> None:
     verdicts = list(judge(log_of([50, 100, 150], retention_bytes=250), NOW))
     assert [one.bytes_left for one in verdicts] == [0, 100, 250]
 

@@ -45,7 +45,7 @@ def test_an_acknowledged_send_that_a_reader_passes_is_lost(story: Story) -> None
     )
 
 
-def test_a_lost_send_is_told_once_however_many_readers_pass_it(story: Story) -> None:
+def test_a_lost_send_is_reported_once_however_many_readers_pass_it(story: Story) -> None:
     story.send("p1", "a", 0)
     story.assign("c1", orders_0=0)
     story.assign("c2", orders_0=0)
