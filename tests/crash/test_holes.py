@@ -15,7 +15,7 @@ from ottla.base.files import FileSystem, join, parent_directory
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.storage.compaction.cleanable import cleanable, view_log
+from ottla.storage.compaction.cleanable import cleanable, log_to_clean
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.compaction.planning import plan_compaction
@@ -82,7 +82,7 @@ class Work:
     def compact(self) -> None:
         """A pass over what is flushed; older segments are compacted again."""
         log = self.log
-        range_ = cleanable(view_log(log, None), log.config, NOW_MS)
+        range_ = cleanable(log_to_clean(log, None), log.config, NOW_MS)
         assert 0 < range_.end_offset <= log.offsets.recovery_point
         plan = plan_compaction(log, range_, self._file_system, MEMORY, now_ms=NOW_MS)
         key_filter = PlainKeyFilter(plan.map_bytes, plan.load_factor)

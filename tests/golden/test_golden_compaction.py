@@ -13,7 +13,7 @@ from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.record import read_records
-from ottla.storage.compaction.cleanable import cleanable, view_log
+from ottla.storage.compaction.cleanable import cleanable, log_to_clean
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.key_filter import KeyFilter
 from ottla.storage.compaction.planning import MapMemory, plan_compaction
@@ -64,7 +64,7 @@ def clean(
 ) -> int:
     """One pass; returns the new first dirty offset."""
     log.writer.flush()
-    range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
+    range_ = cleanable(log_to_clean(log, cleaned_until), log.config, now_ms)
     plan = plan_compaction(log, range_, FILES, MEMORY, now_ms=now_ms)
     result = compact(plan, key_filter, Surroundings(file_system=FILES))
     replace_segments(log, result.groups, FILES, now_ms)

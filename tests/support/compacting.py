@@ -12,7 +12,7 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.compaction import compiled_key_filter
-from ottla.storage.compaction.cleanable import cleanable, view_log
+from ottla.storage.compaction.cleanable import cleanable, log_to_clean
 from ottla.storage.compaction.compaction import (
     CompactionPlan,
     CompactionResult,
@@ -192,7 +192,7 @@ def plan(
 ) -> CompactionPlan | None:
     """The plan of the next pass, if there is anything to compact, once all is flushed."""
     log.writer.flush()
-    range_ = cleanable(view_log(log, cleaned_until), log.config, now_ms)
+    range_ = cleanable(log_to_clean(log, cleaned_until), log.config, now_ms)
     if range_.end_offset <= log.segments.first.base_offset:
         return None
     return plan_compaction(log, range_, file_system, memory, now_ms=now_ms, damaged=damaged)

@@ -14,7 +14,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.turns import at_once
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
@@ -179,20 +179,23 @@ def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        for deed in (lambda: broker.delete_topic(topic), lambda: grow(broker, "t", 99)):
+        for deed in (lambda: broker.delete_topic(topic), lambda: grow(broker, topic, 99)):
             with pytest.raises(ApiError) as caught:
                 deed()
             seen.append(caught.value.code)
 
     with with_others_in_between(another):
-        grow(broker, "t", 20)
+        grow(broker, topic, 20)
     assert len(topic.partitions) == 20
     assert set(seen) == {ErrorCode.REASSIGNMENT_IN_PROGRESS}
     broker.delete_topic(topic)
 
 
-def grow(broker: Broker, name: str, count: int) -> None:
-    broker.admin.grow_topic(TopicGrowth(name=name, partition_count=count))
+def grow(broker: Broker, topic: Topic, count: int) -> None:
+    growth = TopicGrowth(name=topic.name, partition_count=count)
+    (refusal,) = broker._store.grow_all([growth], lambda _: topic)
+    if refusal is not None:
+        raise refusal
 
 
 def refusal(deed: Callable[[], object]) -> ErrorCode | None:
@@ -212,7 +215,7 @@ def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> No
 
     def another() -> None:
         seen.append(refusal(lambda: broker.delete_topics([topic])))
-        seen.append(refusal(lambda: grow(broker, "t1", 9)))
+        seen.append(refusal(lambda: grow(broker, topic, 9)))
         seen.append(refusal(lambda: broker._store.configure(topic, {"retention.ms": "5"})))
 
     with with_others_in_between(another):

@@ -193,9 +193,11 @@ class Cleaner:
     ) -> "Cleanable":
         """Returns the part of a log that could be compacted now."""
         # Lazy import: most commands open logs without compacting any.
-        from ottla.storage.compaction.cleanable import cleanable, view_log
+        from ottla.storage.compaction.cleanable import cleanable, log_to_clean
 
-        return cleanable(view_log(log, directory.checkpoints.cleaned.get(key)), log.config, now_ms)
+        return cleanable(
+            log_to_clean(log, directory.checkpoints.cleaned.get(key)), log.config, now_ms
+        )
 
     def _is_waiting(self, key: TopicPartition, now_ms: int) -> bool:
         return self.trouble_of(key).retry_ms(self.backoff_ms, now_ms) is not None

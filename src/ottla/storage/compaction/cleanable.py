@@ -23,7 +23,7 @@ class Bound(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentView:
+class SegmentToClean:
     """The facts about a segment that these decisions need; -1 for no timestamp."""
 
     base_offset: int
@@ -33,12 +33,12 @@ class SegmentView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogView:
+class LogToClean:
     """The facts about a log that these decisions need; the active segment is the last of
     `segments`.
     """
 
-    segments: Sequence[SegmentView]
+    segments: Sequence[SegmentToClean]
     log_start_offset: int
     log_end_offset: int
     last_stable_offset: int
@@ -80,9 +80,9 @@ class Cleanable:
         return self.ratio > config.min_cleanable_dirty_ratio
 
 
-def view_log(log: PartitionLog, cleaned_until: int | None) -> LogView:
-    return LogView(
-        segments=[_view_segment(one) for one in log.segments.values],
+def log_to_clean(log: PartitionLog, cleaned_until: int | None) -> LogToClean:
+    return LogToClean(
+        segments=[_segment_to_clean(one) for one in log.segments.values],
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=log.last_stable_offset,
@@ -91,8 +91,8 @@ def view_log(log: PartitionLog, cleaned_until: int | None) -> LogView:
     )
 
 
-def _view_segment(segment: Segment) -> SegmentView:
-    return SegmentView(
+def _segment_to_clean(segment: Segment) -> SegmentToClean:
+    return SegmentToClean(
         base_offset=segment.base_offset,
         size=segment.size,
         largest_timestamp_ms=segment.largest_timestamp_ms(),
@@ -100,7 +100,7 @@ def _view_segment(segment: Segment) -> SegmentView:
     )
 
 
-def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
+def cleanable(log: LogToClean, config: TopicConfig, now_ms: int) -> Cleanable:
     """Returns the range of offsets that can be compacted now."""
     first_dirty, is_wrong = _first_dirty_offset(log)
     uncleanable, bound = _first_uncleanable_offset(log, config, first_dirty, now_ms)
@@ -128,7 +128,7 @@ def cleanable(log: LogView, config: TopicConfig, now_ms: int) -> Cleanable:
     )
 
 
-def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
+def _first_dirty_offset(log: LogToClean) -> tuple[int, bool]:
     """The first dirty offset, and whether the checkpoint does not match the log.
 
     If it does not, the whole log is dirty.
@@ -142,7 +142,7 @@ def _first_dirty_offset(log: LogView) -> tuple[int, bool]:
 
 
 def _first_uncleanable_offset(
-    log: LogView, config: TopicConfig, first_dirty: int, now_ms: int
+    log: LogToClean, config: TopicConfig, first_dirty: int, now_ms: int
 ) -> tuple[int, Bound]:
     active = log.segments[-1].base_offset
     offset, bound = active, Bound.ACTIVE_SEGMENT
@@ -162,7 +162,7 @@ def _first_uncleanable_offset(
     return offset, bound
 
 
-def _forced_ms(log: LogView, config: TopicConfig, first_dirty: int) -> int | None:
+def _forced_ms(log: LogToClean, config: TopicConfig, first_dirty: int) -> int | None:
     dirty_from = floor_of(log, first_dirty)
     times = [
         one.first_timestamp_ms
@@ -172,7 +172,7 @@ def _forced_ms(log: LogView, config: TopicConfig, first_dirty: int) -> int | Non
     return min(times) + config.max_compaction_lag_ms if times else None
 
 
-def floor_of(log: LogView, offset: int) -> int:
+def floor_of(log: LogToClean, offset: int) -> int:
     """The base offset of the segment that covers an offset."""
     found = log.segments[0].base_offset
     for one in log.segments:

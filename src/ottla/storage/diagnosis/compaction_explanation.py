@@ -12,8 +12,8 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.compaction.cleanable import (
     Bound,
     Cleanable,
-    LogView,
-    SegmentView,
+    LogToClean,
+    SegmentToClean,
     cleanable,
     floor_of,
 )
@@ -51,7 +51,7 @@ class ExplainedSegment:
     `min.compaction.lag.ms` has passed, if only that prevents compaction.
     """
 
-    view: SegmentView
+    view: SegmentToClean
     next_offset: int
     state: SegmentState
     waits_until_ms: int | None
@@ -61,7 +61,7 @@ class ExplainedSegment:
 class CompactionExplanation:
     """`waits` is `None` when a pass is due."""
 
-    log: LogView
+    log: LogToClean
     config: TopicConfig
     range: Cleanable
     waits: Waits | None
@@ -77,7 +77,7 @@ class CompactionExplanation:
         return max(0, int(wanted * clean / (1 - wanted)) + 1 - dirty)
 
 
-def explain(log: LogView, config: TopicConfig, now_ms: int) -> CompactionExplanation:
+def explain(log: LogToClean, config: TopicConfig, now_ms: int) -> CompactionExplanation:
     """Explains what the cleaner would do with a log now."""
     range_ = cleanable(log, config, now_ms)
     ends = [*(one.base_offset for one in log.segments[1:]), log.log_end_offset]
@@ -107,7 +107,9 @@ def _waits(range_: Cleanable, config: TopicConfig) -> Waits | None:
     return Waits.RATIO if range_.cleanable_bytes else Waits.NOTHING_DIRTY
 
 
-def _state(segment: SegmentView, log: LogView, range_: Cleanable, first_dirty: int) -> SegmentState:
+def _state(
+    segment: SegmentToClean, log: LogToClean, range_: Cleanable, first_dirty: int
+) -> SegmentState:
     if segment is log.segments[-1]:
         return SegmentState.ACTIVE
     if segment.base_offset < first_dirty:
@@ -117,7 +119,7 @@ def _state(segment: SegmentView, log: LogView, range_: Cleanable, first_dirty: i
 
 
 def _waits_until_ms(
-    segment: SegmentView, log: LogView, range_: Cleanable, config: TopicConfig
+    segment: SegmentToClean, log: LogToClean, range_: Cleanable, config: TopicConfig
 ) -> int | None:
     is_bound = range_.bound is Bound.MIN_COMPACTION_LAG and segment.base_offset >= range_.end_offset
     if not is_bound or segment is log.segments[-1]:
@@ -128,7 +130,7 @@ def _waits_until_ms(
 # From files
 
 
-def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSystem) -> LogView:
+def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSystem) -> LogToClean:
     """The facts about a log; a replicated log is stable at most up to its high watermark.
 
     Raises `OSError` and `UserError`.
@@ -136,7 +138,7 @@ def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSyst
     stable = log.last_stable_offset
     if log.directory.is_replicated:
         stable = min(stable, log.high_watermark)
-    return LogView(
+    return LogToClean(
         segments=[
             _segment(SegmentOnDisk(file_system, files, is_active=files is log.segments[-1]))
             for files in log.segments
@@ -151,8 +153,8 @@ def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSyst
     )
 
 
-def _segment(segment: SegmentOnDisk) -> SegmentView:
-    return SegmentView(
+def _segment(segment: SegmentOnDisk) -> SegmentToClean:
+    return SegmentToClean(
         base_offset=segment.base_offset,
         size=segment.size,
         largest_timestamp_ms=segment.time().timestamp_ms,

@@ -86,7 +86,7 @@ def _waiting_sizes(file_system: FileSystem, path: str) -> Iterator[int]:
 
 
 class SegmentOnDisk:
-    """A segment's files as `SegmentFacts`; the time is read once."""
+    """A segment's files as `JudgedSegment`; the time is read once."""
 
     def __init__(self, file_system: FileSystem, files: SegmentFiles, *, is_active: bool) -> None:
         self._file_system = file_system

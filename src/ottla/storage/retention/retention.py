@@ -67,7 +67,7 @@ class SegmentTime:
     is_of_records: bool
 
 
-class SegmentFacts(Protocol):
+class JudgedSegment(Protocol):
     """The facts needed about a segment; `time` is only called if a rule needs it."""
 
     @property
@@ -91,7 +91,7 @@ class LogFacts:
     high_watermark: int
     log_end_offset: int
     size: int
-    segments: Iterable[SegmentFacts]
+    segments: Iterable[JudgedSegment]
     is_being_cleaned: bool = False
 
 
@@ -151,9 +151,9 @@ def judge(facts: LogFacts, now_ms: int) -> Iterator[Verdict]:
         left = after
 
 
-def _with_ends(facts: LogFacts) -> Iterator[tuple[SegmentFacts, int, bool]]:
+def _with_ends(facts: LogFacts) -> Iterator[tuple[JudgedSegment, int, bool]]:
     """Each segment with its end offset, and whether it is the active one."""
-    before: SegmentFacts | None = None
+    before: JudgedSegment | None = None
     for segment in facts.segments:
         if before is not None:
             yield before, segment.base_offset, False
@@ -173,12 +173,12 @@ def _rule(config: TopicConfig, after: int, time: SegmentTime | None, now_ms: int
     return None
 
 
-def _time_that_counts(config: TopicConfig, segment: SegmentFacts) -> SegmentTime | None:
+def _time_that_counts(config: TopicConfig, segment: JudgedSegment) -> SegmentTime | None:
     return segment.time() if config.deletes and config.retention_ms >= 0 else None
 
 
 def _holds(
-    facts: LogFacts, segment: SegmentFacts, next_offset: int, is_active: bool
+    facts: LogFacts, segment: JudgedSegment, next_offset: int, is_active: bool
 ) -> Iterator[Blocker]:
     """The blockers that keep a segment even if a rule applies."""
     if facts.is_being_cleaned:
@@ -264,7 +264,7 @@ def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None
 
 
 class _LogSegment:
-    """A segment of an open log as `SegmentFacts`."""
+    """A segment of an open log as `JudgedSegment`."""
 
     __slots__ = ("_segment", "base_offset", "size")
 

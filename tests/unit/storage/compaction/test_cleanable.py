@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ottla.config.topic import TopicConfig
-from ottla.storage.compaction.cleanable import Bound, Cleanable, LogView, SegmentView, cleanable
+from ottla.storage.compaction.cleanable import (
+    Bound,
+    Cleanable,
+    LogToClean,
+    SegmentToClean,
+    cleanable,
+)
 
 NOW_MS = 1_000_000
 CONFIG = TopicConfig(cleanup_policy=("compact",))
@@ -13,8 +19,8 @@ CONFIG = TopicConfig(cleanup_policy=("compact",))
 
 def segment(
     base_offset: int, *, size: int = 100, largest: int = 500, first: int = 400
-) -> SegmentView:
-    return SegmentView(
+) -> SegmentToClean:
+    return SegmentToClean(
         base_offset=base_offset,
         size=size,
         largest_timestamp_ms=largest,
@@ -22,7 +28,7 @@ def segment(
     )
 
 
-LOG = LogView(
+LOG = LogToClean(
     segments=[segment(0), segment(10), segment(20), segment(30, size=7)],
     log_start_offset=0,
     log_end_offset=33,
@@ -32,7 +38,7 @@ LOG = LogView(
 )
 
 
-def of(log: LogView, config: TopicConfig = CONFIG) -> Cleanable:
+def of(log: LogToClean, config: TopicConfig = CONFIG) -> Cleanable:
     return cleanable(log, config, NOW_MS)
 
 
@@ -64,7 +70,7 @@ def of(log: LogView, config: TopicConfig = CONFIG) -> Cleanable:
     ],
 )
 def test_what_could_be_compacted(
-    log: LogView, first_dirty: int, end: int, bound: Bound, clean: int, dirty: int
+    log: LogToClean, first_dirty: int, end: int, bound: Bound, clean: int, dirty: int
 ) -> None:
     found = of(log)
     assert (found.first_dirty_offset, found.end_offset) == (first_dirty, end)

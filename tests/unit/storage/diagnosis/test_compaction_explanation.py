@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.storage.compaction.cleanable import LogView, SegmentView
+from ottla.storage.compaction.cleanable import LogToClean, SegmentToClean
 from ottla.storage.diagnosis.compaction_explanation import (
     SegmentState,
     Waits,
@@ -20,11 +20,11 @@ SIZE = 100
 CONFIG = replace(COMPACTED, min_cleanable_dirty_ratio=0.5)
 
 
-def view(count: int = 5, cleaned_until: int | None = 20, **changes: int) -> LogView:
+def view(count: int = 5, cleaned_until: int | None = 20, **changes: int) -> LogToClean:
     """Segments of ten offsets and 100 bytes each, a second apart, of which the last is active."""
-    found = LogView(
+    found = LogToClean(
         segments=[
-            SegmentView(
+            SegmentToClean(
                 base_offset=10 * number,
                 size=SIZE,
                 largest_timestamp_ms=NOW_MS + 1000 * number,
@@ -41,7 +41,7 @@ def view(count: int = 5, cleaned_until: int | None = 20, **changes: int) -> LogV
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
-def states(log: LogView, **settings: object) -> list[SegmentState]:
+def states(log: LogToClean, **settings: object) -> list[SegmentState]:
     config = replace(CONFIG, **settings)  # type: ignore[arg-type]
     return [one.state for one in explain(log, config, NOW_MS + 5000).segments]
 
@@ -80,7 +80,7 @@ def test_an_open_transaction_bounds_a_pass_without_a_time() -> None:
     ],
 )
 def test_a_pass_begins_or_it_is_said_why_not(
-    log: LogView, settings: dict[str, object], waits: Waits | None
+    log: LogToClean, settings: dict[str, object], waits: Waits | None
 ) -> None:
     config = replace(CONFIG, **settings)  # type: ignore[arg-type]
     assert explain(log, config, NOW_MS + 5000).waits is waits
@@ -93,7 +93,7 @@ def test_with_the_bytes_that_are_missing_the_ratio_lets_a_pass_begin(ratio: floa
     missing = explain(log, config, NOW_MS + 5000).bytes_missing
     assert missing > 0
 
-    def grown(size: int) -> LogView:
+    def grown(size: int) -> LogToClean:
         segments = list(log.segments)
         segments[3] = replace(segments[3], size=SIZE + size)
         return replace(log, segments=segments)
