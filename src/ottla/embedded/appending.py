@@ -1,18 +1,24 @@
 """Appends many records to an open log at once: lists, Arrow tables, frames of pandas or polars.
 
-Rows are packed column by column without the log's lock, which is then taken for one batch at a
-time, so that other threads can interleave. Without numpy and pyarrow lists are packed one by one.
+Rows are packed without the log's lock, which is then taken for one batch at a time, so that other
+threads can interleave. Lists for one partition are packed in a compiled loop. Tables, lists with
+keys for several partitions, and all lists without a compiler are packed column by column; without
+numpy and pyarrow one by one.
 """
 
 import random
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import accumulate, count, islice
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_partition
 from ottla.base.errors import UserError
+from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange
 from ottla.codec.compression import CODECS, Compression
+from ottla.record import list_packing
 from ottla.record.batch import BuiltBatch
 from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
 from ottla.record.layout import HEADER_SIZE
@@ -84,26 +90,50 @@ class ManyAppends:
                 f"append_many takes a table, a frame or an iterable of records, not {kind}"
             ) from None
         while part := list(islice(given, MAX_ROWS)):
-            if not _has_columns() or not self._append_lists(part):
+            if not self._append_lists(part):
                 self._append_one_by_one(map(self._row, part))
 
     def _append_lists(self, part: list[Any]) -> bool:
-        """Packs values, or pairs of keys and values, as columns; returns `False` for anything
-        else.
+        """Packs values, or pairs of keys and values, in a compiled loop, or as columns; returns
+        `False` for anything else.
         """
-        import pyarrow as pa
-
         kinds = set(map(type, part))
-        keys: Sequence[Any] | None = None
-        values: Sequence[Any] = part
+        keys: list[Any] | None = None
+        values = part
         if kinds == {tuple} and set(map(len, part)) == {2}:
-            keys, values = zip(*part, strict=True)
+            keys, values = map(list, zip(*part, strict=True))
             kinds = set(map(type, keys)) | set(map(type, values))
         if not kinds <= PLAIN:
             return False
+        is_one_partition = keys is None or self._partition is not None or self._count == 1
+        if list_packing.IS_COMPILED and is_one_partition:
+            self._append_compiled(keys, values)
+            return True
+        return self._append_as_columns(keys, values)
+
+    def _append_compiled(self, keys: list[Any] | None, values: list[Any]) -> None:
+        """Packs rows of one partition, a batch at a time."""
+        partition = self._keyless_partition()
+        room = self._max_size - HEADER_SIZE
+        ends = _ends(keys, values)
+        start = filled = 0
+        while start < len(values):
+            end = max(start + 1, bisect_right(ends, filled + room, start))
+            rows = end - start
+            in_batch = [None] * rows if keys is None else keys[start:end]
+            times_ms = [self._now_ms] * rows
+            payload = list_packing.pack_lists(in_batch, values[start:end], times_ms, {})
+            self._append_payload(partition, payload, rows, self._now_ms, self._now_ms)
+            start, filled = end, ends[end - 1]
+
+    def _append_as_columns(self, keys: list[Any] | None, values: list[Any]) -> bool:
+        if not _has_columns():
+            return False
+        import pyarrow as pa
+
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys or ())))
-        step = self._rows_at_once(size, len(part))
-        for start in range(0, len(part), step):
+        step = self._rows_at_once(size, len(values))
+        for start in range(0, len(values), step):
             value = pa.array(values[start : start + step], pa.binary())
             key = None if keys is None else pa.array(keys[start : start + step], pa.binary())
             self._append_packed(key, value, None, None, None)
@@ -213,24 +243,36 @@ class ManyAppends:
             key = None
         columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)
         for packed in pack_records(columns, partitions, self._max_size):
-            builder = RecordBatchBuilder(compression=self._compression)
             base_ms, max_ms = packed.base_timestamp_ms, packed.max_timestamp_ms
-            builder.append_packed(
+            self._append_payload(
+                packed.partition,
                 packed.payload,
                 packed.count,
-                base_timestamp_ms=self._now_ms if base_ms is None else base_ms,
-                max_timestamp_ms=self._now_ms if max_ms is None else max_ms,
+                self._now_ms if base_ms is None else base_ms,
+                self._now_ms if max_ms is None else max_ms,
             )
-            data = builder.build_writable(last_offset=packed.count - 1, memory=self._memory())
-            self._write(packed.partition, data, packed.count)
+
+    def _append_payload(
+        self, partition: int, payload: Buffer, count: int, base_ms: int, max_ms: int
+    ) -> None:
+        builder = RecordBatchBuilder(compression=self._compression)
+        builder.append_packed(payload, count, base_timestamp_ms=base_ms, max_timestamp_ms=max_ms)
+        data = builder.build_writable(last_offset=count - 1, memory=self._memory())
+        self._write(partition, data, count)
+
+    def _keyless_partition(self) -> int:
+        """The partition given, or the next one for rows without keys."""
+        if self._partition is not None:
+            return self._partition
+        self._next_keyless = (self._next_keyless + 1) % self._count
+        return self._next_keyless
 
     def _partitions_of(self, key: Any, row_count: int) -> Any:
         import numpy as np
 
         if self._partition is not None or self._count == 1:
             return np.full(row_count, self._partition or 0, np.int64)
-        self._next_keyless = (self._next_keyless + 1) % self._count
-        sticky = np.full(row_count, self._next_keyless, np.int64)
+        sticky = np.full(row_count, self._keyless_partition(), np.int64)
         if key is None or key.null_count == len(key):
             return sticky
         by_key = partitions_for_keys(key, self._count)
@@ -272,6 +314,16 @@ def _table(records: Any) -> Any | None:
         return records if isinstance(records, pa.Table) else pa.table(records)
     except (TypeError, ValueError) as error:  # Arrow's own errors are ValueErrors.
         raise UserError(f"append_many takes columns of one length: {error}") from error
+
+
+def _ends(keys: list[Any] | None, values: list[Any]) -> list[int]:
+    """The greatest size of the rows up to each one, encoded."""
+    ends = map(add, accumulate(_sizes(values)), count(MAX_RECORD_OVERHEAD, MAX_RECORD_OVERHEAD))
+    return list(ends if keys is None else map(add, ends, accumulate(_sizes(keys))))
+
+
+def _sizes(fields: list[Any]) -> Iterable[int]:
+    return (len(one or b"") for one in fields) if None in fields else map(len, fields)
 
 
 def _codec(name: Compression | str) -> Compression:

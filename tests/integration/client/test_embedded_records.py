@@ -10,9 +10,10 @@ import pytest
 
 import ottla
 from ottla.base.errors import ApiError, UserError
-from ottla.base.partitions import OffsetRange
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.codec.compression import Compression
 from ottla.embedded.log import Log
+from ottla.record import list_packing
 from ottla.record.partitioner import partition_for_key
 from tests.support.patience import PATIENCE_S
 
@@ -257,3 +258,26 @@ def test_batches_of_one_call_share_memory_and_nothing_else(log: Log, compression
     written = log.append_many("t", sent, partition=1, compression=compression)
     assert written[1].count == len(sent)
     assert [record.value for record in log.read("t", 1)] == sent
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_batches_of_a_list_fill_what_the_topic_allows(
+    log: Log, has_keys: bool, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the rows of one partition, however they are packed; some have no key or no value."""
+    if not is_compiled:
+        monkeypatch.setattr(list_packing, "IS_COMPILED", False)
+    log.alter_topic("t", {"max.message.bytes": 1000})
+    contents = [None if number % 7 == 0 else b"x" * (number * 37 % 200) for number in range(500)]
+    rows = list(zip(contents[::-1], contents, strict=True)) if has_keys else contents
+    log.append_many("t", rows, partition=2)
+    found = [(record.key, record.value) for record in log.read("t", 2)]
+    assert found == (rows if has_keys else [(None, value) for value in contents])
+    sizes = [
+        batch.size
+        for region in log.regions(TopicPartition("t", 2), 0, len(rows))
+        for batch in region.checked
+    ]
+    assert max(sizes) <= 1000
+    assert sum(sizes) / len(sizes) > 500
