@@ -57,7 +57,8 @@ LIMITS = {
     "append, one by one": ("written one by one",),
     "scan, to_arrow": SCANNED,
 }
-"""What each cannot do without: the least time that it could take here is the sum of these."""
+"""What each cannot do without: the least time that it could take here is the sum of these. A target
+above the rate that follows is beyond the machine."""
 
 Send = Callable[[str, str, bytes, int], Cost]
 """`send(address, topic, value, count)`"""
@@ -121,6 +122,8 @@ def _embedded(scale: Scale, name: str, value: bytes, count: int) -> Report:
     for one, needed in LIMITS.items():
         rounds = zip(*(seconds[each].values for each in needed), strict=True)
         least = Samples(tuple(map(sum, rounds)))
+        possible = Samples(tuple(deeds[one][1] / each / 1e6 for each in least.values))
+        add_figure(report, f"{one}: at most, on this machine", possible, "M records/s")
         add_figure(report, f"{one}: of what is possible", least.over(seconds[one]).scaled(100), "%")
     return report
 

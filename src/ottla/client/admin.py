@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.closing import Closing
+from ottla.base.other_names import answers_other_keywords
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
@@ -37,6 +38,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     ['orders', 'teas']
     """
 
+    @answers_other_keywords
     def __init__(
         self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
     ) -> None:

@@ -188,12 +188,31 @@ KEYWORDS: list[tuple[Call, str]] = [
     (lambda log: ottla.Consumer(log).commit(asynchronous=False), "commit_async does not"),  # type: ignore[call-arg]
     (lambda log: ottla.Consumer(log).consume(max_records=5), "use num_messages=COUNT"),  # type: ignore[call-arg]
     (lambda log: ottla.Consumer(log).subscribe("orders", listener=print), "use on_assign=f"),  # type: ignore[call-arg]
+    (lambda log: ottla.Admin(bootstrap_servers="h:1"), "the brokers are the target"),  # type: ignore[call-arg]
+    (lambda log: ottla.aio.Admin(log, client_id="c"), 'settings={"client.id": VALUE}'),  # type: ignore[call-arg]
     (lambda log: ottla.Admin(log).create_topic("a", num_partitions=2), "did you mean partitions?"),  # type: ignore[call-arg]
 ]
 
 
 @pytest.mark.parametrize(("call", "answer"), KEYWORDS)
 def test_arguments_of_other_clients_are_answered_with_ours(
+    log: ottla.Log, call: Call, answer: str
+) -> None:
+    check_unknown_argument(call, log, answer)
+
+
+IN_A_ROW: list[tuple[Call, str]] = [
+    (lambda log: ottla.Producer(log, {"acks": 1}), "Producer takes target; name settings=..., "),  # type: ignore[misc]
+    (lambda log: ottla.aio.Producer(log, {}), "Producer takes target; name settings=..., "),  # type: ignore[misc]
+    (lambda log: ottla.Consumer(log, "k", {}), "Consumer takes target, group; name settings=..., "),  # type: ignore[misc]
+    (lambda log: ottla.SimpleConsumer(log, {}), "SimpleConsumer takes target; name settings=..., "),  # type: ignore[misc]
+    (lambda log: log.scan("orders", [0]), "Log.scan takes topic; name partitions=..., "),
+    (lambda log: log.create_topic("a", {}, 1, 2), "Log.create_topic takes "),
+]
+
+
+@pytest.mark.parametrize(("call", "answer"), IN_A_ROW)
+def test_arguments_in_a_row_are_answered_with_those_to_name(
     log: ottla.Log, call: Call, answer: str
 ) -> None:
     check_unknown_argument(call, log, answer)

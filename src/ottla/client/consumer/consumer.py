@@ -109,7 +109,7 @@ class Consumer(ConsumerBase):
 
     @answers_other_keywords
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
-        """Up to `count` records; fewer if no more arrive within `timeout` seconds.
+        """Up to `num_messages` records; fewer if no more arrive within `timeout` seconds.
 
         >>> consumer.assign({("orders", 0): 1})
         >>> [record.value for record in consumer.consume(2, timeout=10)]
