@@ -17,6 +17,7 @@ from typing import Any
 
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UnknownNameError
 from ottla.config.listeners import PLAINTEXT
 from ottla.embedded.environment import Environment
 from ottla.embedded.listening import Listening
@@ -202,12 +203,17 @@ class LocalBroker(Closing):
             time.sleep(LOOK_S)
         if not is_enough:
             wanted = "a record" if count is None else f"{count} records"
-            shown = "".join(f"\n  {describe(one)}" for one in there[-SHOWN:]) or "\n  no records"
+            lines = [describe(one) for one in there[-SHOWN:]] or [self._absence(topic)]
+            shown = "".join(f"\n  {line}" for line in lines)
             raise AssertionError(
                 f"{topic} should have {wanted} with {describe_wanted(value, key, headers)}, and "
                 f"{len(found)} of its {len(there)} match; the last are:{shown}"
             )
         return found
+
+    def _absence(self, topic: str) -> str:
+        topics = self.log.topics()
+        return "no records" if topic in topics else str(UnknownNameError("topic", topic, topics))
 
     # Time
 

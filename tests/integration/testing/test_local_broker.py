@@ -69,8 +69,17 @@ def test_an_assertion_finds_records_by_text_json_headers_and_functions(broker: L
         broker.assert_produced("t", value="b", count=1)
     assert "t should have 1 records with value 'b', and 0 of its 2 match" in str(raised.value)
     assert "t-0 at 1: key b'gone', value None" in str(raised.value)
+    broker.create_topic("empty")
     with pytest.raises(AssertionError, match="no records"):
-        broker.assert_produced("nothing")
+        broker.assert_produced("empty")
+
+
+def test_an_assertion_about_a_topic_that_is_not_there_suggests_the_nearest(
+    broker: LocalBroker,
+) -> None:
+    broker.create_topic("orders")
+    with pytest.raises(AssertionError, match=r"there is no topic ordrs; did you mean orders\?"):
+        broker.assert_produced("ordrs", value="tea")
 
 
 def test_an_assertion_waits_for_a_record_that_comes(broker: LocalBroker) -> None:
