@@ -105,7 +105,7 @@ def test_topics_are_made_described_grown_and_deleted(home: Home, topic: str) -> 
         wait(admin.describeTopics(array_list([topic])).allTopicNames())
 
 
-def test_a_topic_that_is_made_with_defaults_tells_them(home: Home) -> None:
+def test_a_topic_that_is_made_with_defaults_says_them(home: Home) -> None:
     name, nothing = next(names), java_class("java.util.Optional").empty()
     made = home.admin.createTopics(array_list([admin_class("NewTopic")(name, nothing, nothing)]))
     assert wait(made.numPartitions(name)) == wait(made.replicationFactor(name)) == 1

@@ -76,7 +76,7 @@ def administrator(address: str, **login: str) -> Any:
 
 @needs_java_client
 class TestJava:
-    def test_a_session_ends_with_its_token_and_goes_on_with_a_renewed_one(
+    def test_a_session_ends_with_its_token_and_continues_with_a_renewed_one(
         self, server: Server, clock: FakeClock
     ) -> None:
         address = address_of(server)

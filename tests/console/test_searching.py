@@ -111,7 +111,7 @@ def test_each_page_continues_where_the_one_before_it_ended(
     assert all(len(page) <= 40 for page in found)
 
 
-def test_batches_that_cannot_match_are_passed_over_and_counted(tmp_path: Path) -> None:
+def test_batches_that_cannot_match_are_skipped_and_counted(tmp_path: Path) -> None:
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders", config={"retention.ms": -1})
         for number in range(300):

@@ -97,7 +97,7 @@ def _abort(log: PartitionLog, key: str) -> None:
 
 
 def _compacted() -> tuple[FakeFileSystem, LogDirectory]:
-    """Two segments with gaps, and behind them one that no pass has seen, flushed in part."""
+    """Two segments with gaps, and after them one that no pass has seen, flushed in part."""
     disk = FakeFileSystem()
     directory = open_directory(disk, COMPACTED)
     log = directory.create_log(*KEY, TOPIC_ID)

@@ -103,7 +103,7 @@ def test_a_recovery_can_be_cut_off_anywhere(
     uncut = stored_batches(reopened(damaged.crash(CrashMode.KEEP), config))
 
     def recover(file_system: FileSystem, events: list[Event]) -> None:
-        # What was written and not flushed may be behind the damage.
+        # What was written and not flushed may be after the damage.
         events += [event for event in history if event.act is not Act.WRITTEN]
         Writer(file_system, events, config=config).open()
 

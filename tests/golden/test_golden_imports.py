@@ -105,7 +105,7 @@ def test_each_topic_has_the_id_and_the_settings_that_kafka_reported(directory: P
     assert counts == {one["name"]: len(one["partitions"]) for one in told()["topics"]}
 
 
-def test_nothing_that_is_compacted_or_kept_for_ever_is_lost_ten_years_later(
+def test_nothing_that_is_compacted_or_kept_forever_is_lost_ten_years_later(
     directory: Path,
 ) -> None:
     broker = open_broker(directory)

@@ -172,7 +172,7 @@ class Trial:
         for number, role in enumerate(self.roles):
             self._clients.append(RunningClient(role, f"{role}{number}"))
             self._start(self._clients[-1], address)
-        while self._goes_on(started + self.seconds + patience.PATIENCE_S, proxy):
+        while self._continues(started + self.seconds + patience.PATIENCE_S, proxy):
             for client in self._clients:
                 if client.process is None or client.process.poll() is not None:
                     self.done["ended by itself"] += 1
@@ -191,7 +191,7 @@ class Trial:
                 end(client, signal.SIGKILL)
                 self._start(client, address)
 
-    def _goes_on(self, deadline: float, proxy: Proxy) -> bool:
+    def _continues(self, deadline: float, proxy: Proxy) -> bool:
         now = time.monotonic()
         if now < self._until:
             return True

@@ -69,7 +69,7 @@ def test_only_a_directory_is_listed(place: Place) -> None:
         place.file_system.list(place.path("none"))
 
 
-def test_status_tells_size_and_kind(place: Place) -> None:
+def test_status_says_size_and_kind(place: Place) -> None:
     path = place.write("a", b"12345")
     status = place.file_system.status(path)
     assert isinstance(status, FileStatus)
@@ -80,7 +80,7 @@ def test_status_tells_size_and_kind(place: Place) -> None:
     assert directory.is_directory
 
 
-def test_status_tells_a_file_from_the_one_that_replaced_it(place: Place) -> None:
+def test_status_distinguishes_a_file_from_the_one_that_replaced_it(place: Place) -> None:
     path = place.write("a", b"1")
     before = place.file_system.status(path)
     replace_file(place.file_system, path, b"2")
@@ -97,7 +97,7 @@ def test_status_of_nothing_is_none(place: Place) -> None:
     assert place.file_system.status(f"{path}/below-a-file") is None
 
 
-def test_space_tells_the_size_of_the_disk_that_a_path_is_on(place: Place) -> None:
+def test_space_says_the_size_of_the_disk_that_a_path_is_on(place: Place) -> None:
     place.write("a", bytes(1 << 20))
     for path in (place.root, place.path("a")):
         space = place.file_system.space(path)

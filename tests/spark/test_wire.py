@@ -51,7 +51,7 @@ def rows(log: LogSource, partition: int, wanted: OffsetRange) -> list[dict[str, 
     return [row for one in splits for batch in log.read(one, COLUMNS) for row in batch.to_pylist()]
 
 
-def test_a_broker_tells_what_its_files_do(tmp_path: Path, client: Client) -> None:
+def test_a_broker_says_what_its_files_do(tmp_path: Path, client: Client) -> None:
     append(tmp_path, {0: 400, 1: 10})
     with ottla.open(tmp_path) as log:
         address = log.listen("127.0.0.1:0").address

@@ -64,7 +64,7 @@ def filled_disk() -> FakeFileSystem:
         source.fill(4)
         source.end(7, commit=number % 2 == 0)
         source.fill(4)
-    # It is in the active segment, which retention leaves: so nothing behind it is ever stable.
+    # It is in the active segment, which retention leaves: so nothing after it is ever stable.
     source.append(b"open", producer=8)
     return source.files
 

@@ -149,6 +149,16 @@ def test_sources_and_documents_say_it_in_plain_words() -> None:
     assert [fault for path in (*PRODUCT, *documents) for fault in dialect_of(path)] == []
 
 
+def test_functions_and_classes_have_names_of_plain_words() -> None:
+    assert [fault for path in PRODUCT for fault in dialect_in_names_of(path)] == []
+
+
+def dialect_in_names_of(path: Path) -> Iterator[str]:
+    for name in re.findall(r"\b(?:def|class) (\w+)", path.read_text()):
+        if found := ANY_DIALECT.search(name.replace("_", " ")):
+            yield f"{name_of(path)}: {name}: {found.group()!r}"
+
+
 def dialect_of(path: Path) -> Iterator[str]:
     """A phrase is found over the end of a line too, and past the `#` of a comment."""
     text = re.sub(r"\s+(# )?", " ", path.read_text())

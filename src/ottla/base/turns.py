@@ -1,6 +1,6 @@
 """Runs long requests in turns: a loop over many elements yields to other requests.
 
-The server runs a long request as a `Turn` (`server/turns.py`), which `give_way` suspends when its
+The server runs a long request as a `Turn` (`server/turns.py`), which `yield_turn` suspends when its
 time is over. Other requests are then served before it continues, so a request that yields must
 leave a consistent state, and must not rely on what it read before. Without a server, and in short
 requests, nothing is suspended.
@@ -106,12 +106,12 @@ class Turn:
     def free(self) -> None:
         """Empties the collections passed to `freed_in_turns`."""
         while self.to_free:
-            self.give_way()  # between the collections, since many may be small
+            self.yield_turn()  # between the collections, since many may be small
             self.empty(self.to_free.pop())
 
     def empty(self, items: list[Any] | dict[Any, Any]) -> None:
         while items:
-            self.give_way()
+            self.yield_turn()
             if isinstance(items, list):
                 del items[-PART_SIZE:]
                 continue
@@ -125,7 +125,7 @@ class Turn:
     def suspend(self) -> None:
         self._suspend()
 
-    def give_way(self) -> None:
+    def yield_turn(self) -> None:
         if self._now_s() >= self.until_s:
             self._suspend()
 
@@ -163,11 +163,11 @@ CURRENT: Final[ContextVar[Turn | None]] = ContextVar("turn", default=None)
 """The current turn. Each turn has a thread, so each has its own value."""
 
 
-def give_way() -> None:
+def yield_turn() -> None:
     """Yields to other requests if this turn has used up its time."""
     turn = CURRENT.get()
     if turn is not None:
-        turn.give_way()
+        turn.yield_turn()
 
 
 def in_a_turn() -> bool:
@@ -201,7 +201,7 @@ def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T
     left = iter(items)
     while part := list(islice(left, size)):
         if turn is not None:
-            turn.give_way()
+            turn.yield_turn()
         yield part
 
 

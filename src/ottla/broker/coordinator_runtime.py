@@ -41,7 +41,7 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """A single broker uses `machine`, a member of a cluster `shards`. `hand_back` queues delayed
+    """A single broker uses `machine`, a member of a cluster `shards`. `queue_answer` queues delayed
     responses.
     """
 
@@ -51,13 +51,13 @@ class CoordinatorRuntime(Generic[MachineT]):
         machine: MachineT,
         shards: Shards[MachineT] | None,
         commit_timeout_ms: int,
-        hand_back: Callable[[Waiting[Any]], None],
+        queue_answer: Callable[[Waiting[Any]], None],
     ) -> None:
         self.machine = machine
         self.shards = shards
         self._topic = topic
         self._commit_timeout_ms = commit_timeout_ms
-        self._hand_back = hand_back
+        self._queue_answer = queue_answer
         self._at: Timestamps | None = None
         self._is_loaded = False
 
@@ -152,4 +152,4 @@ class CoordinatorRuntime(Generic[MachineT]):
         if shard is None or shard.is_committed:
             return None
         deadline_ms = at.monotonic_ms + self._commit_timeout_ms
-        return shard.wait_until_committed(REFUSALS, self._hand_back, deadline_ms)
+        return shard.wait_until_committed(REFUSALS, self._queue_answer, deadline_ms)

@@ -119,7 +119,7 @@ class Shard(Generic[MachineT]):
     def wait_until_committed(
         self,
         refusals: Mapping[ErrorCode, ErrorCode],
-        hand_back: Callable[[Waiting[ErrorCode]], None],
+        queue_answer: Callable[[Waiting[ErrorCode]], None],
         deadline_ms: float,
     ) -> Waiting[ErrorCode]:
         """As `defer`, for a response; `refusals` maps errors of the log to those for clients."""
@@ -127,7 +127,7 @@ class Shard(Generic[MachineT]):
 
         def deliver(error: ErrorCode) -> None:
             waiting.result = refusals.get(error, error)
-            hand_back(waiting)
+            queue_answer(waiting)
 
         self.defer(deliver, deadline_ms)
         return waiting

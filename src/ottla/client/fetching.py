@@ -43,7 +43,7 @@ def fetches(cluster: Cluster, wanted: FetchFrom, until_offset: int) -> Iterator[
             cluster.sleep(found.throttle_ms / 1000)
         records, last = whole_batches(found.records, asked)
         if last is not None:
-            _check_goes_on(cluster, asked, epoch, batch_at(records).partition_leader_epoch)
+            _check_continues(cluster, asked, epoch, batch_at(records).partition_leader_epoch)
             epoch = last.partition_leader_epoch
             asked = replace(asked, offset=last.next_offset)
         on_its_way = _send_ahead(cluster, asked) if asked.offset < until_offset else None
@@ -128,7 +128,7 @@ def whole_batches(records: memoryview, asked: FetchFrom) -> tuple[memoryview, Ba
     return records[:position], batch
 
 
-def _check_goes_on(cluster: Cluster, asked: FetchFrom, before: int, now: int) -> None:
+def _check_continues(cluster: Cluster, asked: FetchFrom, before: int, now: int) -> None:
     """The leader of later batches must have had all earlier ones (KIP-320).
 
     Batches carry the epochs. Within one epoch a single leader has written, and in order.

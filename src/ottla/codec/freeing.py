@@ -49,7 +49,7 @@ def _free(struct: Struct, turn: Turn) -> None:
 def _free_each(items: list[Struct], turn: Turn) -> None:
     """Frees structs one by one, after their own arrays."""
     while items:
-        turn.give_way()
+        turn.yield_turn()
         one = items.pop()
         if getrefcount(one) == _ALONE_IN_VARIABLE:
             _free(one, turn)

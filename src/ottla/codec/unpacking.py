@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from ottla.base.files import Buffer
-from ottla.base.turns import aside, give_way, in_a_turn
+from ottla.base.turns import aside, in_a_turn, yield_turn
 from ottla.codec.compression import (
     OUTPUT_TOO_SMALL,
     Compression,
@@ -61,7 +61,7 @@ class UnpackedMemory:
         while self._mapped:
             pages = self._mapped.pop()
             for start in range(0, len(pages), PART_SIZE):
-                give_way()
+                yield_turn()
                 pages.madvise(mmap.MADV_DONTNEED, start, min(PART_SIZE, len(pages) - start))
             pages.close()
 

@@ -187,7 +187,7 @@ class _Request:
     ) -> Message | PendingResponse | None:
         turn: Turn
         turn = Turn(
-            lambda: self._give_way(turn),
+            lambda: self._yield_turn(turn),
             perf_counter,
             max_elements=MAX_ELEMENTS,
             max_size=MAX_RESPONSE_SIZE,
@@ -200,7 +200,7 @@ class _Request:
             CURRENT.reset(token)
             turn.end()
 
-    def _give_way(self, turn: Turn) -> None:
+    def _yield_turn(self, turn: Turn) -> None:
         assert self._broker is not None
         with self._log.let_others_in(self._broker):
             sleep(YIELD_S)

@@ -31,7 +31,7 @@ class EventLog:
         self._totals: Callable[[], dict[str, int]] = dict
         self._clock = clock
         self._logged: Counter[str] = Counter()
-        self._passed_over: Counter[str] = Counter()
+        self._suppressed: Counter[str] = Counter()
         self._since_ms = clock.monotonic_ms()
         self._last_totals: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class EventLog:
             if not logger.isEnabledFor(logging.INFO):
                 return
             if self._logged[kind] == MAX_LINES:
-                self._passed_over[kind] += 1
+                self._suppressed[kind] += 1
                 return
             self._logged[kind] += 1
         logger.info("%s", event.message, extra={"event": event})
@@ -65,11 +65,11 @@ class EventLog:
     def sum_up(self) -> None:
         """Ends an interval: logs how many events were skipped, and the growth of the totals."""
         with self._lock:
-            passed_over, self._passed_over = self._passed_over, Counter()
+            suppressed, self._suppressed = self._suppressed, Counter()
             self._logged.clear()
             now_ms = self._clock.monotonic_ms()
             seconds, self._since_ms = (now_ms - self._since_ms) / 1000, now_ms
-        for kind, count in sorted(passed_over.items()):
+        for kind, count in sorted(suppressed.items()):
             logger.info("%d more in %.0f s: %s", count, seconds, kind.replace("_", " "))
         totals = self._totals()
         grown = {

@@ -35,11 +35,11 @@ class BusyPoll(Generic[E]):
         self,
         select: Callable[[float | None], Sequence[E]],
         now_s: Callable[[], float] = perf_counter,
-        give_way: Callable[[], None] = sched_yield,
+        yield_processor: Callable[[], None] = sched_yield,
     ) -> None:
         self._select = select
         self._now_s = now_s
-        self._give_way = give_way
+        self._yield_processor = yield_processor
         self._is_busy = False
 
     def wait(self, timeout_s: Callable[[], float | None]) -> Sequence[E]:
@@ -52,7 +52,7 @@ class BusyPoll(Generic[E]):
             events = select(0)
             if events:
                 return events
-            self._give_way()
+            self._yield_processor()
             self._is_busy = now_s() - started_s < BUSY_POLL_S
         started_s = now_s()
         events = select(timeout_s())

@@ -32,7 +32,7 @@ def test_test_that_never_ended_has_failed() -> None:
     assert outcomes_of_events(_lines(("run", "One"))) == {"One": "failed"}
 
 
-def test_skipped_test_tells_what_it_said() -> None:
+def test_skipped_test_says_what_it_said() -> None:
     lines = _lines(
         ("run", "One"),
         ("output", "One", "=== RUN   One\n"),

@@ -66,7 +66,7 @@ def test_outcomes_are_read_from_junit(tmp_path: Path) -> None:
     }
 
 
-def test_class_tells_tests_of_one_name_apart(tmp_path: Path) -> None:
+def test_class_distinguishes_tests_of_one_name(tmp_path: Path) -> None:
     results = tmp_path / "results.xml"
     results.write_text(
         '<testsuite><testcase classname="Producer" name="ends"/>'

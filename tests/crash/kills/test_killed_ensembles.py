@@ -13,7 +13,7 @@ from tests.support.zookeeper_ensemble import Ensemble
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-def test_a_cluster_goes_on_when_the_leader_of_its_zookeeper_is_killed(tmp_path: Path) -> None:
+def test_a_cluster_continues_when_the_leader_of_its_zookeeper_is_killed(tmp_path: Path) -> None:
     ensemble = Ensemble()
     with RunningCluster(tmp_path, grounds=ensemble) as cluster:
         make_topic(cluster)

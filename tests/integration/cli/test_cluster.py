@@ -109,7 +109,7 @@ def read(addresses: str, group: str, count: int) -> list[str]:
         return sorted(one.value.decode() for one in found if one.value is not None)
 
 
-def test_a_cluster_whose_zookeeper_was_killed_says_so_and_goes_on_when_it_is_back(
+def test_a_cluster_whose_zookeeper_was_killed_says_so_and_continues_when_it_is_back(
     cluster: Cluster,
 ) -> None:
     addresses = cluster.up("-o", "min.insync.replicas=1", brokers=1)

@@ -130,7 +130,7 @@ def registered(registry: str, *names: str) -> bytes:
         return bytes(1) + int(json.load(answer)["id"]).to_bytes(4, "big")
 
 
-def test_in_a_cluster_one_broker_keeps_a_table_and_another_goes_on_when_that_one_dies(
+def test_in_a_cluster_one_broker_keeps_a_table_and_another_continues_when_that_one_dies(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("kazoo")

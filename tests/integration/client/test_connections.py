@@ -359,7 +359,7 @@ def _long_fetch() -> FetchRequest:
     )
 
 
-def test_a_wait_goes_on_when_the_server_beside_it_is_closed(log: Log) -> None:
+def test_a_wait_continues_when_the_server_beside_it_is_closed(log: Log) -> None:
     log.create_topic("t")
     listening = log.listen("127.0.0.1:0")
     with open_target(log) as cluster:

@@ -328,7 +328,7 @@ def test_what_is_unsubscribed_is_left_to_the_others(place: Place, protocol: str)
         assert consumer.poll(PATIENCE_S).topic == "u"
 
 
-def test_who_reads_nothing_is_told_so_and_does_not_wait_for_ever(place: Place) -> None:
+def test_who_reads_nothing_is_told_so_and_does_not_wait_forever(place: Place) -> None:
     place.fill("t", 1)
     for group in ("g", None):
         with place.consumer(group) as consumer:

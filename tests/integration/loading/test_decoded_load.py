@@ -213,7 +213,7 @@ def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own
     assert_equal_to_log(tmp_path)
 
 
-def test_files_can_lie_by_a_time_that_the_value_tells(tmp_path: Path) -> None:
+def test_files_can_lie_by_a_time_that_the_value_says(tmp_path: Path) -> None:
     append_values(tmp_path / "log", [*orders(48), b"{}"])
     by = Partitioning(unit=PartitionUnit.HOUR, column="value.at")
     typed = Decoding(format=ValueFormat.JSON, schema="id bigint, at timestamp")

@@ -126,7 +126,7 @@ def test_where_no_table_is_none_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "table").exists()
 
 
-def test_the_command_tells_what_was_read_again(
+def test_the_command_says_what_was_read_again(
     loaded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [str(loaded / "log"), "--topic", "orders", "--into", str(loaded / "table")]

@@ -200,7 +200,7 @@ def test_a_partition_with_an_error_in_the_full_fetch_is_reported_when_it_is_well
     assert indexes(context.respond(result(data())).pairs) == [0]
 
 
-def test_whoever_got_records_is_read_last_next_time() -> None:
+def test_who_got_records_is_read_last_next_time() -> None:
     sessions = sessions_of()
     session_id = begin(sessions, 3)
     context = sessions.begin(fetch(session_id, 1), 0)

@@ -32,20 +32,20 @@ def batch_of(
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
-def test_a_batch_without_the_word_is_passed_over_unpacked(codec: Compression) -> None:
+def test_a_batch_without_the_word_is_skipped_unpacked(codec: Compression) -> None:
     batch = batch_of(b"Assam", b"Darjeeling", codec=codec, base_offset=10)
     assert list(looked_into(batch, exactly("Ceylon"), ALL)) == [Skipped(11, 2)]
     found = list(looked_into(batch, exactly("Assam"), ALL))
     assert [one.offset for one in found] == [10, 11]
 
 
-def test_what_is_passed_over_is_counted_as_far_as_it_was_asked_for() -> None:
+def test_what_is_skipped_is_counted_as_far_as_it_was_asked_for() -> None:
     batch = batch_of(b"a", b"b", b"c", b"d", base_offset=10)
     wanted = OffsetRange(from_offset=11, until_offset=13)
     assert list(looked_into(batch, exactly("x"), wanted)) == [Skipped(12, 2)]
 
 
-def test_without_words_no_batch_is_passed_over() -> None:
+def test_without_words_no_batch_is_skipped() -> None:
     assert len(list(looked_into(batch_of(b"a", None), NO_WORDS, ALL))) == 2
 
 
@@ -93,7 +93,7 @@ texts = st.text(max_size=6)
 
 
 @given(st.lists(st.dictionaries(st.just("f"), texts | st.integers(), max_size=1)), texts, texts)
-def test_no_match_is_passed_over(values: list[dict[str, object]], one: str, other: str) -> None:
+def test_no_match_is_skipped(values: list[dict[str, object]], one: str, other: str) -> None:
     wanted = [text.replace("\\", "").replace("'", "") for text in (one, other)]
     condition = parse_condition(f"value.f = '{wanted[0]}' or .f = '{wanted[1]}'", 0)
     batch = batch_of(*(json.dumps(value).encode() for value in values), b"{}")

@@ -125,7 +125,7 @@ def test_a_tagged_struct_of_defaults_is_not_written() -> None:
     assert encode(Letter(stamp=Place()), 2) == encode(Letter(), 2)
 
 
-def test_unknown_tagged_fields_are_passed_over() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     plain = encode(Letter(body=b""), 3)
     assert plain.endswith(b"\0")
     unknown = plain[:-1] + b"\2" + b"\1\1\5" + b"\x82\1\x03abc"

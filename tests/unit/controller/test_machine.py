@@ -422,7 +422,7 @@ def test_a_deposed_controller_changes_nothing_and_stands_again(one: LonelyContro
     assert decode_controller_epoch(one.zookeeper.content(paths.CONTROLLER_EPOCH)) == 2
 
 
-def test_whoever_is_no_controller_says_so(one: LonelyController) -> None:
+def test_who_is_no_controller_says_so(one: LonelyController) -> None:
     one.machine.receive(SessionLost())
     one.receive(Elect())
     assert not one.machine.is_active
@@ -433,7 +433,7 @@ def alter_request() -> AlterPartition:
     return AlterPartition(pending_id=2, broker=0, broker_epoch=0, changes=())
 
 
-def test_a_wrong_node_is_named_and_the_rest_goes_on(one: LonelyController) -> None:
+def test_a_wrong_node_is_named_and_the_rest_continues(one: LonelyController) -> None:
     one.zookeeper.apply(Create(paths.REASSIGN_PARTITIONS, b"{}"))
     one.run()
     (complaint,) = one.machine.take_complaints()

@@ -76,7 +76,7 @@ def encoded(key: int | None, value: Any, *, has_schema: bool = False) -> Change:
     return key_bytes, value_bytes
 
 
-def test_each_load_puts_changed_rows_in_the_place_of_the_old_ones(tmp_path: Path) -> None:
+def test_each_load_puts_changed_rows_in_place_of_the_old_ones(tmp_path: Path) -> None:
     append(tmp_path, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     report = loaded(tmp_path)
     assert report.merged is not None

@@ -202,7 +202,7 @@ def test_a_stop_in_the_middle_of_a_load_ends_after_a_commit_of_all_that_is_there
     assert followed(again, Rounds(0)) == []
 
 
-def test_of_two_followers_one_has_the_table_and_the_other_goes_on_when_it_is_its_own(
+def test_of_two_followers_one_has_the_table_and_the_other_continues_when_it_is_its_own(
     tmp_path: Path,
 ) -> None:
     append(tmp_path, "a", 3)

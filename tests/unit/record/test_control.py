@@ -45,7 +45,7 @@ def test_a_transaction_marker_comes_back(is_commit: bool) -> None:
         ("00000063", None),
     ],
 )
-def test_a_key_tells_the_kind(key: str, kind: ControlRecordType | None) -> None:
+def test_a_key_says_the_kind(key: str, kind: ControlRecordType | None) -> None:
     assert control_type(bytes.fromhex(key)) is kind
 
 

@@ -14,9 +14,9 @@ class Requests:
         self.looks = 0
         self.times_given_way = 0
         self._arrivals_s = list(arrivals_s)
-        self._waiting = BusyPoll(self.select, lambda: self.now_s, self.give_way)
+        self._waiting = BusyPoll(self.select, lambda: self.now_s, self.yield_processor)
 
-    def give_way(self) -> None:
+    def yield_processor(self) -> None:
         self.times_given_way += 1
 
     def select(self, timeout_s: float | None) -> Sequence[str]:

@@ -164,7 +164,7 @@ def test_without_acks_success_is_silent_and_failure_ends_the_connection(asker: A
         asker.send(produce(batch(), topic="u", acks=0), 9)
 
 
-def test_a_topic_on_append_time_tells_the_time_it_gave(asker: Asker, broker: Broker) -> None:
+def test_a_topic_on_append_time_says_the_time_it_gave(asker: Asker, broker: Broker) -> None:
     values: dict[str, str | None] = {"message.timestamp.type": "LogAppendTime"}
     broker.create_topic(NewTopic(name="a", overrides=values))
     assert produced(asker, produce(batch(), topic="a")).log_append_time_ms == NOW_MS
@@ -252,7 +252,7 @@ def test_a_request_makes_so_many_topics_and_the_next_one_continues() -> None:
         assert codes == [0] * made + [ErrorCode.LEADER_NOT_AVAILABLE] * (5 - made)
 
 
-def test_a_minute_makes_so_many_topics_whoever_asks() -> None:
+def test_a_minute_makes_so_many_topics_for_all_clients_together() -> None:
     broker = open_broker(disk("/d"), max_auto_create_topics_per_minute="2")
     codes = [metadata(Asker(broker), name).topics[0].error_code for name in "abca"]
     assert codes == [0, 0, ErrorCode.LEADER_NOT_AVAILABLE, 0]

@@ -172,7 +172,7 @@ def test_who_does_not_want_to_wait_does_not(asker: Asker, broker: Broker, settin
     assert bytes(data.records) == b""
 
 
-def test_min_bytes_beyond_max_bytes_does_not_wait_for_ever(asker: Asker, broker: Broker) -> None:
+def test_min_bytes_beyond_max_bytes_does_not_wait_forever(asker: Asker, broker: Broker) -> None:
     request = fetch(broker, 0, min_bytes=1 << 30, max_bytes=50)
     (data,) = partitions_of(asker.ask(request, 12))
     assert len(data.records) > 50

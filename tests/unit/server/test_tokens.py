@@ -135,7 +135,7 @@ def test_a_token_whose_time_is_over_lets_nobody_in(now_ms: int) -> None:
     assert describe(broker, ANA) == []
 
 
-def test_owner_and_renewers_let_it_live_longer_but_not_for_ever() -> None:
+def test_owner_and_renewers_let_it_live_longer_but_not_forever() -> None:
     broker = new_broker()
     hmac = create(broker).hmac
     for principal in (ANA, BOB):

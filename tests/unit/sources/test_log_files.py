@@ -178,7 +178,7 @@ def test_a_task_takes_no_more_offsets_than_allowed(tmp_path: Path) -> None:
     assert [one.until_offset - one.from_offset for one in splits] == [48, 49, 49, 49]
 
 
-def test_tasks_are_cut_by_the_bytes_that_the_offset_index_tells(tmp_path: Path) -> None:
+def test_tasks_are_cut_by_the_bytes_that_the_offset_index_says(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log:
         log.create_topic("orders", config={"index.interval.bytes": 100})
         for number in range(20):

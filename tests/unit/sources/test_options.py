@@ -221,7 +221,7 @@ def test_a_range_may_be_empty() -> None:
     assert ranges({"startingOffsets": '{"orders": {"0": 9}}'}, (3, 9)) == [(9, 9)]
 
 
-def test_removed_offsets_are_passed_over_when_loss_is_allowed() -> None:
+def test_removed_offsets_are_skipped_when_loss_is_allowed() -> None:
     given = {"startingOffsets": '{"orders": {"0": 2}}', "failOnDataLoss": "false"}
     assert ranges(given, (3, 9)) == [(3, 9)]
 

@@ -60,7 +60,7 @@ def test_the_wheel_comes_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_without_any_the_fix_is_named_and_what_was_passed_over(tmp_path: Path) -> None:
+def test_without_any_the_fix_is_named_and_what_was_skipped(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "home", "11.0.2")
     stub = fake_java(tmp_path / "path", "99", status=1)
     with pytest.raises(UserError) as refusal:
@@ -71,6 +71,6 @@ def test_without_any_the_fix_is_named_and_what_was_passed_over(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_a_java_home_without_java_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_home_without_java_is_skipped(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not run"):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)})

@@ -162,7 +162,7 @@ def test_rows_divided_again_are_refused_when_half_of_them_are_committed_for_good
     assert queries.values(query) == sorted(rows_of(0))
 
 
-def test_a_marker_tells_that_a_transaction_was_committed_whose_producer_moved_on(
+def test_a_marker_says_that_a_transaction_was_committed_whose_producer_moved_on(
     queries: Queries,
 ) -> None:
     """A task that was thought lost wakes up between the commit and the note of it."""

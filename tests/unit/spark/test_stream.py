@@ -373,7 +373,7 @@ def test_a_task_whose_offsets_are_removed_continues_at_the_logs_start(
         list(Query(source).reader.read(split))
 
 
-def test_progress_tells_the_end_of_the_log(tmp_path: Path, log: ottla.Log) -> None:
+def test_progress_says_the_end_of_the_log(tmp_path: Path, log: ottla.Log) -> None:
     query = Query(str(tmp_path), maxOffsetsPerTrigger="7")
     assert query.reader.reportLatestOffset() is None
     query.batch()

@@ -327,7 +327,7 @@ def test_of_two_that_commit_in_the_same_moment_the_catalog_refuses_one(
     assert is_equal(tmp_path)
 
 
-def test_a_commit_goes_on_top_of_one_of_another_program(tmp_path: Path) -> None:
+def test_a_commit_is_made_on_top_of_one_of_another_program(tmp_path: Path) -> None:
     load_new(tmp_path)
     table = catalog(tmp_path).load_table("shop.orders")
     with table.transaction() as transaction:

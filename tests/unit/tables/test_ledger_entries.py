@@ -176,7 +176,7 @@ def test_a_later_version_is_named() -> None:
         parse_entry("entry", json.dumps(fields).encode())
 
 
-def test_the_newest_entry_tells_how_far_a_partition_came() -> None:
+def test_the_newest_entry_says_how_far_a_partition_came() -> None:
     older = example(partitions=(loaded(partition=0), loaded(partition=1)))
     newer = example(partitions=(loaded(partition=1, until_offset=20),))
     found = loaded_partitions([older, newer])

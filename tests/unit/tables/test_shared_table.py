@@ -57,7 +57,7 @@ def table_with(url: str, *commits: LedgerEntry) -> TableDirectory:
     return table
 
 
-def test_a_table_is_seen_by_whoever_opens_its_address(url: str) -> None:
+def test_a_table_is_seen_by_all_that_open_its_address(url: str) -> None:
     table_with(url, entry(0, "data/a"), entry(1, "data/b"))
     table = TableDirectory(url + "/")
     assert (table.path, [one.commit_id for one in table.entries()]) == (url, [0, 1])

@@ -80,7 +80,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             new_machine(timers.new_room(), self._refusal),
             shards,
             config.offsets_commit_timeout_ms,
-            self.hand_back,
+            self.queue_answer,
         )
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
@@ -171,7 +171,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     def has_answers(self) -> bool:
         return bool(self._answered)
 
-    def hand_back(self, waiting: Waiting[Any]) -> None:
+    def queue_answer(self, waiting: Waiting[Any]) -> None:
         """Queues another component's response for `take_answered`."""
         self._answered.append(waiting)
 

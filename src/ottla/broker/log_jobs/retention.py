@@ -57,14 +57,14 @@ class RetentionTotals:
 class _Leaving:
     """A log whose start has moved, and the number of its segments that are still to be deleted.
 
-    `goes_on`: the same pass will move the start again and delete more segments.
+    `continues`: the same pass will move the start again and delete more segments.
     """
 
     directory: LogDirectory
     key: TopicPartition
     log: PartitionLog
     count: int
-    goes_on: bool
+    continues: bool
 
     @property
     def is_there(self) -> bool:
@@ -181,7 +181,7 @@ class Retention:
             return 0
         due_ms = at.monotonic_ms + one.log.config.file_delete_delay_ms
         try:
-            is_last = max_count == one.count and not one.goes_on
+            is_last = max_count == one.count and not one.continues
             taken = one.log.maintenance.delete_segments_below_start(
                 max_count=max_count, durably=is_last
             )

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, give_way, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
@@ -71,9 +71,9 @@ class MetadataCache:
         # Whole dictionaries are copied, which is fast, rather than iterated: most updates change
         # one topic.
         topics = dict(self.topics)
-        give_way()
+        yield_turn()
         ids = dict(self.topic_ids)
-        give_way()
+        yield_turn()
         names = dict(self.topic_names)
         has_resized = False
         for name in in_turns(chain(changed, update.topic_ids)):

@@ -15,7 +15,7 @@ from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import give_way, in_turns, kept
+from ottla.base.turns import in_turns, kept, yield_turn
 from ottla.broker.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.on_disk import (
     OpenedDirectories,
@@ -225,7 +225,7 @@ class TopicStore:
             try:
                 for growth in wanted:
                     if results:
-                        give_way()
+                        yield_turn()
                     try:
                         topic = checked(growth)
                         self._check_growth(topic, growth.partition_count)

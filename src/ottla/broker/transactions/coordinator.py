@@ -113,7 +113,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             new_machine(timers.new_room()),
             shards,
             config.offsets_commit_timeout_ms,
-            groups.hand_back,
+            groups.queue_answer,
         )
         self.markers = Markers(broker, groups)
         self._broker = broker

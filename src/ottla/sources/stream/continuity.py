@@ -107,7 +107,7 @@ def report(losses: Iterable[Loss], *, fail: bool) -> None:
         text = "; ".join(map(str, found))
         raise UserError(f"{text} (failOnDataLoss=false reads on{_where(found)})")
     for loss in found:
-        logger.warning("%s; %s", loss, _goes_on(loss))
+        logger.warning("%s; %s", loss, _continuation(loss))
 
 
 def _where(losses: list[Loss]) -> str:
@@ -116,7 +116,7 @@ def _where(losses: list[Loss]) -> str:
     return f" at offset {losses[0].continues_at}"
 
 
-def _goes_on(loss: Loss) -> str:
+def _continuation(loss: Loss) -> str:
     if loss.continues_at is None:
         return "the partition is no longer read"
     return f"reading continues at offset {loss.continues_at}"

@@ -206,7 +206,7 @@ class LogLoader:
             on_cut=partial(self._checkpoints.log_was_cut, key),
             high_watermark=request.high_watermark or 0 if is_replicated else None,
         )
-        log.maintenance.let_go_of_files()  # so that 10,000 unused partitions need no descriptors
+        log.maintenance.release_files()  # so that 10,000 unused partitions need no descriptors
         if refusal is not None:
             log.health = DirectoryHealth(self._path)
             log.health.failure = refusal

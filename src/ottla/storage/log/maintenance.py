@@ -379,7 +379,7 @@ class LogMaintenance:
             self._writer.sync()
             self.abandon()
 
-    def let_go_of_files(self) -> None:
+    def release_files(self) -> None:
         """Closes files that are not in use; the next use opens them again."""
         for segment in self._log.segments.values:
             segment.let_go_at_once()

@@ -11,7 +11,7 @@ from ottla.testing.history.operations import LogEnd, Operation, Outcome, Poll, R
 def check_reads(facts: Facts) -> Iterator[Finding]:
     """All findings about reads."""
     yield from _lost_after_the_end(facts)
-    yield from _passed_over(facts)
+    yield from _skipped(facts)
     yield from _duplicates(facts)
     yield from _inconsistent_offsets(facts)
     for seen in facts.reads:
@@ -44,7 +44,7 @@ def _is_without(end: LogEnd, send: Send) -> bool:
     return end.offset <= send.offset and send.ended is not None and send.ended < end.began
 
 
-def _passed_over(facts: Facts) -> Iterator[Finding]:
+def _skipped(facts: Facts) -> Iterator[Finding]:
     lost: set[str] = set()
     torn: dict[tuple[str, str], list[tuple[Send, int, Poll]]] = defaultdict(list)
     for span in facts.spans:

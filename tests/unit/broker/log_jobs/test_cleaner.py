@@ -322,7 +322,7 @@ def test_a_checkpoint_after_the_logs_end_is_forgotten_at_the_next_start() -> Non
     assert points.read() == {}
 
 
-def test_a_damaged_file_of_troubles_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_of_troubles_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     file_system = disk("/d")
     broker_with(file_system, t=30).close()
     file = file_system.open(f"/d/{TROUBLES_FILE_NAME}", create=True)

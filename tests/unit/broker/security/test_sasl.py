@@ -190,7 +190,7 @@ def test_a_login_by_plain_that_is_not_right_is_refused(text: bytes, words: str) 
 
 
 @given(texts=st.lists(st.binary(max_size=60), max_size=4), is_plain=st.booleans())
-def test_garbage_is_refused_or_answered_and_never_lets_anybody_in(
+def test_garbage_is_refused_or_answered_and_never_lets_anyone_in(
     texts: list[bytes], is_plain: bool
 ) -> None:
     ours: SaslServer = plain() if is_plain else server()

@@ -129,7 +129,7 @@ def test_a_log_of_another_topic_of_that_name_is_stray_beside_the_right_one() -> 
     assert plan.refused == {}
 
 
-def test_a_log_of_another_topic_in_the_place_of_a_partition_stays_and_is_named() -> None:
+def test_a_log_of_another_topic_in_place_of_a_partition_stays_and_is_named() -> None:
     logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
     plan = plan_startup([logs], known(), is_complete=True)
     assert [action for _, action in plan.directories[0]] == [

@@ -41,7 +41,7 @@ def test_brokers_are_waited_for_as_long_as_they_hear_something(
     assert replicas.looks == {1: 0, 2: 0, 3: 0}
 
 
-def test_a_move_that_somebody_takes_back_is_not_waited_for_for_ever(
+def test_a_move_that_somebody_takes_back_is_not_waited_for_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(moves, "LOOK_S", 0)

@@ -241,7 +241,7 @@ class RecordedZooKeeper:
 
 
 @pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
-def test_zookeeper_tells_the_settings_of_every_topic() -> None:
+def test_zookeeper_says_the_settings_of_every_topic() -> None:
     zookeeper = RecordedZooKeeper()
     found = topic_settings_of(zookeeper)
     assert found["alpha"] == {"min.insync.replicas": "2", "retention.ms": "-1"}
@@ -261,7 +261,7 @@ def test_zookeeper_tells_the_settings_of_every_topic() -> None:
 
 
 @pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
-def test_zookeeper_tells_quotas_producer_ids_users_and_acls() -> None:
+def test_zookeeper_says_quotas_producer_ids_users_and_acls() -> None:
     zookeeper = RecordedZooKeeper()
     found = cluster_settings_of(zookeeper)
     assert found.topics == topic_settings_of(zookeeper)

@@ -145,7 +145,7 @@ def test_a_running_broker_is_asked_for_its_settings_and_directories(log: Log) ->
     assert f"ottla configs set {address} " in second["changes"][0]
 
 
-def test_a_broker_on_another_machine_tells_what_it_can(
+def test_a_broker_on_another_machine_says_what_it_can(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.client.doctor.are_local", lambda *_: False)

@@ -181,7 +181,7 @@ def test_a_person_reads_who_and_since_when_and_what_to_do(log: Log, tmp_path: Pa
     ]
 
 
-def test_a_running_broker_tells_the_same(log: Log) -> None:
+def test_a_running_broker_says_the_same(log: Log) -> None:
     write(log, 8)
     write(log, 9)
     end(log, 9)

@@ -108,7 +108,7 @@ def test_what_cannot_be_repaired_leaves_exit_code_1(tmp_path: Path) -> None:
     assert "no repair is known" in run(directory).output
 
 
-def test_json_tells_each_step(tmp_path: Path) -> None:
+def test_json_says_each_step(tmp_path: Path) -> None:
     files = sound_files()
     name, position = bad_record(files)
     directory = written(files, tmp_path)

@@ -44,7 +44,7 @@ def test_a_lost_session_begins_again_and_frees_the_old_one() -> None:
     assert (again.session_id, again.epoch, len(again.named)) == (SESSION, 0, 1)
 
 
-def test_the_last_epoch_is_followed_by_the_first_of_a_session_that_goes_on() -> None:
+def test_the_last_epoch_is_followed_by_the_first_of_a_session_that_continues() -> None:
     session = FetchSession(session_id=SESSION, epoch=LAST_EPOCH)
     session.answered(SESSION)
     assert session.epoch == 1

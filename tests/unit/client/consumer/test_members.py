@@ -162,7 +162,7 @@ def test_a_member_that_is_refused_for_good_says_so() -> None:
     assert member.next_request(10**6) is None
 
 
-def test_only_a_dynamic_member_tells_the_coordinator_that_it_leaves() -> None:
+def test_only_a_dynamic_member_informs_the_coordinator_that_it_leaves() -> None:
     member = classic("range")
     joined(member, T0)
     handle_all(member)

@@ -36,7 +36,7 @@ def test_everybody_gets_what_the_leader_assigned(runner: Runner) -> None:
     assert runner.state is GroupState.STABLE
 
 
-def test_the_assignment_is_written_down_before_anybody_has_it(runner: Runner) -> None:
+def test_the_assignment_is_written_down_before_anyone_has_it(runner: Runner) -> None:
     leader, follower = completing(runner)
     runner.sync("follower", follower)
     claim = MemberClaim(group_id=GROUP, member_id=leader.member_id, generation=leader.generation)
@@ -55,7 +55,7 @@ def test_a_member_that_the_leader_forgot_has_nothing(runner: Runner) -> None:
     assert (answer.error, answer.assignment) == (ErrorCode.NONE, b"")
 
 
-def test_an_assignment_to_a_stranger_is_passed_over(runner: Runner) -> None:
+def test_an_assignment_to_a_stranger_is_skipped(runner: Runner) -> None:
     leader = runner.stable()[0]
     joined = runner.join("again", leader.member_id)
     assert joined is not None

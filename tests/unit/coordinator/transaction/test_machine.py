@@ -34,7 +34,7 @@ def test_a_new_transactional_id_gets_a_producer_id_at_epoch_zero(log: Transactio
     assert log.tx().start_ms == -1
 
 
-def test_whoever_comes_next_shuts_out_whoever_was_there(log: TransactionLog) -> None:
+def test_a_later_producer_shuts_out_the_earlier_one(log: TransactionLog) -> None:
     old = log.started()
     new = log.started()
     assert (new.producer_id, new.epoch) == (old.producer_id, old.epoch + 1)

@@ -46,7 +46,7 @@ def test_an_idle_id_has_no_partitions() -> None:
     assert decode_value(encode_value(idle)) == idle
 
 
-def test_fields_of_later_kafkas_are_passed_over() -> None:
+def test_fields_of_later_kafkas_are_skipped() -> None:
     data = encode_value(VALUE, 1)
     later = data[:-1] + b"\1\x09\x08" + bytes(8)
     assert decode_value(later) == VALUE

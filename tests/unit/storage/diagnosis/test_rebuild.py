@@ -41,7 +41,7 @@ def test_an_index_is_as_a_recovery_makes_it_with_default_spacing() -> None:
     assert [read_file(disk, one) for one in paths] == made
 
 
-def test_damage_in_a_log_is_not_passed_over(files: Files) -> None:
+def test_damage_in_a_log_is_not_skipped(files: Files) -> None:
     files[files.log(0)][70] ^= 1
     with pytest.raises(CorruptionError) as caught:
         list(rebuild.batches(files.disk(), files.log(0), 0))

@@ -43,7 +43,7 @@ def disk_with(*paths: str) -> FakeFileSystem:
         ("notes.txt", Role.UNKNOWN),
     ],
 )
-def test_a_name_tells_what_a_file_is(name: str, role: Role) -> None:
+def test_a_name_says_what_a_file_is(name: str, role: Role) -> None:
     assert describe(name).role is role
 
 

@@ -52,7 +52,7 @@ def test_a_recreated_log_knows_nothing_of_the_one_before_it() -> None:
     assert values(log) == [b"new"]
 
 
-def test_a_file_that_is_named_like_a_partition_is_passed_over() -> None:
+def test_a_file_that_is_named_like_a_partition_is_skipped() -> None:
     file_system = FakeFileSystem()
     open_directory(file_system).close()
     file_system.open("data/notes-1", create=True).close()

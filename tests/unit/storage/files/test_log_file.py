@@ -173,7 +173,7 @@ def test_a_segment_whose_empty_indexes_were_closed_does_not_take_them_for_full()
         broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
         broker.write_out()
         log.writer.flush()
-        log.maintenance.let_go_of_files()
+        log.maintenance.release_files()
     assert log.segments.active.base_offset == 0
 
 
@@ -198,7 +198,7 @@ def test_an_append_without_memory_for_an_index_is_refused_and_the_next_continues
     broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.write_out()
     log.writer.flush()
-    log.maintenance.let_go_of_files()
+    log.maintenance.release_files()
     file_system.is_short = True
     with pytest.raises(ApiError, match="disk") as refused:
         broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)

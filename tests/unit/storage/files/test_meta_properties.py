@@ -90,7 +90,7 @@ def test_what_is_damaged_by_more_than_a_bit_is_not_guessed(copied: FakeFileSyste
         properties_of(copied, "/d")
 
 
-def test_unknown_keys_and_spaces_are_passed_over() -> None:
+def test_unknown_keys_and_spaces_are_skipped() -> None:
     content = b"! x\r\n version : 1\r\nnode.id 3\rcluster.id = a b\\\n   c\nnew.key=1\nalone\n\n"
     assert read_meta_properties(disk_with(content), PATH) == MetaProperties(
         cluster_id="a bc", node_id=3

@@ -53,14 +53,14 @@ def test_the_last_slot_is_kept_for_the_roll(index: TimeIndex) -> None:
     index.append(START_MS + 99000, 999, skip_full_check=True)
 
 
-def test_a_timestamp_that_is_there_already_is_passed_over(index: TimeIndex) -> None:
+def test_a_timestamp_that_is_there_already_is_skipped(index: TimeIndex) -> None:
     entries = fill(index, 2)
     index.append(START_MS + 2000, 120)
     index.append(START_MS + 2000, 125)
     assert entries_of(index) == entries
 
 
-def test_no_timestamp_is_passed_over(index: TimeIndex) -> None:
+def test_no_timestamp_is_skipped(index: TimeIndex) -> None:
     index.append(-1, BASE + 5)
     assert index.entry_count == 0
 

@@ -47,7 +47,7 @@ def test_all_its_files_are_renamed_and_then_removed(
     deleted.remove()  # what is gone needs no removal
 
 
-def test_whoever_has_its_log_file_open_reads_on(disk: FakeFileSystem, log: PartitionLog) -> None:
+def test_a_reader_with_the_log_file_open_continues(disk: FakeFileSystem, log: PartitionLog) -> None:
     reader = disk.open(log.segments.values[1].log.path)
     before = reader.pread(1000, 0)
     taken_out(disk, log).remove()

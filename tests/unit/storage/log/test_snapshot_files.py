@@ -47,7 +47,7 @@ def test_the_newest_that_can_be_read_is_loaded(
     assert "it is removed, and an older snapshot is used" in caplog.text
 
 
-def test_a_whole_one_of_another_log_is_passed_over(disk: FakeFileSystem) -> None:
+def test_a_whole_one_of_another_log_is_skipped(disk: FakeFileSystem) -> None:
     checksums: dict[int, int] = {}
     files = SnapshotFiles(disk, "t-0", checksums)
     files.take(state(5, 5))

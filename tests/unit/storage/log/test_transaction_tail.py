@@ -86,7 +86,7 @@ def test_a_reader_begins_with_the_newest_snapshot_that_is_not_too_new(
     assert tail.first_open_offset == (begins - 1 if begins else None)
 
 
-def test_a_snapshot_that_is_damaged_or_gone_is_passed_over(
+def test_a_snapshot_that_is_damaged_or_gone_is_skipped(
     snapshots: tuple[FakeFileSystem, dict[int, str]],
 ) -> None:
     disk, paths = snapshots

@@ -312,7 +312,7 @@ def test_an_open_transaction_ends_what_is_stable(
     assert committed(reading(disk)) == [1, 5, 6, 11]
 
 
-def test_the_log_itself_tells_what_the_indexes_do_not_know_yet(
+def test_the_log_itself_says_what_the_indexes_do_not_know_yet(
     disk: FakeFileSystem, transactions: Transactions
 ) -> None:
     removed = 0
@@ -326,9 +326,7 @@ def test_the_log_itself_tells_what_the_indexes_do_not_know_yet(
     assert committed(reader) == [1, 5, 6, 11]
 
 
-def test_a_damaged_snapshot_is_passed_over(
-    disk: FakeFileSystem, transactions: Transactions
-) -> None:
+def test_a_damaged_snapshot_is_skipped(disk: FakeFileSystem, transactions: Transactions) -> None:
     for name in disk.list(join(DIRECTORY, "t-0")):
         if name.endswith(".snapshot"):
             disk.open(join(DIRECTORY, "t-0", name), writable=True).pwrite(b"?", 3)

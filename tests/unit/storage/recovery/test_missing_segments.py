@@ -232,7 +232,7 @@ def test_a_last_file_without_a_batch_hides_none_before_it_where_all_checkpoints_
     assert offsets(disk, 3, []) == list(range(3, int(last[:20])))
 
 
-def test_a_file_in_the_place_of_an_empty_one_is_named_and_not_served(
+def test_a_file_in_place_of_an_empty_one_is_named_and_not_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     disk = compacted(is_clean=True)

@@ -51,7 +51,7 @@ def test_the_last_line_of_an_operation_counts(tmp_path: Path) -> None:
     assert read_history([write(tmp_path / "1", begun, done)]) == [done]
 
 
-def test_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "1", *OPERATIONS)
     path.write_bytes(path.read_bytes()[:-3])
     assert read_history([path]) == OPERATIONS[:-1]
