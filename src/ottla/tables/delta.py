@@ -23,7 +23,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.times import second_text
 from ottla.tables.ledger_entries import DataFile
-from ottla.tables.object_store import STORAGE_OPTIONS, one_line
+from ottla.tables.object_store import STORAGE_OPTIONS, refusal
 from ottla.tables.store import TableStore
 from ottla.tables.transaction_log import (
     Change,
@@ -351,7 +351,7 @@ class DeltaLog:
 
         if not isinstance(error, DeltaError | OSError):
             return error
-        return UserError(f"{self._store.address}: {one_line(error)}")
+        return refusal(self._store.address, error)
 
     def _is_parquet(self, path: str) -> bool:
         import pyarrow as pa

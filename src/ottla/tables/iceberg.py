@@ -13,6 +13,7 @@ SQLite file on this machine (`catalog_directory`).
 """
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,10 +84,15 @@ class IcebergLog:
         self._address = address
         self._name = found[2]
         """The table's name in the catalog, including the namespace."""
-        self._catalog = self._asked(
-            lambda: _opened_catalog(found[1], self._name.rpartition(".")[0])
-        )
-        table = self._table()
+        try:
+            self._catalog = self._asked(
+                lambda: _opened_catalog(found[1], self._name.rpartition(".")[0])
+            )
+            table = self._table()
+        except UserError as error:
+            variable = f"PYICEBERG_CATALOG__{found[1].replace('-', '_').upper()}__URI"
+            error.add_note(f"catalogs are configured in ~/.pyiceberg.yaml or {variable}")
+            raise
         try:
             metadata = self._asked(self._staged).table_metadata if table is None else table.metadata
         except NoSuchNamespaceError as error:
@@ -344,6 +350,8 @@ def catalog_directory(name: str) -> str:
 def _opened_catalog(name: str, namespace: str) -> Catalog:
     """Opens the catalog; creates the one on this machine and the namespace if missing."""
     io = {"py-io-impl": f"{DurableFileIO.__module__}.{DurableFileIO.__qualname__}"}
+    # Of a metastore that does not answer it prints what its error says.
+    logging.getLogger("thrift").addHandler(logging.NullHandler())
     configured: Mapping[str, Any] | None = Config().get_catalog_config(name)
     if configured:
         return load_catalog(name, **{**io, **configured})

@@ -7,6 +7,7 @@ entries, which two writers write with the same content; the log's conditional pu
 commit succeeds.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,9 +17,20 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.tables.store import StoredFile
 
+_AMAZON = ("BUCKET", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+_GOOGLE = ("BUCKET", "GOOGLE_SERVICE_ACCOUNT, a key file")
+_AZURE = ("CONTAINER", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY")
+_SCHEMES = {
+    **dict.fromkeys(("s3", "s3a"), _AMAZON),
+    "gs": _GOOGLE,
+    **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss"), _AZURE),
+}
+"""What a store calls the place of objects, and the variables with credentials for it."""
+
 STORAGE_OPTIONS = {"allow_http": "true"}
 """Allows endpoints given as `http://`; all others use TLS."""
 
+_WITHOUT_CREDENTIALS = re.compile(r"credentials|token request|Account must be specified")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -29,19 +41,15 @@ class ObjectStore:
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
-        with needed_for("a table in an object store"):
+        _check_address(address)
+        with needed_for("a table in an object store"), _quiet_about_credentials():
             import pyarrow.fs
             from deltalake.exceptions import DeltaError
             from deltalake.fs import DeltaStorageHandler
         try:
             handler = DeltaStorageHandler(self.address, STORAGE_OPTIONS)
         except (DeltaError, OSError) as error:
-            if "Unknown scheme" in str(error):
-                raise UserError(
-                    f"{address}: a table lies in a directory, given by its path, or in an object "
-                    f"store, such as s3://, gs:// or abfss://"
-                ) from error
-            raise UserError(f"{address}: {one_line(error)}") from error
+            raise refusal(address, error) from error
         self._store = pyarrow.fs.PyFileSystem(handler)
 
     def claimed(self) -> nullcontext[None]:
@@ -100,7 +108,7 @@ class ObjectStore:
                 yield file
         except OSError as error:
             if error.errno is None:  # The store's: what the caller reads meanwhile has a number.
-                raise self._refusal(error) from error
+                raise refusal(self.address, error) from error
             raise
 
     def _listed(self, directory: str, *, recursive: bool) -> list[Any]:
@@ -118,13 +126,41 @@ class ObjectStore:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: OSError) -> UserError:
-        return UserError(f"{self.address}: {one_line(error)}")
+            raise refusal(self.address, error) from error
 
 
-def one_line(error: Exception) -> str:
+def refusal(address: str, error: Exception) -> UserError:
+    """What a store's library says, in one line, with a fix if credentials are missing."""
+    text, scheme = _one_line(error), address.partition("://")[0]
+    if scheme in _SCHEMES and _WITHOUT_CREDENTIALS.search(text):
+        text = f"{text.rstrip('.')}; set {_SCHEMES[scheme][1]}"
+    return UserError(f"{address}: {text}")
+
+
+@contextmanager
+def _quiet_about_credentials() -> Iterator[None]:
+    """While `deltalake` is imported, which then sets up its log: its errors say the same."""
+    with_levels = "RUST_LOG" in os.environ
+    os.environ.setdefault("RUST_LOG", "warn,aws_config=off")
+    try:
+        yield
+    finally:
+        if not with_levels:
+            del os.environ["RUST_LOG"]
+
+
+def _check_address(address: str) -> None:
+    scheme, _, rest = address.partition("://")
+    if scheme not in _SCHEMES:
+        raise UserError(
+            f"{address}: a table lies in a directory, given by its path, or in an object store, "
+            f"such as s3://, gs:// or abfss://"
+        )
+    if not rest or rest.startswith("/"):
+        raise UserError(f"{address}: write {scheme}://{_SCHEMES[scheme][0]}/TABLE")
+
+
+def _one_line(error: Exception) -> str:
     """The message of delta-rs, which is on several lines and colored, as one line."""
     lines = _COLOR.sub("", str(error)).replace("\u21b3", "").splitlines()
     return ": ".join(line.strip() for line in lines if line.strip())

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 ICEBERG = "iceberg://"
 """The prefix of tables in a catalog, which knows their locations."""
 

@@ -103,7 +103,7 @@ class TableDirectory:
     def require(self) -> None:
         """Raises `UserError` if the table does not exist."""
         if self._state() is None:
-            raise no_table(self.path)
+            raise no_table(self.address)
 
     def head(self) -> Head:
         """The state that the next commit continues; empty if the table does not exist."""
@@ -131,7 +131,7 @@ class TableDirectory:
         """All commits, oldest first; raises `UserError` if the table does not exist."""
         state = self._state()
         if state is None:
-            raise no_table(self.path)
+            raise no_table(self.address)
         entries = self.ledger.entries()
         state = self._checked(state, len(entries)) or state
         return [*entries, *self._missing(state, len(entries))]

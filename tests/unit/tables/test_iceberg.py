@@ -461,9 +461,29 @@ def test_a_catalog_that_pyiceberg_is_configured_for_is_taken(
     assert len(ottla.table.files(TABLE)) == 1
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("URI", "http://127.0.0.1:1"), ("URI", "thrift://127.0.0.1:1"), ("TYPE", "x")],
+)
+def test_a_catalog_that_cannot_be_asked_is_named_with_where_it_is_configured(
+    setting: str, value: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{setting}", value)
+    with pytest.raises(UserError) as refused:
+        TableDirectory(TABLE)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"{TABLE}: ")
+    assert refused.value.__notes__ == [
+        "catalogs are configured in ~/.pyiceberg.yaml or PYICEBERG_CATALOG__LAKE__URI"
+    ]
+    assert capfd.readouterr().err == ""
+
+
 def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no table that ottla loaded"):
+    with pytest.raises(UserError, match=f"^{TABLE} holds no table that ottla loaded"):
         ottla.table.files(TABLE)
+    with pytest.raises(UserError, match=f"^{TABLE} holds no table that ottla loaded"):
+        TableDirectory(TABLE).entries()
 
 
 def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -> None:

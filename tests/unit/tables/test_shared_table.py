@@ -1,7 +1,11 @@
 """Tables that several may write at once, in an object store: moto's S3, and Azurite."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +122,21 @@ def test_a_file_that_a_store_refuses_is_reported_in_one_line() -> None:
     output = TableDirectory("s3://no-such-bucket/orders").store.output("data/a")
     with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket"), output:
         pass
+
+
+def test_missing_credentials_are_one_line_that_says_how_to_give_them(tmp_path: Path) -> None:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    nowhere = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:1", "HOME": str(tmp_path)}
+    refused = subprocess.run(
+        [sys.executable, "-m", "ottla", "table", "files", "s3://bucket/orders"],
+        env={**given, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith("ottla: s3://bucket/orders: ")
+    assert line.endswith("; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 
 
 @pytest.mark.usefixtures("s3")

@@ -125,6 +125,12 @@ def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> Non
             "noscheme://tables/orders",
             "noscheme://tables/orders: a table lies in a directory, given by its path, or",
         ),
+        ("hdfs://namenode/orders", "a table lies in a directory, given by its path, or"),
+        ("memory:///orders", "a table lies in a directory, given by its path, or"),
+        ("S3://bucket/orders", "a table lies in a directory, given by its path, or"),
+        ("s3://", "s3://: write s3://BUCKET/TABLE"),
+        ("gs:///orders", "gs:///orders: write gs://BUCKET/TABLE"),
+        ("az://", "az://: write az://CONTAINER/TABLE"),
     ],
 )
 def test_an_address_of_no_object_store_is_refused(address: str, words: str) -> None:

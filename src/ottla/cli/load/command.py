@@ -38,7 +38,7 @@ def load_command(
     output: Output,
     **given: Any,
 ) -> None:
-    """Load new records of topics into Parquet, each record exactly once.
+    """Load new records of topics into Delta or Iceberg tables, each record exactly once.
 
     DIR-OR-BOOTSTRAP is a data directory, read directly, or HOST:PORT of a Kafka broker. Run it
     again to load newer records, or use --follow; a load that is killed leaves the table unchanged.
@@ -108,9 +108,9 @@ def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
             report = load(job)
         except OSError as error:
             if error.errno is None:  # Of a library that asked an object store.
-                from ottla.tables.object_store import one_line
+                from ottla.tables.object_store import refusal
 
-                raise UserError(f"{job.place.into}: {one_line(error)}") from error
+                raise refusal(job.place.into, error) from error
             error.filename = error.filename or job.place.into
             raise
         if output.as_json:

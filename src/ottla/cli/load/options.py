@@ -1,5 +1,6 @@
 """The options of `ottla load`, and the values that they become."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ottla.loading.job import LoadOptions
     from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding, ValueFormat
+
+_FILE_NAME = re.compile(r"[^\s{}:\"]*[./][^\s{}:\"]*")
+"""What no schema is: it is a file that does not exist."""
 
 with_load_options = with_options(
     click.option(
@@ -424,7 +428,11 @@ def _json_type(schema: str) -> Any:
 def _text_or_file(text: str) -> str:
     """Returns the content of the file if the text names one, otherwise the text."""
     try:
-        path = Path(text)
-        return path.read_text() if text and path.is_file() else text
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--schema {text}: {error}") from error
+        return Path(text).read_text()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{text}: {error}; name a file with a schema") from error
+    except (OSError, ValueError) as error:
+        if not _FILE_NAME.fullmatch(text):
+            return text
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{text}: {reason}; name a file with a schema") from error

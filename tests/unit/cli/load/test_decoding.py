@@ -184,6 +184,14 @@ def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) 
     )
 
 
+def test_a_schema_may_be_longer_than_the_name_of_a_file(tmp_path: Path) -> None:
+    fill(tmp_path, b'{"field_50": 7}')
+    schema = ", ".join(f"field_{number} bigint" for number in range(100))
+    done = load(tmp_path, "--decode", "json", "--schema", schema)
+    assert done.exit_code == 0, done.output
+    assert rows(tmp_path)[0]["field_50"] == 7
+
+
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
@@ -197,6 +205,9 @@ def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) 
         (["--decode-key", "avro", "--key-schema", "x", "--key-subject", "s"], "add --registry"),
         (["--header-columns", "a array<int>"], "use string, binary"),
         (["--decode", "json", "--schema", '{"type": "string"}'], "an object with properties"),
+        (["--decode", "json", "--schema", "order.schema.json"], "order.schema.json: No such file"),
+        (["--decode", "avro", "--schema", "schemas/order.avsc"], "order.avsc: No such file"),
+        (["--decode-key", "json", "--key-schema", "key.json"], "key.json: No such file"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(
