@@ -1,5 +1,6 @@
-"""Loads without Spark whose process is killed for real, and what comes after."""
+"""Loads without Spark whose process is killed for real, and what comes after, in either format."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.loading.job import Step
-from ottla.table import files as table_files
+from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.local_loads import load
@@ -20,33 +21,63 @@ ROOT = Path(__file__).parents[3]
 KILLS = [(Step.WRITING, 3), (Step.SYNCED, 0), (Step.COMMITTED, 0)]
 
 
-def killed_load(log: Path, table: Path, step: Step, task_count: int) -> None:
-    words = [str(log), str(table), step.name, str(task_count), "local"]
+@pytest.fixture(params=["delta", "iceberg"])
+def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a table; a catalog that nobody configured is below HOME."""
+    if request.param == "delta":
+        return str(tmp_path / "table")
+    pytest.importorskip("pyiceberg")
+    for name in ("HOME", "PYICEBERG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    return "iceberg://lake/shop.orders"
+
+
+def killed_load(log: Path, table: str, step: Step, task_count: int) -> None:
+    words = [str(log), table, step.name, str(task_count), "local"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.killed_load", *words],
         cwd=ROOT,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "HOME": os.environ["HOME"]},
         timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
 
 
+def offsets_by_others(table: str) -> list[tuple[int, int]]:
+    """The partition and offset of each row, as polars finds them by the format's own library."""
+    polars = pytest.importorskip("polars")
+    if table.startswith("iceberg://"):
+        from pyiceberg.catalog import load_catalog
+
+        uri = f"sqlite:///{os.environ['HOME']}/.local/share/ottla/iceberg/lake/catalog.db"
+        opened = load_catalog("lake", type="sql", uri=uri).load_table("shop.orders")
+        found = polars.from_arrow(opened.scan().to_arrow())
+    else:
+        found = polars.scan_delta(table).collect()
+    rows: list[tuple[int, int]] = found.select("partition", "offset").rows()
+    return sorted(rows)
+
+
 @pytest.mark.parametrize(("step", "task_count"), KILLS, ids=lambda one: getattr(one, "name", ""))
 def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
-    tmp_path: Path, step: Step, task_count: int
+    tmp_path: Path, table: str, step: Step, task_count: int
 ) -> None:
-    log, table = tmp_path / "log", tmp_path / "table"
+    log = tmp_path / "log"
     append(log, {0: 50})
-    load(str(log), "orders", str(table))
+    load(str(log), "orders", table)
     before = dataset_rows(table)
     append(log, {0: 1000, 1: 600})
     killed_load(log, table, step, task_count)
     is_done = step is Step.COMMITTED
-    assert dataset_rows(table) == (log_rows(log) if is_done else before)
-    report = load(str(log), "orders", str(table))
+    expected = log_rows(log) if is_done else before
+    assert offsets_by_others(table) == [row[:2] for row in expected]
+    assert dataset_rows(table) == expected
+    report = load(str(log), "orders", table)
     assert report.row_count == (0 if is_done else 1600)
     assert dataset_rows(table) == log_rows(log)
-    vacuum(str(table), SystemClock(), kept_ms=0)
-    in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
-    assert in_data == set(table_files(str(table)))
+    assert offsets_by_others(table) == [row[:2] for row in log_rows(log)]
+    vacuum(table, SystemClock(), kept_ms=0)
+    opened = TableDirectory(table)
+    in_data = {path for path in opened.sizes() if path.startswith("data/")}
+    assert in_data == {file.path for file in opened.current_files()}
