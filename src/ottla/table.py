@@ -38,8 +38,25 @@ class Moment:
     offsets: Mapping[int, int] | None = None
     """By partition an end offset: only rows below it; a partition that is left out has none."""
 
-    def version_of(self, table: TableDirectory) -> int | None:
-        """Raises `UserError` if more than one is given, or the table has no such state."""
+    def files_of(self, table: TableDirectory) -> list[str]:
+        """The files with rows, relative to the table.
+
+        Raises `UserError` if more than one state is given, or the table does not have it any more.
+        """
+        version = self._version_of(table)
+        paths = table.log.files(version)
+        if version is None:
+            return paths
+        found = table.store.arrow().get_file_info([table.store.arrow_path(one) for one in paths])
+        gone = sum(not one.is_file for one in found)
+        if gone:
+            raise UserError(
+                f"{table.address}: {gone} of {len(paths)} files of version {version} no longer "
+                f"exist; a vacuum removes the files of versions older than its --keep-hours"
+            )
+        return paths
+
+    def _version_of(self, table: TableDirectory) -> int | None:
         given = (self.version, self.time_ms, self.offsets)
         if sum(one is not None for one in given) > 1:
             raise UserError("give only one of version, time and offsets")
@@ -125,7 +142,7 @@ def dataset(
     table = TableDirectory(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
-    paths = table.log.files(moment.version_of(table))
+    paths = moment.files_of(table)
     schema = columns_of(table.layout())
     has_values = any(file.count("=") for file in paths)
     found = pyarrow.dataset.dataset(

@@ -32,7 +32,7 @@ def read_table(
     table = TableDirectory(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
-    files = table.log.files(moment.version_of(table))
+    files = moment.files_of(table)
     schema = table.layout().row_schema
     rows = _rows(spark, table, files, schema)
     if offsets is None:

@@ -335,6 +335,11 @@ class DeltaLog:
     def _at(self, version: int) -> "DeltaTable":
         from deltalake import DeltaTable
 
+        newest = self._current().version()
+        if not 0 <= version <= newest:
+            raise UserError(
+                f"{self._store.address} has no version {version}; the newest is {newest}"
+            )
         options = STORAGE_OPTIONS if self._store.is_shared else None
         return self._asked(
             lambda: DeltaTable(self._store.address, version=version, storage_options=options)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
@@ -21,6 +22,7 @@ from ottla.sources.opening import open_log, topic_options
 from ottla.table import dataset
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
+from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
 pytest.importorskip("pyarrow")
@@ -120,8 +122,25 @@ def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
         dataset(path, time_ms=1000)
     with pytest.raises(UserError, match="give only one of version, time and offsets"):
         dataset(path, version=0, time_ms=1000)
-    with pytest.raises(UserError, match="table: "):
-        dataset(path, version=7)
+    for version in (-1, 7):
+        with pytest.raises(UserError, match=f"table has no version {version}; the newest is 0"):
+            dataset(path, version=version)
+
+
+def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    for count in (4, 6):
+        append(tmp_path / "log", count)
+        load(load_job(place(tmp_path), LocalEngine()))
+    path = str(tmp_path / "table")
+    compact(path, LocalEngine(), options=CompactOptions())
+    assert dataset(path, version=1).count_rows() == 10
+    vacuum(path, SystemClock(), kept_ms=0)
+    with pytest.raises(
+        UserError, match=r"table: 2 of 2 files of version 1 no longer exist; .*vacuum"
+    ):
+        dataset(path, version=1)
+    assert dataset(path, offsets={0: 5}).count_rows() == 5
 
 
 def test_a_follower_grows_with_the_versions_that_are_registered_meanwhile(tmp_path: Path) -> None:
