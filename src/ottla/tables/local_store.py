@@ -41,7 +41,9 @@ class LocalStore:
         self.make_directories([parent_directory(LOCK)])
         lock = self.file_system.lock(self._at(LOCK))
         if lock is None:
-            raise UserError(f"{self.address}: another load into this table is running")
+            raise UserError(
+                f"{self.address}: another load into this table is running; wait until it ends"
+            )
         try:
             yield
         finally:

@@ -179,7 +179,10 @@ def keepers(cluster: RunningCluster) -> set[int]:
         (["--table", "orders"], "--table takes TOPIC=PATH"),
         (["--table-options", "--grow"], "--table-options applies to tables: add --table"),
         (["--decode 'json"], "No closing quotation"),
-        (["--decode jsn"], "'jsn' is not one of"),
+        (
+            ["--decode jsn"],
+            "--table-options '--decode jsn': Invalid value for '--decode': 'jsn' is",
+        ),
         (["--from 0"], "--from is for a table's first load"),
         (["--decode json --schema 'id bigit'"], "bigit"),
     ],

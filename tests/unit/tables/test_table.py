@@ -79,7 +79,7 @@ def test_an_entry_is_there_after_its_commit(table: TableDirectory) -> None:
 def test_a_second_load_at_the_same_time_is_refused(table: TableDirectory) -> None:
     with table.claim():
         second = TableDirectory(table.path)
-        with pytest.raises(UserError, match="another load into this table is running"):
+        with pytest.raises(UserError, match="another load into this table is running; wait until"):
             second.claim().__enter__()
 
 

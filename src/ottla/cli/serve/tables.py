@@ -188,7 +188,8 @@ def _checked(text: str, command: Sequence[str]) -> list[str]:
     asked = [*command, *options, "--check"]
     done = subprocess.run(asked, capture_output=True, text=True, env=_environment())
     if done.returncode:
-        reason = " ".join(done.stderr.split()).removeprefix("ottla: ")
+        # Click prints the usage first.
+        reason = " ".join(done.stderr.split()).removeprefix("ottla: ").rpartition("Error: ")[2]
         raise UserError(f"--table-options {text!r}: {reason}")
     return options
 
