@@ -7,7 +7,6 @@ entries, which two writers write with the same content; the log's conditional pu
 commit succeeds.
 """
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -42,7 +41,7 @@ class ObjectStore:
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
         _check_address(address)
-        with needed_for("a table in an object store"), _quiet_about_credentials():
+        with needed_for("a table in an object store"):
             import pyarrow.fs
             from deltalake.exceptions import DeltaError
             from deltalake.fs import DeltaStorageHandler
@@ -135,18 +134,6 @@ def refusal(address: str, error: Exception) -> UserError:
     if scheme in _SCHEMES and _WITHOUT_CREDENTIALS.search(text):
         text = f"{text.rstrip('.')}; set {_SCHEMES[scheme][1]}"
     return UserError(f"{address}: {text}")
-
-
-@contextmanager
-def _quiet_about_credentials() -> Iterator[None]:
-    """While `deltalake` is imported, which then sets up its log: its errors say the same."""
-    with_levels = "RUST_LOG" in os.environ
-    os.environ.setdefault("RUST_LOG", "warn,aws_config=off")
-    try:
-        yield
-    finally:
-        if not with_levels:
-            del os.environ["RUST_LOG"]
 
 
 def _check_address(address: str) -> None:
