@@ -1,32 +1,25 @@
 """`ottla mirror`: another log copied here, byte for byte and offset for offset."""
 
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import UserError
-from ottla.base.values import dataclass
 from ottla.cli.mirror.options import with_pair
-from ottla.cli.output import Output
-from ottla.cli.settings_files import read_security
+from ottla.cli.mirror.rounds import CopyOptions, run
 from ottla.cli.terminal import (
     ExampleCommand,
-    StopAskedError,
     Stopping,
     new_console,
     parse_size,
-    report_skipped,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.cli.mirror.text import Totals
     from ottla.client.security import Security
     from ottla.mirror.mirror import MirrorOptions, PartitionReport, RoundReport
-    from ottla.storage.reading.read_damage import Damage
 
 GROUPS_EVERY_S = 10.0
 """How often committed offsets are fetched while following."""
@@ -47,36 +40,6 @@ class MirrorCommand(ExampleCommand):
 
             return verify_command.make_context(f"{info_name} verify", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyOptions:
-    """The values of the options of `ottla mirror`."""
-
-    topics: tuple[str, ...]
-    exclude: tuple[str, ...]
-    mode: str
-    engine: str
-    follow: bool
-    interval: float
-    throttle: int | None
-    allow_gaps: bool
-    skip_damaged: bool
-    groups: bool
-    name: str
-    source_config: str | None
-    target_config: str | None
-    output: Output = Output()
-
-    @property
-    def source_security(self) -> "Security":
-        """Raises `UserError`."""
-        return read_security(self.source_config)
-
-    @property
-    def on_damage(self) -> "Callable[[Damage], None] | None":
-        """Handles damage in a source that is a directory; `None` raises it."""
-        return report_skipped if self.skip_damaged else None
 
 
 @click.command("mirror", cls=MirrorCommand, examples=("ottla mirror kafka:9092 copy/ --follow",))
@@ -225,26 +188,3 @@ def bulk_with_spark(
     console.print(
         f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s"
     )
-
-
-def run(
-    run_round: "Callable[[], RoundReport]",
-    given: CopyOptions,
-    stop: Stopping,
-    totals: "Totals",
-) -> None:
-    """Runs one round, or rounds until it is stopped; waits for a source that is absent."""
-    from ottla.client.connection import UnreachableError
-
-    while True:
-        try:
-            totals.add(run_round())
-        except UnreachableError as error:
-            if not given.follow:
-                raise
-            totals.say_once(f"{error}; trying again")
-        except StopAskedError:
-            totals.was_stopped = True
-            return
-        if not given.follow or stop.wait(given.interval):
-            return

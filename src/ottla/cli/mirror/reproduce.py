@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.cli.mirror.rounds import CopyOptions, run
 from ottla.cli.terminal import Stopping, new_console
 
 if TYPE_CHECKING:
-    from ottla.cli.mirror.command import CopyOptions
     from ottla.mirror.mirror import PartitionReport
 
 
-def reproduce(source: str, target: str, given: "CopyOptions") -> None:
+def reproduce(source: str, target: str, given: CopyOptions) -> None:
     """Sends, and reports the result; exits with 1 if something was refused."""
-    from ottla.cli.mirror.command import run
     from ottla.cli.mirror.text import Totals, draw, new_line
     from ottla.cli.settings_files import read_client_settings
     from ottla.mirror.places import is_address, open_source

@@ -5,7 +5,7 @@ import signal
 import pytest
 from rich.console import Console
 
-from ottla.cli.mirror.command import CopyOptions, run
+from ottla.cli.mirror.rounds import CopyOptions, run
 from ottla.cli.mirror.text import Totals
 from ottla.cli.output import Output
 from ottla.cli.terminal import StopAskedError, Stopping
