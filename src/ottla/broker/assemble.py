@@ -14,7 +14,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.adoption_store import AdoptionStore
-from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.broker import Broker
 from ottla.broker.configs.cluster_file import CLUSTER_FILE
 from ottla.broker.configs.settings import BrokerSettings

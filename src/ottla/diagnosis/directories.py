@@ -11,7 +11,8 @@ from dataclasses import field, replace
 from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.base.values import dataclass
-from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.topics.topic_rules import topic_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ottla.base.files import FileSystem
 from ottla.broker.adoption.adoption_file import Adoption, write_adoption_file
-from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.adoption.metadata_log import metadata_file_sizes
 from ottla.storage.directory.log_directories import LogDirectories
 

@@ -12,23 +12,20 @@ Everything here only reads. Kafka's counterparts: `MetadataLoader`, `BrokerMetad
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from enum import Enum, auto
+from dataclasses import replace
 
 from ottla.base.errors import CorruptionError, RefusalError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
-from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_file import (
     ADOPTION_FILE_NAME,
-    Adoption,
     newest_adoption,
     read_adoption_file,
 )
+from ottla.broker.adoption.found_settings import FoundSettings, SettingsPlace
 from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
-from ottla.broker.configs.cluster_file import CLUSTER_FILE, ClusterState
-from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.broker.configs.cluster_file import CLUSTER_FILE
+from ottla.broker.security.security_file import SECURITY_FILE
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     CLUSTER_METADATA_DIRECTORY,
@@ -40,20 +37,10 @@ from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, properties_of
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.files.topic_file import (
     TOPIC_FILE_NAME,
-    TopicFile,
     merge_topic_files,
     read_topic_file,
 )
 from ottla.storage.files.written_marks import check_not_lost
-
-
-class SettingsPlace(Enum):
-    """Where the settings of topics are that have no entry in Ottla's topic file."""
-
-    NOWHERE = auto()
-    ZOOKEEPER = auto()
-    METADATA_LOG = auto()
-
 
 REASONS = {
     SettingsPlace.NOWHERE: f"the settings are neither in {TOPIC_FILE_NAME} nor in a metadata log "
@@ -61,44 +48,6 @@ REASONS = {
     SettingsPlace.ZOOKEEPER: "the settings are in the ZooKeeper of the cluster that wrote the "
     "directory",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundSettings:
-    """The settings found; `known`, `cluster` and `adoption` are the states to write to the disks.
-
-    `is_import`: they differ from the disks' states because of an import. `place` says where the
-    settings of topics without an entry are, and `reason` why these settings are unknown.
-    """
-
-    known: TopicFile
-    cluster: ClusterState
-    adoption: Adoption
-    place: SettingsPlace
-    reason: str
-    security: SecurityState = field(default_factory=SecurityState)
-    next_producer_id: int = 0
-    is_import: bool = False
-    is_log_read: bool = False
-    """Whether a metadata log is here and is readable or already imported: then all settings are
-    known, except for topics that the log does not contain.
-    """
-    unread: str | None = None
-    """Why the metadata log cannot be read, if nothing was ever imported from it: then quotas,
-    users, ACLs and settings of brokers and groups are unknown too.
-    """
-    lines: tuple[str, ...] = ()
-    """Messages about the import."""
-
-    def why_unknown(self, topic: str, topic_id: Uuid | None) -> str | None:
-        """Returns why the settings of a topic on disk are unknown; `None` if they are known."""
-        if topic in INTERNAL_TOPICS:
-            return None
-        if topic in self.adoption.unknown:
-            return self.adoption.unknown[topic]
-        entry = self.known.entries.get(topic)
-        is_known = entry is not None and topic_id in (None, entry.topic_id)
-        return None if is_known else self.reason
 
 
 def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSettings:

@@ -31,7 +31,8 @@ from ottla.broker.adoption.adoption_file import (
     read_adoption_file,
     write_adoption_file,
 )
-from ottla.broker.adoption.foreign_settings import FoundSettings, find_settings
+from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.adoption.imported_security import with_exported
 from ottla.broker.adoption.metadata_import import imported_state
 from ottla.broker.adoption.metadata_log import (

@@ -18,7 +18,7 @@ from ottla.broker.adoption.accepted_settings import (
     accepted_topic_configs,
 )
 from ottla.broker.adoption.adoption_file import ImportedState
-from ottla.broker.adoption.foreign_settings import FoundSettings
+from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.adoption.imported_security import with_imported
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import ConfigSource

@@ -19,7 +19,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
-from ottla.broker.adoption.foreign_settings import FoundSettings, SettingsPlace
+from ottla.broker.adoption.found_settings import FoundSettings, SettingsPlace
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import (
     PRODUCER_ID_FILE_NAME,
