@@ -1,9 +1,10 @@
 """`dataclass`: like Python's, but each method is generated when it is first used.
 
 Python writes and compiles up to six functions for a dataclass when its module is imported. A short
-command imports 160 dataclasses, creates values of 60, and prints or compares few of them: their
-methods were a third of its processor time. Here the class is created at once, with its slots, and a
-descriptor stands for each generated attribute until its first use.
+command imports 160 dataclasses, creates a few values of 60, and prints or compares hardly any:
+their methods were a third of its processor time. Here the class is created at once, with its slots,
+and a descriptor stands for each generated attribute until its first use. `__init__` is compiled
+only for a class with more than a few values.
 
 A class that mypyc compiled (`setup.py`) has its own slots, and is left to Python's `dataclass`.
 """
@@ -14,8 +15,13 @@ from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-PARTS = {"init": ("__init__",), "repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
-"""The methods that Python generates for each option of `dataclass`."""
+PARTS = {"repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
+"""The methods that Python generates for each option of `dataclass`, besides `init`."""
+
+FEW = 64
+"""Values of a class that are created before its `__init__` is compiled, which takes as long as
+creating more than a hundred of them without it.
+"""
 
 FACTS = ("__match_args__", "__dataclass_params__", "__dataclass_fields__")
 
@@ -59,6 +65,69 @@ class _Generated:
         return found.__get__(instance, owner) if hasattr(found, "__get__") else found
 
 
+class _Initializer:
+    """A descriptor for `__init__`, which initializes the first values without compiled code."""
+
+    __slots__ = ("created", "initialize", "is_frozen", "made")
+
+    def __init__(self, is_frozen: bool) -> None:
+        self.is_frozen = is_frozen
+        self.created = 0
+        self.initialize: Callable[..., None] | None = None
+
+    def __set_name__(self, made: type, name: str) -> None:
+        self.made = made
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        self.created += 1
+        if instance is None or self.created > FEW:
+            return self.compiled().__get__(instance, owner)
+        if self.initialize is None:
+            self.initialize = _uncompiled_initializer(self)
+        return functools.partial(self.initialize, instance)
+
+    def compiled(self) -> Any:
+        """Replaces this descriptor by the function that Python would write."""
+        compiled = _initializer(self.made, self.is_frozen)
+        setattr(self.made, "__init__", compiled)  # noqa: B010
+        return compiled
+
+
+def _uncompiled_initializer(standing: _Initializer) -> Callable[..., None]:
+    """Returns a function that does the same as `__init__`, in a loop over the fields."""
+    made = standing.made
+    fields = dataclasses.fields(made)
+    arguments = {one.name for one in fields if one.init}
+    positional = [one.name for one in fields if one.init and not one.kw_only]
+    assigned = [one for one in fields if one.init or _has_default(one)]
+    required = {one.name for one in assigned if not _has_default(one)}
+    is_followed = hasattr(made, "__post_init__")
+    assign = object.__setattr__ if standing.is_frozen else setattr
+
+    def initialize(self: Any, /, *values: Any, **named: Any) -> None:
+        given = dict(zip(positional, values, strict=False)) | named
+        is_each_named_once = len(given) == len(values) + len(named)
+        if not (is_each_named_once and required <= given.keys() <= arguments):
+            standing.compiled()(self, *values, **named)  # raises the error in Python's words
+            return
+        for field in assigned:
+            if field.name in given:
+                value = given[field.name]
+            elif field.default is not MISSING:
+                value = field.default
+            else:
+                value = field.default_factory()  # type: ignore[operator]
+            assign(self, field.name, value)
+        if is_followed:
+            self.__post_init__()
+
+    return initialize
+
+
+def _has_default(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
 def _with_slots(written: type, options: dict[str, Any]) -> type:
     """Returns the class with a slot for each of its fields."""
     members = dict(written.__dict__)
@@ -69,10 +138,7 @@ def _with_slots(written: type, options: dict[str, Any]) -> type:
     members["__slots__"] = tuple(name for name in fields if name not in inherited)
 
     def generate(name: str) -> Any:
-        if name == "__init__":
-            generated = _initializer(made, bool(options.get("frozen")))
-        else:
-            generated = _generated(written, options, name)
+        generated = _generated(written, options, name)
         setattr(made, name, generated)
         return generated
 
@@ -80,6 +146,8 @@ def _with_slots(written: type, options: dict[str, Any]) -> type:
         del members["__hash__"]
     if options.get("eq", True) and not options.get("frozen"):
         members.setdefault("__hash__", None)
+    if options.get("init", True):
+        members.setdefault("__init__", _Initializer(bool(options.get("frozen"))))
     parts = [name for part, names in PARTS.items() if options.get(part, True) for name in names]
     for name in (*parts, *FACTS):
         members.setdefault(name, _Generated(name, generate))
@@ -98,8 +166,12 @@ def _generated(written: type, options: dict[str, Any], name: str) -> Any:
     members = {"__doc__": "", **written.__dict__}
     for one in ("__dict__", "__weakref__"):
         members.pop(one, None)
-    parts = {part: name in names for part, names in PARTS.items()}
+    parts = {part: name in names for part, names in PARTS.items()} | {"init": False}
     if name != "__dataclass_fields__":
+        if written.__bases__ == (object,):
+            # Python would compile the methods that refuse changes of frozen values, too. With bases
+            # it insists on them.
+            parts |= {"frozen": False, "unsafe_hash": name == "__hash__", "eq": name == "__eq__"}
         copy = type(written)(written.__name__, written.__bases__, members)
         copy.__qualname__ = written.__qualname__
         return dataclasses.dataclass(**options | parts)(copy).__dict__[name]

@@ -80,6 +80,31 @@ def test_wrong_arguments_are_refused_in_the_words_of_python(
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_class_with_many_values_has_a_compiled_init_that_does_the_same(frozen: bool) -> None:
+    _, ours = with_both(of_all_fields, frozen=frozen)
+    first = [ours(1, 2, [3], word="a", last="y"), ours(1, word="b")]
+    assert not inspect.isfunction(vars(ours)["__init__"])
+    for _ in range(values.FEW):
+        ours(1, word="a")
+    assert inspect.isfunction(vars(ours)["__init__"])
+    assert first == [ours(1, 2, [3], word="a", last="y"), ours(1, word="b")]
+    assert first[1].kept is not ours(1, word="b").kept
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_field_that_is_named_twice_is_refused_in_the_words_of_python(frozen: bool) -> None:
+    said = []
+    for one in with_both(of_all_fields, frozen=frozen):
+        with pytest.raises(TypeError) as caught:
+            one(1, plain=2, word="a")
+        said.append(str(caught.value))
+        with pytest.raises(TypeError) as caught:
+            one(1, 2, [3], 4, word="a")
+        said.append(str(caught.value))
+    assert said[:2] == said[2:]
+
+
 def test_frozen_values_hash_and_cannot_be_changed() -> None:
     def written(dataclass: Any) -> type:
         @dataclass
