@@ -24,6 +24,7 @@ BANNED_IN_PRODUCT = {
     r"except BaseException:\s*\n\s*pass": "contextlib.suppress with the errors you mean",
     r"\bos\.environ\b": "an argument, read in cli/",
     r"\nfrom dataclasses import (.*, )?dataclass\b": "that of ottla.base.values",
+    r"\n_?[A-Z][A-Z_0-9]*(: Final)? = re\.compile": "lazy_pattern of ottla.base.patterns",
     r"# type: ignore(?!\[)": "# type: ignore[code]",
     r"# noqa(?!:)": "# noqa: CODE",
 }

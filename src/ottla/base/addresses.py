@@ -1,14 +1,14 @@
 """HOST:PORT as people write it, with an IPv6 host in brackets."""
 
 import os
-import re
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 
 MAX_PORT = 65535
 
-_BROKERS = re.compile(r"[^/@,\s]*:\d+(,\s*[^/@,\s]*:\d+)*")
-_HOST = re.compile(r"localhost|\[[0-9a-fA-F:]+\]|[^/@:\s,]+(\.[^/@:.\s,]+){2,}")
+_BROKERS = lazy_pattern(r"[^/@,\s]*:\d+(,\s*[^/@,\s]*:\d+)*")
+_HOST = lazy_pattern(r"localhost|\[[0-9a-fA-F:]+\]|[^/@:\s,]+(\.[^/@:.\s,]+){2,}")
 
 Address = tuple[str, int]
 """Host and port."""

@@ -1,17 +1,17 @@
 """Sizes, durations, rates and settings as text for people."""
 
 import fnmatch
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.patterns import lazy_pattern
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 SIZE_UNITS = {
     "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4,
     "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
 }  # fmt: skip
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_AMOUNT = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 FOREVER_MS = 1 << 62
 _WILDCARDS = frozenset("*?[")
 

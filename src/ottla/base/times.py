@@ -1,9 +1,10 @@
 """Timestamps and durations as text."""
 
-import re
 from datetime import UTC, datetime, timedelta
 
-_DURATION = re.compile(
+from ottla.base.patterns import lazy_pattern
+
+_DURATION = lazy_pattern(
     r"P(?:(?P<days>\d+)D)?"
     r"(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 ROOTS = ("topic", "partition", "offset", "timestamp", "key", "value", "header", "headers")
 
-_ROOT = re.compile(r"[A-Za-z_]+|(?=\.)")
-_STEP = re.compile(r"""\.(?P<name>[\w-]+)|\[(?P<index>-?\d+)\]|\[(?P<text>"[^"]*"|'[^']*')\]""")
+_ROOT = lazy_pattern(r"[A-Za-z_]+|(?=\.)")
+_STEP = lazy_pattern(r"""\.(?P<name>[\w-]+)|\[(?P<index>-?\d+)\]|\[(?P<text>"[^"]*"|'[^']*')\]""")
 
 Step = str | int
 

@@ -12,11 +12,11 @@ greater than anything. `and`, `or`, `not` and parentheses combine tests.
 """
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
 from ottla.browsing.patterns import compiled
@@ -27,14 +27,14 @@ Filter = Callable[[FieldReader, Entry], bool]
 
 EXAMPLE = 'such as --where "key = alice and .total > 100"'
 
-_SPACE = re.compile(r"\s*")
-_OPERATOR = re.compile(r"==|!=|!~|<=|>=|=|<|>|~")
-_IS_NULL = re.compile(r"is\s+(?P<not>not\s+)?null\b")
-_WORD = re.compile(r"(and|or|not)\b|&&|\|\||!|\(|\)")
-_LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
-_PLAIN = re.compile(r"[\w /:,;@=<>\"'-]*")
+_SPACE = lazy_pattern(r"\s*")
+_OPERATOR = lazy_pattern(r"==|!=|!~|<=|>=|=|<|>|~")
+_IS_NULL = lazy_pattern(r"is\s+(?P<not>not\s+)?null\b")
+_WORD = lazy_pattern(r"(and|or|not)\b|&&|\|\||!|\(|\)")
+_LITERAL = lazy_pattern(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s()'"][^\s()]*)""")
+_PLAIN = lazy_pattern(r"[\w /:,;@=<>\"'-]*")
 """Regular expressions that only match themselves."""
-_ESCAPE = re.compile(r"\\(['\"\\])")
+_ESCAPE = lazy_pattern(r"\\(['\"\\])")
 
 MOST_NESTED = 50
 """The maximum nesting of parentheses and nots: each level uses stack in every test."""

@@ -1,19 +1,19 @@
 """Start and end positions: `beginning`, `end`, an offset, `-N` from the end, `@TIME`."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 _WORDS = {
     "beginning": "START", "earliest": "START", "start": "START", "oldest": "START",
     "end": "END", "latest": "END", "newest": "END", "stored": "STORED",
 }  # fmt: skip
-_AGO = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_AGO = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _MAX_SECONDS_DIGITS = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

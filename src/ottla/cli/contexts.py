@@ -6,18 +6,18 @@ hold passwords. `OTTLA_CONTEXTS` names another file.
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import field
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 PRIVATE = 0o600
 CURRENT = "current"
 CONTEXTS = "contexts"
 TARGET = "target"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.storage.files.java_properties import parse_properties
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def read_client_settings(path: FilePath | None) -> dict[str, str]:
     return with_secrets(_read_properties(path, "a file of client settings", encoding="utf-8"))
 
 
-_REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
+_REFERENCE = lazy_pattern(r"\$\{(env|file):([^}]+)\}")
 
 
 def with_secrets(values: Mapping[str, str]) -> dict[str, str]:

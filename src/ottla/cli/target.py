@@ -13,7 +13,6 @@ has no slash, colon or `@` in its name.
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
@@ -29,6 +28,7 @@ from ottla.base.addresses import (
     parse_address,
 )
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.cli.contexts import Context, read_contexts
 from ottla.cli.settings_files import FilePath, parse_setting, read_client_settings, with_secrets
@@ -62,7 +62,7 @@ secured one.
 
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
-_PARTITION = re.compile(r".+-\d+")
+_PARTITION = lazy_pattern(r".+-\d+")
 _LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
 
 _POSITIONAL = "ottla.target.positional"

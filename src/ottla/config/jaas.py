@@ -6,9 +6,10 @@ Kafka's counterpart: Java's `ConfigFile`.
 import re
 from typing import Final
 
+from ottla.base.patterns import lazy_pattern
 from ottla.config.security import JaasEntry
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = lazy_pattern(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | "(?P<text>(?:[^"\\\n]|\\.)*)" | (?P<mark>[{};=]) |
     (?P<word>[^\s{};="]+)""",
     re.VERBOSE | re.DOTALL,

@@ -8,6 +8,8 @@ import re
 from functools import cache
 from typing import Final
 
+from ottla.base.patterns import lazy_pattern
+
 FORMATS_ARE_IGNORED_FROM: Final = (3, 0)
 """From this protocol version on every topic is stored in v2, whatever its settings say
 (KIP-724).
@@ -31,7 +33,7 @@ RELEASES: Final = {
     for release, count in (one.split(":") for one in STEPS.split())
 }
 
-_TEXT = re.compile(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:(?:\.\d+)*|-IV(\d+))", re.ASCII)
+_TEXT = lazy_pattern(r"(0(?:\.\d+){2}|[1-9]\d*\.\d+)(?:(?:\.\d+)*|-IV(\d+))", re.ASCII)
 
 
 def release_of(text: str) -> tuple[int, ...]:

@@ -4,12 +4,12 @@ Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
 `SocketServerConfigs.listenerListToEndPoints`.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from ottla.base.addresses import Address
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
 from ottla.config.setting import SettingError
@@ -20,7 +20,7 @@ MAX_PORT = 65535
 PLAINTEXT: Final = "PLAINTEXT"
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-_ENDPOINT = re.compile(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
+_ENDPOINT = lazy_pattern(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ expressions only in corner cases. Kafka's counterpart: `SslPrincipalMapper`.
 import re
 from typing import Any
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 _TEXT = r"(?:\\.|[^\\/])*"
-_RULE = re.compile(rf"\s*(?:(DEFAULT)|RULE:({_TEXT})/({_TEXT})/([LU]?))\s*(?:,|$)")
-_REFERENCE = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
+_RULE = lazy_pattern(rf"\s*(?:(DEFAULT)|RULE:({_TEXT})/({_TEXT})/([LU]?))\s*(?:,|$)")
+_REFERENCE = lazy_pattern(r"\\(.)|\$(\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

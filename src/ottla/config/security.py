@@ -7,6 +7,7 @@ Kafka's counterparts: `SaslConfigs`, `BrokerSecurityConfigs`, `ServerConfigs`,
 import re
 from collections.abc import Mapping
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.config.setting import Setting, SettingError, setting
 from ottla.config.tls import TlsConfig
@@ -210,8 +211,10 @@ class JaasEntry:
         }
 
 
-_MODULE = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
-_OPTION = re.compile(
+_MODULE = lazy_pattern(
+    r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b", re.IGNORECASE
+)
+_OPTION = lazy_pattern(
     r"""\s*([^\s=;]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"""
 )
 

@@ -5,8 +5,9 @@ over an entry here. Kafka's counterparts: the other `*Config` classes that make 
 `AbstractKafkaConfig`.
 """
 
-import re
 from typing import Final
+
+from ottla.base.patterns import lazy_pattern
 
 WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "there is one broker, which is its own controller": (
@@ -189,7 +190,7 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-_SECRET = re.compile(
+_SECRET = lazy_pattern(
     r"password|secret|jaas\.config|master\.key|keystore\.key|(key|trust)store\.certificate"
 )
 _PATTERNS = [pattern for patterns in WITHOUT_EFFECT.values() for pattern in patterns]

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from ottla.base.patterns import lazy_pattern
 from ottla.browsing.fields import Entry
 from ottla.console.pages import Fields
 
@@ -14,7 +15,7 @@ WHOLE_SIZE = 1 << 20
 
 PRETTY_SIZE = 4 * WHOLE_SIZE
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 """Control characters, characters that change text direction, and lone surrogates."""

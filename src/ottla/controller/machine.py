@@ -18,6 +18,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.controller import answering, membership, topic_changes
 from ottla.controller.context import ControllerContext, Replica
 from ottla.controller.events import (
@@ -54,9 +55,9 @@ from ottla.controller.requests import Outgoing
 from ottla.registries import paths
 from ottla.registries.nodes import NodeError
 
-_BROKER = re.compile(re.escape(paths.BROKER_IDS) + r"/(\d+)")
-_TOPIC = re.compile(re.escape(paths.TOPICS) + r"/([^/]+)")
-_STATE = re.compile(re.escape(paths.TOPICS) + r"/([^/]+)/partitions/(\d+)/state")
+_BROKER = lazy_pattern(re.escape(paths.BROKER_IDS) + r"/(\d+)")
+_TOPIC = lazy_pattern(re.escape(paths.TOPICS) + r"/([^/]+)")
+_STATE = lazy_pattern(re.escape(paths.TOPICS) + r"/([^/]+)/partitions/(\d+)/state")
 
 _FOLDERS: Final = {
     paths.BROKER_IDS: membership.brokers_changed,

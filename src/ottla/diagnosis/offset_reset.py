@@ -5,17 +5,17 @@ Kafka's counterpart: `kafka-consumer-groups --reset-offsets`.
 
 import csv
 import io
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
-_OFFSET = re.compile(r"\d+")
-AGE = re.compile(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_OFFSET = lazy_pattern(r"\d+")
+AGE = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 PLACES = (

@@ -4,19 +4,19 @@
 that no gap arises. `--to` is allowed for any load except one that follows the topic.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
-_EACH = re.compile(r"\d+:\d+(,\d+:\d+)*")
-_MILLISECONDS = re.compile(r"@(\d+)")
+_EACH = lazy_pattern(r"\d+:\d+(,\d+:\d+)*")
+_MILLISECONDS = lazy_pattern(r"@(\d+)")
 
 
 def parse_place(option: str, text: str, topic: str) -> Bound:

@@ -1,18 +1,18 @@
 """Parses the source and target of a command: data directories, or HOST:PORT of a broker."""
 
 import os
-import re
 from collections.abc import Callable
 
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.client.security import PLAINTEXT, Security
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source
 from ottla.storage.reading.read_damage import Damage
 
-ADDRESS = re.compile(r"(\[[^\]/]+\]|[^/:]+):\d+")
+ADDRESS = lazy_pattern(r"(\[[^\]/]+\]|[^/:]+):\d+")
 
 
 def open_source(

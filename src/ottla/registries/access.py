@@ -4,10 +4,10 @@ Kafka's counterparts: `ResourceZNode`, `AclEntry`, `ExtendedAclChangeEvent`,
 `DelegationTokenInfoZNode`.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
 from ottla.registries.paths import ACL_FOLDERS, LITERAL, token_path
@@ -100,7 +100,7 @@ def decode_acl_change(path: str, content: bytes | None) -> ResourceName:
     return decode_node(path, content, _parse_acl_change)
 
 
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAPITAL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _word(kind: str) -> str:

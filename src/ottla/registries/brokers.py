@@ -6,12 +6,13 @@ from dataclasses import field
 from typing import Any, Final
 
 from ottla.base.addresses import address_text
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.registries.nodes import decode_node, encode_node, number, text
 from ottla.registries.paths import broker_path
 
-_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
+_ENDPOINT = lazy_pattern(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
 PLAINTEXT: Final = "PLAINTEXT"
 
 

@@ -1,10 +1,10 @@
 """The path of each node, below the chroot. Kafka's counterpart: the `path` methods of `ZkData`."""
 
-import re
 from typing import Final
 from urllib.parse import quote, unquote
 
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 
 CONSUMERS: Final = "/consumers"
 CLUSTER_ID: Final = "/cluster/id"
@@ -125,7 +125,7 @@ def is_node_name(name: str) -> bool:
     return name not in ("", ".", "..") and _NO_NODE.search(name) is None
 
 
-_NO_NODE: Final = re.compile(r"[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+_NO_NODE: Final = lazy_pattern(r"[/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 
 def sanitized(name: str | None) -> str:

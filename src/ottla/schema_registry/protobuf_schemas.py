@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,10 +14,11 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 
 _MAIN = "__schema__.proto"
-_IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
-_FAULT = re.compile(r"\S*\.proto:")
+_IMPORT = lazy_pattern(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
+_FAULT = lazy_pattern(r"\S*\.proto:")
 """The beginning of protoc's lines that report an error; other lines are its log."""
 
 # Files that schemas in Confluent's registry may import without a reference.

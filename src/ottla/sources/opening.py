@@ -1,11 +1,11 @@
 """Opens the log that options or command-line arguments name."""
 
 import os
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
@@ -14,7 +14,7 @@ from ottla.sources.options import ReadOptions, check_path, parse_options
 if TYPE_CHECKING:
     from ottla.sources.wire.wire_client import WireClient
 
-_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
+_ADDRESS = lazy_pattern(r"(\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}")
 
 
 def open_log(options: ReadOptions) -> LogSource:

@@ -5,12 +5,12 @@ additions. An unknown option is an error: ignoring a misspelt `endingOffset` wou
 """
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.sources.bounds import (
     EARLIEST,
@@ -75,13 +75,13 @@ _TABLE_PREFIX = "option."
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_SILENCE_MS = 60 * 1000
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 NO_ADDRESS = (
     "logs are read from local directories and from brokers; mount other storage on the machines "
     "where the tasks run"
 )
 
-_TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
+_TIME = lazy_pattern(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _TIME_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

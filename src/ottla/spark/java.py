@@ -6,19 +6,19 @@ of macOS, is skipped, and named in the error if no other is found.
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 OLDEST_VERSION = 17
 """The minimum for Spark 4."""
 
-_VERSION_TEXT = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_VERSION_TEXT = lazy_pattern(r'version "(\d+)(?:\.(\d+))?')
 _ANSWER_SECONDS = 30
 
 

@@ -1,9 +1,9 @@
 """The rows of a table as a DataFrame, without a jar, and its files for other readers."""
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.base.patterns import lazy_pattern
 from ottla.table import Moment
 from ottla.table import files as table_files
 from ottla.tables.store import is_address
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_table", "table_files"]
 
-_GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
+_GLOB_CHARACTERS = lazy_pattern(r"([\\{}\[\]*?])")
 
 
 def read_table(

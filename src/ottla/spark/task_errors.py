@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.base.errors import TaskError, UserError
+from ottla.base.patterns import lazy_pattern
 
-_OWN_ERROR = re.compile(r"^ottla(?:\.\w+)+\.(\w+Error): (.+)$", re.MULTILINE)
-_WORKER_DIED = re.compile(
+_OWN_ERROR = lazy_pattern(r"^ottla(?:\.\w+)+\.(\w+Error): (.+)$", re.MULTILINE)
+_WORKER_DIED = lazy_pattern(
     r"Python worker exited unexpectedly"
     r"|java\.(?:io\.EOF|io\.IO|net\.Socket)Exception(?:: (?:Broken pipe|Connection reset).*)?\n"
     r"(?:\s+at .*\n)*?\s+at org\.apache\.spark\.api\.python"

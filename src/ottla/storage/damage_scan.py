@@ -9,10 +9,10 @@ header and end at the first invalid one; here the size may be damaged, so after 
 searches for the next batch. `scan` defines where a batch's offsets may be.
 """
 
-import re
 from collections.abc import Iterator
 
 from ottla.base.files import File
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
@@ -25,7 +25,7 @@ MAX_OFFSETS = 1 << 31
 EMPTY_PREFIX = bytes(LENGTH_END)
 """No batch begins with these bytes, since its length is above zero."""
 
-_NOT_ZERO = re.compile(rb"[^\0]")
+_NOT_ZERO = lazy_pattern(rb"[^\0]")
 
 
 @dataclass(frozen=True, slots=True)

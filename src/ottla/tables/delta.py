@@ -14,13 +14,13 @@ checkpoint is written every `CHECKPOINT_INTERVAL` versions.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.tables.ledger_entries import DataFile
 from ottla.tables.object_store import STORAGE_OPTIONS, refusal
@@ -63,9 +63,9 @@ _IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
 _NO_FILES: Any = [("partition", "in", [])]
 """A filter that matches no file."""
-_ENTRY_NAME = re.compile(r"(\d{20})\.json")
-_CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*parquet")
-_UNREADABLE = re.compile(r"[?#]|%[0-9A-Fa-f]{2}")
+_ENTRY_NAME = lazy_pattern(r"(\d{20})\.json")
+_CHECKPOINT_NAME = lazy_pattern(r"(\d{20})\.checkpoint\..*parquet")
+_UNREADABLE = lazy_pattern(r"[?#]|%[0-9A-Fa-f]{2}")
 """Characters in a directory's name that delta-rs misinterprets, because it treats paths as URLs."""
 
 _Value = TypeVar("_Value")

@@ -15,7 +15,6 @@ SQLite file on this machine (`catalog_directory`).
 import json
 import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +33,7 @@ from pyiceberg.utils.config import Config
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.tables.durable_files import DurableFileIO, local_path
 from ottla.tables.ledger_entries import DataFile
@@ -59,7 +59,7 @@ COMMIT_COUNT = "ottla.commit-count"
 NEXT_OFFSET = "ottla.next-offset."
 FACTS = "ottla.facts"
 
-_ADDRESS = re.compile(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
+_ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
 _PROPERTIES = {
     # Each commit writes the complete metadata.

@@ -8,12 +8,12 @@ table reads only the end of the last such file and the later entries.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
 from ottla.base.errors import CorruptionError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.tables.layout import RAW, TableLayout, layout_fields, parse_layout
 from ottla.tables.ledger_entries import (
@@ -32,7 +32,7 @@ LEDGER_DIRECTORY = "_ottla/ledger"
 ROLLED = 100
 """The number of commits whose entries are combined in one file."""
 
-_NAME = re.compile(r"(\d{20})\.(jsonl|json)")
+_NAME = lazy_pattern(r"(\d{20})\.(jsonl|json)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ offsets with the table, as consumer groups store theirs in the broker.
 
 import base64
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field
 from enum import Enum
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import OffsetRange
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.record.batch_roll_up import BatchRollUp
 
@@ -26,7 +26,7 @@ READ_VERSIONS = (1, 2)
 QUARANTINE_DIRECTORY = "_ottla/quarantine"
 """The directory of files with `FileRole.QUARANTINE`, which no engine's vacuum touches."""
 
-_COMMIT_DIRECTORY = re.compile(r"/[a-z]+-(\d{20})-")
+_COMMIT_DIRECTORY = lazy_pattern(r"/[a-z]+-(\d{20})-")
 _Value = TypeVar("_Value")
 
 

@@ -7,13 +7,13 @@ entries, which two writers write with the same content; the log's conditional pu
 commit succeeds.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 from ottla.tables.store import StoredFile
 
 _AMAZON = ("BUCKET", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
@@ -29,8 +29,8 @@ _SCHEMES = {
 STORAGE_OPTIONS = {"allow_http": "true"}
 """Allows endpoints given as `http://`; all others use TLS."""
 
-_WITHOUT_CREDENTIALS = re.compile(r"credentials|token request|Account must be specified")
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_WITHOUT_CREDENTIALS = lazy_pattern(r"credentials|token request|Account must be specified")
+_COLOR = lazy_pattern(r"\x1b\[[0-9;]*m")
 
 
 class ObjectStore:

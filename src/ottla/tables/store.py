@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_ADDRESS = lazy_pattern(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 ICEBERG = "iceberg://"
 """The prefix of tables in a catalog, which knows their locations."""
 
-_LOCAL_ADDRESS = re.compile(r"(file|local)://")
+_LOCAL_ADDRESS = lazy_pattern(r"(file|local)://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ right after its commit a ledger that lacks the last entry: readers see neither, 
 the entry, and a vacuum removes the files. Format page: docs/format/table-ledger.md.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.extras import needed_for
 from ottla.base.files import FileSystem, join
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.tables.announcements import announce_hours
 from ottla.tables.columns import row_columns
@@ -44,7 +44,7 @@ DATA_DIRECTORY = "data"
 FORMER_MARKER = "_ottla/table.json"
 """The marker of a table in ottla's former format, until it is converted (`conversion.py`)."""
 
-_OF_OTHER_WRITERS = re.compile(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
+_OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
 """Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
 
 _NAMES_SHOWN = 3

@@ -3,12 +3,12 @@
 Format page: docs/format/cluster-metadata.md. Kafka's counterpart: `KafkaMetadataLog`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file
+from ottla.base.patterns import lazy_pattern
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.filenames import (
     BOOTSTRAP_CHECKPOINT,
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # Lazy: most brokers have no metadata log, and need not load 
     from ottla.metadata.image import MetadataImage
     from ottla.metadata.log_files import MetadataFile
 
-SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-SEGMENT_NAME = re.compile(r"(\d{20})\.log")
-PRODUCER_SNAPSHOT_NAME = re.compile(r"(\d{20})\.snapshot")
+SNAPSHOT_NAME = lazy_pattern(r"(\d{20})-(\d{10})\.checkpoint")
+SEGMENT_NAME = lazy_pattern(r"(\d{20})\.log")
+PRODUCER_SNAPSHOT_NAME = lazy_pattern(r"(\d{20})\.snapshot")
 
 FileSizes = Mapping[str, int]
 """Names and sizes of the log's files; they change when Kafka writes to the log."""

@@ -3,13 +3,13 @@
 Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.broker import (
@@ -114,7 +114,7 @@ PER_BROKER = frozenset(
 )
 """Settings that must differ between brokers; settings of one listener must too."""
 
-STORES = re.compile(r"ssl\.(key|(key|trust)store\.)")
+STORES = lazy_pattern(r"ssl\.(key|(key|trust)store\.)")
 """Locations of keys and certificates: can be changed for one listener only, as in Kafka."""
 
 

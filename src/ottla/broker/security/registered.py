@@ -4,13 +4,13 @@ Passwords and quotas are settings of users and client ids; access rules are list
 pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from math import isfinite
 from sys import float_info
 from typing import Final, TypeVar
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.principal import parse_principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
@@ -220,4 +220,4 @@ def _word(one: IntEnum) -> str:
     return "".join(part.capitalize() for part in one.name.split("_"))
 
 
-_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAPITAL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")

@@ -4,19 +4,19 @@ These rules are separate from topics for code that reads a directory without a b
 counterpart: `Topic`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.patterns import lazy_pattern
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion, the name still fits into a file name."""
 
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+LEGAL_NAME = lazy_pattern(r"[a-zA-Z0-9._-]+")
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"

@@ -5,7 +5,6 @@ Kafka's counterpart: `ConfigCommand` (what it prints).
 
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 from ottla.base.scram import ScramCredential
 from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
@@ -42,8 +42,8 @@ TIMEOUT_S = 10.0
 
 FORMAT = 'a JSON object such as {"orders": {"retention.ms": "-1"}}, or what kafka-configs prints'
 
-_TOPIC_LINE = re.compile(r"(?:All|Dynamic) configs for topic (\S+) are:")
-_SETTING_LINE = re.compile(r"\s+([a-z.]+)=(.*?) sensitive=(?:true|false) synonyms=\{(.*)\}")
+_TOPIC_LINE = lazy_pattern(r"(?:All|Dynamic) configs for topic (\S+) are:")
+_SETTING_LINE = lazy_pattern(r"\s+([a-z.]+)=(.*?) sensitive=(?:true|false) synonyms=\{(.*)\}")
 
 
 class ZooKeeper(Protocol):

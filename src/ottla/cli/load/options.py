@@ -1,6 +1,5 @@
 """The options of `ottla load`, and the values that they become."""
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 from ottla.cli.engines import engine_option
 from ottla.cli.load.places import check_places
 from ottla.cli.output import output_options
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.tables.layout import LayoutOptions
     from ottla.tables.values.decoder import Decoding, ValueFormat
 
-_FILE_NAME = re.compile(r"[^\s{}:\"]*[./][^\s{}:\"]*")
+_FILE_NAME = lazy_pattern(r"[^\s{}:\"]*[./][^\s{}:\"]*")
 """What no schema is: it is a file that does not exist."""
 
 with_load_options = with_options(

@@ -1,11 +1,11 @@
 """`ottla quotas list`, `set` and `remove`."""
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.texts import setting_value
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.settings_files import parse_setting
@@ -23,7 +23,7 @@ LIMITS = (
     "connection_creation_rate",
 )
 DEFAULT = "(default)"
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+_NUMBER = lazy_pattern(r"\d+(\.\d+)?")
 
 entity_options = with_options(
     click.option("--user", metavar="NAME", help=f"User; {DEFAULT} is every other one."),

@@ -7,7 +7,6 @@ A null is an empty cell, and an empty key or value is `""`, as PostgreSQL's COPY
 import csv
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.cli.records.arrow_export import export_schema
 from ottla.cli.records.encodings import json_bytes, text_field
 from ottla.cli.records.inputs import json_words
@@ -44,8 +44,8 @@ CSV_COLUMNS = (
     "partition", "offset", "timestamp", "key", "value", "key_base64", "value_base64", "headers",
 )  # fmt: skip
 ROWS = 4096
-NOT_PLAIN = re.compile(r'[",\r\n]')
-CSV_CELL = re.compile(r'"[^"]*(?:""[^"]*)*"[^,]*,|[^,]*,')
+NOT_PLAIN = lazy_pattern(r'[",\r\n]')
+CSV_CELL = lazy_pattern(r'"[^"]*(?:""[^"]*)*"[^,]*,|[^,]*,')
 
 
 def format_of(path: str, named: str | None) -> str:

@@ -13,6 +13,7 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Filter, all_of, parse_filter
@@ -41,7 +42,7 @@ IDLE_S = 0.1
 MATCH, PLAIN = b"\x1b[01;31m", b"\x1b[m"
 """The escape sequences that grep uses."""
 
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_TOPIC_NAME = lazy_pattern(r"[A-Za-z0-9._-]+")
 
 
 def reading_options(*, default_format: str) -> Callable[[Any], Any]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ottla.base.errors import RefusalError, UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, Field, parse_field
 from ottla.cli.records.encodings import TEXT, Encoding, field_reader, json_bytes
@@ -28,9 +29,9 @@ NAMED = ("value", "line", "json")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SIZE = struct.Struct(">i")
-_LETTER = re.compile(rb"%(.)", re.DOTALL)
-_BRACED = re.compile(rb"\{[A-Za-z_.][^{}]*\}")
-_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+_LETTER = lazy_pattern(rb"%(.)", re.DOTALL)
+_BRACED = lazy_pattern(rb"\{[A-Za-z_.][^{}]*\}")
+_ESCAPE = lazy_pattern(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\", b"0": b"\0", b"e": b"\x1b"}
 _NO_LINE = {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 """Characters that would break a line or its columns."""

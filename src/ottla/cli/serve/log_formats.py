@@ -2,11 +2,11 @@
 
 import json
 import logging
-import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from ottla.base.events import kind_of
+from ottla.base.patterns import lazy_pattern
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -33,7 +33,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str, ensure_ascii=False)
 
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LineFormatter(logging.Formatter):

@@ -1,6 +1,5 @@
 """`--at`: the ends of the logs of a branched or restored directory."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.cli.target import AT_REST
 from ottla.diagnosis.offset_reset import AGE, ResetKind, parse_place
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.embedded.cutting import Cut
     from ottla.embedded.log import Log
 
-_OFFSET = re.compile(r"(.+)-(\d+):(\d+)")
+_OFFSET = lazy_pattern(r"(.+)-(\d+):(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

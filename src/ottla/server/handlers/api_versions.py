@@ -5,9 +5,8 @@ From version 3 on it also lists the features of the cluster (KIP-584), by which 
 they may use transactions version 2 (KIP-890), and tools that there are groups of the new protocol.
 """
 
-import re
-
 from ottla.base.error_codes import ErrorCode
+from ottla.base.patterns import lazy_pattern
 from ottla.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -36,7 +35,7 @@ FIRST_FEATURES_VERSION = 3
 FIRST_ZERO_LEVEL_VERSION = 4
 """Clients of earlier versions take a level of 0 for a mistake (KAFKA-17011)."""
 
-SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_NAME = lazy_pattern(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:

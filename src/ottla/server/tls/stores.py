@@ -6,13 +6,13 @@ Used by the broker, and by our own clients (`client/login.py`). Kafka's counterp
 
 import contextlib
 import os
-import re
 import ssl
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.config.setting import SettingError
 from ottla.config.tls import TlsConfig
@@ -24,7 +24,7 @@ JKS_MAGIC = b"\xfe\xed\xfe\xed"
 DER_SEQUENCE = 0x30
 """The first byte of every PKCS12 file."""
 
-_BLOCK = re.compile(
+_BLOCK = lazy_pattern(
     rb"-----BEGIN ([A-Z0-9 ]*)-----\s+((?:[A-Za-z-]+:[^\n]*\n)*[^-]*?)\s*-----END \1-----",
 )
 """The headers of an old encrypted key (RFC 1421) have dashes: `Proc-Type: 4,ENCRYPTED`."""

@@ -3,9 +3,10 @@
 Kafka's counterpart: `X500Principal.getName`, which `DefaultKafkaPrincipalBuilder` asks.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
+
+from ottla.base.patterns import lazy_pattern
 
 NAMES: Final = {
     "commonName": "CN",
@@ -37,7 +38,7 @@ OTHERS: Final = {
 }
 """Maps OpenSSL's names to their number, and to the value's standard type."""
 
-_SPECIAL = re.compile(r'([,+"\\<>;])')
+_SPECIAL = lazy_pattern(r'([,+"\\<>;])')
 
 
 def subject_of(certificate: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.client.reading import EARLIEST, LATEST, ListedOffset
 from ottla.client.security import librdkafka_settings
 from ottla.record.columns import schema as decoded_schema
@@ -37,7 +38,7 @@ _POLL_SECONDS = 0.1
 _NOT_THERE = (-140, -139, 1)
 """No position to continue from: _AUTO_OFFSET_RESET, _LOG_TRUNCATION, OFFSET_OUT_OF_RANGE."""
 
-_TRUNCATION = re.compile(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
+_TRUNCATION = lazy_pattern(r"truncation detected.*broker end offset is (\d+)", re.DOTALL)
 """librdkafka reports the offset of a divergence only in the text of an error."""
 _NO_TIMESTAMP = -1
 

@@ -3,11 +3,11 @@
 Format page: docs/format/filenames.md.
 """
 
-import re
 from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, base_name, join
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import (
@@ -85,8 +85,8 @@ NAMED_ROLES = {
     filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
 }
 
-_METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")
-_CUT = re.compile(r"(.+)\.(?:cut-[0-9]+|damaged)")
+_METADATA_SNAPSHOT = lazy_pattern(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")
+_CUT = lazy_pattern(r"(.+)\.(?:cut-[0-9]+|damaged)")
 _ORDER = {role: place for place, role in enumerate(Role)}
 
 

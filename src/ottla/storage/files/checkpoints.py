@@ -6,20 +6,20 @@ its offsets may be older than the logs. Kafka's counterparts: `CheckpointFile`,
 """
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.storage.files.filenames import is_legal_topic_name
 
 logger = logging.getLogger(__name__)
 
 VERSION = 0
 
-_LINE_TEXT = re.compile(rb"[ -~]*")
-_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_LINE_TEXT = lazy_pattern(rb"[ -~]*")
+_NUMBER = lazy_pattern(r"-?[0-9]{1,19}")
 
 
 class OffsetCheckpoint:

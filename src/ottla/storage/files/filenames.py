@@ -7,10 +7,10 @@ undoes the operation. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTop
 `Topic.validate`.
 """
 
-import re
 from enum import Enum
 from functools import lru_cache
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 CHECKPOINT_RECOVERY_POINT = "recovery-point-offset-checkpoint"
@@ -114,7 +114,7 @@ def producer_snapshot_file_name(offset: int) -> str:
     return FileName(offset=offset, kind=FileKind.PRODUCER_SNAPSHOT).text
 
 
-_FILE = re.compile(
+_FILE = lazy_pattern(
     r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(|\.deleted|\.cleaned|\.swap)"
 )
 
@@ -192,8 +192,8 @@ def _marked_directory_name(
 
 
 _PARTITION = r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]{0,9})"
-_LIVE_DIRECTORY = re.compile(_PARTITION)
-_MARKED_DIRECTORY = re.compile(_PARTITION + r"\.([0-9a-f]{32})(-delete|-future|-stray)")
+_LIVE_DIRECTORY = lazy_pattern(_PARTITION)
+_MARKED_DIRECTORY = lazy_pattern(_PARTITION + r"\.([0-9a-f]{32})(-delete|-future|-stray)")
 
 
 def parse_directory_name(name: str) -> PartitionDirectory | None:
@@ -214,7 +214,7 @@ def parse_directory_name(name: str) -> PartitionDirectory | None:
     )
 
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPIC = lazy_pattern(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def is_legal_topic_name(topic: str) -> bool:

@@ -5,16 +5,18 @@ Lines of `key=value`; `#` and `!` begin comments; backslashes escape and continu
 
 import re
 
+from ottla.base.patterns import lazy_pattern
+
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPES = {value: f"\\{key}" for key, value in _ESCAPED.items()}
 _ESCAPES |= {character: f"\\{character}" for character in "\\=:#!"}
 
-_LOGICAL_LINE = re.compile(
+_LOGICAL_LINE = lazy_pattern(
     r"[ \t\f]*([#!][^\r\n]*|(?:\\(?:\r\n|.|\Z)|[^\\\r\n])*)(?:\r\n|\r|\n|\Z)", re.S
 )
-_CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*|(\\[^\r\n])", re.S)
-_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.S)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u|\Z)", re.S)
+_CONTINUATION = lazy_pattern(r"\\(?:\r\n|\r|\n)[ \t\f]*|(\\[^\r\n])", re.S)
+_KEY_AND_VALUE = lazy_pattern(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.S)
+_ESCAPE = lazy_pattern(r"\\(u[0-9a-fA-F]{4}|[^u]|u|\Z)", re.S)
 
 
 def parse_properties(text: str) -> dict[str, str]:

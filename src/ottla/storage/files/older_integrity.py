@@ -5,18 +5,17 @@ each segment could have a file with checksums of its batches and a copy of its t
 The first start of this version imports their facts, and removes the files.
 """
 
-import re
-
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.ids import Uuid, parse_uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.storage.files.checksummed import read_checksummed
 
 WITNESS = "ottla-witness.deleted"
 SEAMS = "ottla-seams.deleted"
-_OF_SEGMENT = re.compile(r"[0-9]{20}\.ottla-witness\.(deleted|cleaned)")
+_OF_SEGMENT = lazy_pattern(r"[0-9]{20}\.ottla-witness\.(deleted|cleaned)")
 
 UNKNOWN = "-"
 ABORTS_ARE_INDEXED = "aborts indexed"

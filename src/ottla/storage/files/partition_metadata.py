@@ -4,14 +4,13 @@ It distinguishes a directory of a deleted topic from one of a new topic of the s
 A crash leaves it missing or whole. Kafka's counterpart: `PartitionMetadataFile`.
 """
 
-import re
-
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
+from ottla.base.patterns import lazy_pattern
 from ottla.storage.files.checksummed import is_one_bit_apart
 
-_CONTENT = re.compile(rb"version:\s+(-?[0-9]{1,10})\r?\ntopic_id:\s+([!-~]+)\s*")
+_CONTENT = lazy_pattern(rb"version:\s+(-?[0-9]{1,10})\r?\ntopic_id:\s+([!-~]+)\s*")
 
 
 def read_topic_id(file_system: FileSystem, path: str) -> Uuid | None:

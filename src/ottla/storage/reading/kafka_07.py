@@ -6,7 +6,6 @@ last file. Reading ends there; 0.7 truncated it at its next start. Kafka's count
 """
 
 import posixpath
-import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import Buffer, FileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, CompressionError, decompress
 
@@ -30,8 +30,8 @@ CODECS = {0: Compression.NONE, 1: Compression.GZIP, 2: Compression.SNAPPY}
 MAX_MESSAGE_SIZE = 256 << 20
 READ_SIZE = 1 << 20
 
-_DIRECTORY = re.compile(r"(?P<topic>.+)_(?P<number>\d+)")
-_FILE = re.compile(r"(\d+)\.kafka")
+_DIRECTORY = lazy_pattern(r"(?P<topic>.+)_(?P<number>\d+)")
+_FILE = lazy_pattern(r"(\d+)\.kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

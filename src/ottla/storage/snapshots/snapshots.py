@@ -7,7 +7,6 @@ a complete snapshot or none, and the next `create` removes the leftovers. Kafka 
 """
 
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,6 +20,7 @@ from ottla.base.files import (
     read_file,
     replace_file,
 )
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
@@ -39,7 +39,7 @@ from ottla.storage.snapshots.copying import (
 )
 from ottla.storage.snapshots.pinning import Pins
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _MAKING = ".making-"
 _DELETING = ".deleting-"
 STOP_FIRST = "stop it first"

@@ -8,9 +8,9 @@ value is one. If a batch fails, values with faults found by `json_faults` are re
 is bisected until invalid values are isolated.
 """
 
-import re
 from typing import Any
 
+from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
 from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
@@ -21,7 +21,7 @@ _SPACE = " \t\n\r"
 # Arrow 26 crashes at a null between two objects, and accepts NaN and Infinity as numbers. In valid
 # JSON these characters occur only in strings.
 _SUSPICIOUS = r"\}[ \t\n\r]*null|[:,\[][ \t\n\r]*-?(?:NaN|Inf)"
-_ROW_NUMBER = re.compile(r" in row \d+$")
+_ROW_NUMBER = lazy_pattern(r" in row \d+$")
 _NOT_AN_OBJECT = "it is not a JSON object"
 _NOT_ONE_OBJECT = "it is not one JSON object"
 _NOT_UTF8 = "it is not UTF-8"

@@ -5,11 +5,11 @@ may be null. Only types against which JSON and Avro values can be checked exactl
 Spark has more.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
 _NAMES = {
@@ -24,8 +24,8 @@ _NAMES = {
     "date": "date",
     "timestamp": "timestamp",
 }
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
-_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_TOKEN = lazy_pattern(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
+_PLAIN_NAME = lazy_pattern(r"[A-Za-z_]\w*")
 _MAX_DECIMAL_DIGITS = 38
 MOST_LEVELS = 32
 """The maximum depth of structs, arrays and maps. Delta Lake's library fails at about 40."""
