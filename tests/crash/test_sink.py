@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 import ottla
 from ottla.base.addresses import parse_address
-from ottla.client.transactions import init_producer
+from ottla.client.producer_identity import init_producer
 from ottla.spark.sink.sink_state import transactional_id
 from ottla.spark.sink.transactions import Step, connected
 from tests.crash.kills.processes import ServedBroker

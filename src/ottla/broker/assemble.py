@@ -36,7 +36,6 @@ from ottla.broker.topics.removals import Removals, SegmentRemovals
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
-from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.files.written_marks import mark_all_written
 
@@ -162,6 +161,7 @@ def _replicas(
     # A broker without a cluster does not need these modules.
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
+    from ottla.config.inter_broker_version import parse_inter_broker_version
 
     config = settings.config
     version = parse_inter_broker_version(config.inter_broker_protocol_version)

@@ -19,7 +19,6 @@ from ottla.base.values import dataclass
 from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
 from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.runtime.forks import bind_to_process
 
@@ -415,6 +414,8 @@ class Cluster(Closing):
     def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
+            from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+
             request = FindCoordinatorRequest(key=key, key_type=kind)
             answer = self._ask_one(lambda one: one.ask(request, newest=LAST_SINGLE_KEY_VERSION))
             check(answer.error_code, answer.error_message)

@@ -20,8 +20,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.cluster import PASSING, Cluster, check
 from ottla.client.connection import Connection, UnreachableError
+from ottla.client.producer_identity import ProducerIdentity
 from ottla.client.refusals import refusals
-from ottla.client.transactions import ProducerIdentity, add_partitions
+from ottla.client.transactions import add_partitions
 from ottla.codec.compression import Compression
 from ottla.protocol.messages.produce import (
     PartitionProduceData,

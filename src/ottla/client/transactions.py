@@ -1,4 +1,4 @@
-"""A producer's id, and its requests to the coordinator of its transactions.
+"""A producer's requests to the coordinator of its transactions.
 
 Transactions are those of version 1: partitions are added before they are written to, and only
 `init_producer` changes the epoch. So another process than the writer can end a transaction, and
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition, by_topic
-from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
 from ottla.client.groups import Committed
+from ottla.client.producer_identity import LAST_VERSION, ProducerIdentity
 from ottla.client.refusals import RefusedError, refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.add_offsets_to_transaction import AddOffsetsToTransactionRequest
@@ -22,16 +22,12 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
 )
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_transaction import EndTransactionRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitRequest,
     TransactionOffsetCommitRequestPartition,
     TransactionOffsetCommitRequestTopic,
 )
-
-LAST_VERSION = 3
-"""The last versions of all requests below for clients with transactions of version 1."""
 
 _HAS_ENDED_OTHERWISE = frozenset(
     {
@@ -44,43 +40,13 @@ _HAS_ENDED_OTHERWISE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdentity:
-    """The identity of a producer; without a transactional id ("") it is only idempotent."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-
-
-def init_producer(cluster: Cluster, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
-    """Gets a new epoch: fences the previous producer with the id, and aborts its open transaction.
-
-    This and the following functions raise `RefusedError` and `UnreachableError`.
-    """
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id or None, transaction_timeout_ms=timeout_ms
-    )
-
-    def ask(broker: Connection) -> ProducerIdentity:
-        answer = broker.ask(request, newest=LAST_VERSION)
-        check(answer.error_code)
-        return ProducerIdentity(
-            transactional_id=transactional_id,
-            producer_id=answer.producer_id,
-            epoch=answer.producer_epoch,
-        )
-
-    with refusals(f"producer {transactional_id or 'without a name'}"):
-        if not transactional_id:
-            return cluster.ask_any(ask)
-        return cluster.ask_coordinator(CoordinatorKind.TRANSACTION, transactional_id, ask)
-
-
 def add_partitions(
     cluster: Cluster, who: ProducerIdentity, partitions: Iterable[TopicPartition]
 ) -> None:
-    """Adds partitions to the transaction, which begins with the first of them."""
+    """Adds partitions to the transaction, which begins with the first of them.
+
+    This and the following functions raise `RefusedError` and `UnreachableError`.
+    """
     topics = [
         AddPartitionsTopic(name=name, partitions=numbers)
         for name, numbers in by_topic(partitions).items()

@@ -5,7 +5,6 @@ only addresses are valid.
 """
 
 from collections.abc import Iterable
-from ipaddress import ip_address
 
 from ottla.base.addresses import canonical_host
 from ottla.config.setting import SettingError
@@ -19,6 +18,8 @@ def connection_overrides(texts: Iterable[str]) -> dict[str, int]:
 
 
 def _override(text: str) -> tuple[str, int]:
+    from ipaddress import ip_address
+
     host, _, count = text.rpartition(":")
     try:
         address = canonical_host(str(ip_address(host.strip().strip("[]"))))

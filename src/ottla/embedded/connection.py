@@ -9,7 +9,7 @@ request lets other threads take the lock in between, at the places where the ser
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
@@ -23,16 +23,14 @@ from ottla.embedded.log import Log
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages import request_class
-from ottla.protocol.messages.fetch import FetchResponse
-from ottla.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from ottla.server.apis import APIS
 from ottla.server.dispatch import handler_of
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.fetch import FetchResponse
+    from ottla.protocol.messages.produce import ProduceRequest
 
 HOST = "in-process"
 CLIENT = Client((HOST, 0), HOST)
@@ -88,12 +86,13 @@ class InProcessConnection(Closing):
             find = self._log.environment.handlers or handler_of
             handle = find(ApiKey(request.API_KEY))
             self._handlers[request.API_KEY] = handle
-        if isinstance(request, ProduceRequest):
-            request = _patchable(request)
+        is_produce = request.API_KEY == ApiKey.PRODUCE
+        if is_produce:
+            request = _patchable(request)  # type: ignore[arg-type]
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
         answer = partial(self._answer_to, asked) if asked.is_waiting else asked.answer
-        return partial(self._stored, answer) if isinstance(request, ProduceRequest) else answer
+        return partial(self._stored, answer) if is_produce else answer
 
     def send_all(
         self, requests: Sequence[Message], *, newest: int | None = None
@@ -131,7 +130,15 @@ class InProcessConnection(Closing):
 class _Request:
     """One request from its handler to its response, which may be awaited in between."""
 
-    __slots__ = ("_broker", "_handle", "_header", "_is_cancelled", "_log", "_result")
+    __slots__ = (
+        "_broker",
+        "_handle",
+        "_header",
+        "_is_cancelled",
+        "_is_fetch",
+        "_log",
+        "_result",
+    )
 
     def __init__(self, log: Log, request: Message, header: RequestHeader, handle: Handler) -> None:
         self._log = log
@@ -140,6 +147,8 @@ class _Request:
         self._result: Message | PendingResponse | None = None
         self._broker: Broker | None = None
         self._is_cancelled = False
+        self._is_fetch = header.api_key == ApiKey.FETCH
+        """Whether records are read after the lock is released."""
 
     @property
     def is_waiting(self) -> bool:
@@ -165,8 +174,8 @@ class _Request:
             if self._is_cancelled:
                 raise UserError("the connection was closed before the response came")
             self._log.hold(partial(self._finish, later))
-        if isinstance(self._result, FetchResponse):
-            _read_records(self._result)
+        if self._is_fetch and self._result is not None:
+            _read_records(self._result)  # type: ignore[arg-type]
         return self._result
 
     def _finish(self, later: PendingResponse, broker: Broker, at: Timestamps) -> None:
@@ -179,8 +188,8 @@ class _Request:
         self._result = result
         if isinstance(result, PendingResponse):
             self._log.pending.enter(result.pending_id)
-        elif isinstance(result, FetchResponse):
-            _keep_records(result)
+        elif self._is_fetch and result is not None:
+            _keep_records(result)  # type: ignore[arg-type]
 
     def _in_turns(
         self, deed: Callable[[], Message | PendingResponse | None]
@@ -207,10 +216,16 @@ class _Request:
         turn.until_s = perf_counter() + SLICE_S
 
 
-def _patchable(request: ProduceRequest) -> ProduceRequest:
+def _patchable(request: "ProduceRequest") -> "ProduceRequest":
     """Copies batches: the log writes base offsets and epochs into them, and the client may retry
     its own.
     """
+    from ottla.protocol.messages.produce import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
+
     return ProduceRequest(
         transactional_id=request.transactional_id,
         acks=request.acks,
@@ -232,7 +247,7 @@ def _patchable(request: ProduceRequest) -> ProduceRequest:
     )
 
 
-def _keep_records(response: FetchResponse) -> None:
+def _keep_records(response: "FetchResponse") -> None:
     """Keeps the files open that are read after the lock is released."""
     for topic in response.responses:
         for partition in topic.partitions:
@@ -240,7 +255,7 @@ def _keep_records(response: FetchResponse) -> None:
                 partition.records = partition.records.duplicate()
 
 
-def _read_records(response: FetchResponse) -> None:
+def _read_records(response: "FetchResponse") -> None:
     for topic in response.responses:
         for partition in topic.partitions:
             if isinstance(partition.records, FileSlice):

@@ -32,13 +32,10 @@ from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of, value_text
 from ottla.config.topic import TopicConfig
-from ottla.embedded import live_reading
-from ottla.embedded.compacting import CompactedPartition, check_compaction, compact_partition
 from ottla.embedded.environment import Environment
 from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.readable import ReadableLog
-from ottla.embedded.scanning import Region
 from ottla.record.batch import BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder, single_record_batch
 from ottla.record.partitioner import partition_for_key
@@ -49,7 +46,9 @@ from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.reader import Isolation
 
 if TYPE_CHECKING:
+    from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
+    from ottla.embedded.scanning import Region
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -445,13 +444,19 @@ class Log(HeldBroker, ReadableLog):
         self._next_keyless += 1
         return self._next_keyless % count
 
-    def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+    def regions(self, place: TopicPartition, offset: int, end: int) -> "Iterator[Region]":
+        from ottla.embedded import live_reading  # which a log that is only written does not need
+
         return live_reading.regions(self, place, offset, end)
 
     def stable_ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
+        from ottla.embedded import live_reading
+
         return live_reading.stable_ends(self, topic, partitions)
 
     def wait_for_records(self, topic: str, offsets: Mapping[int, int], seconds: float) -> bool:
+        from ottla.embedded import live_reading
+
         return live_reading.wait_for_records(self, topic, offsets, seconds)
 
     def offsets_for_time(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
@@ -484,7 +489,7 @@ class Log(HeldBroker, ReadableLog):
                 for partition in topic.partitions.values():
                     partition.log.writer.flush()
 
-    def compact(self, topic: str, engine: Engine | None = None) -> list[CompactedPartition]:
+    def compact(self, topic: str, engine: Engine | None = None) -> "list[CompactedPartition]":
         """Compacts a topic now, up to the active segment of each partition.
 
         It does not matter whether it is due. The calling thread does it, or an engine such as
@@ -498,6 +503,8 @@ class Log(HeldBroker, ReadableLog):
         >>> len(list(log.read("prices"))) < 100
         True
         """
+        from ottla.embedded.compacting import check_compaction, compact_partition
+
         cleaning = self._cleaning
         if engine is not None:
             cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)

@@ -4,7 +4,7 @@ reads.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base.arguments import (
     check_offset,
@@ -16,8 +16,10 @@ from ottla.base.closing import Closing
 from ottla.base.errors import UserError
 from ottla.base.other_names import LOG, OtherNames, answers_other_keywords
 from ottla.base.partitions import TopicPartition
-from ottla.embedded.scanning import Region, Scan, Tail
-from ottla.record.record import Record
+
+if TYPE_CHECKING:
+    from ottla.embedded.scanning import Region, Scan, Tail
+    from ottla.record.record import Record
 
 Self = TypeVar("Self", bound="ReadableLog")
 
@@ -62,7 +64,7 @@ class ReadableLog(OtherNames, Closing, ABC):
         """
 
     @abstractmethod
-    def regions(self, place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
+    def regions(self, place: TopicPartition, offset: int, end: int) -> "Iterator[Region]":
         """The batches of a partition from an offset up to another. If retention deleted the start,
         or the next offset meanwhile, continues at the log start offset. Raises `CorruptionError`,
         and `UserError` if the topic is deleted meanwhile.
@@ -97,7 +99,7 @@ class ReadableLog(OtherNames, Closing, ABC):
     @answers_other_keywords
     def read(
         self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
-    ) -> Iterator[Record]:
+    ) -> "Iterator[Record]":
         """The records of a partition from an offset up to `until`, or to the current end. If
         retention or `DeleteRecords` deleted `from_offset`, or the next offset meanwhile, continues
         at the log start offset. Control records and those of unfinished or aborted transactions are
@@ -114,7 +116,7 @@ class ReadableLog(OtherNames, Closing, ABC):
             end = min(check_offset(until), end)
         return self._records(place, begin, end)
 
-    def _records(self, place: TopicPartition, begin: int, end: int) -> Iterator[Record]:
+    def _records(self, place: TopicPartition, begin: int, end: int) -> "Iterator[Record]":
         for region in self.regions(place, begin, end):
             for record in region.records():
                 yield record
@@ -129,7 +131,7 @@ class ReadableLog(OtherNames, Closing, ABC):
         from_offset: int | Mapping[int, int] = 0,
         from_time_ms: int | None = None,
         until_time_ms: int | None = None,
-    ) -> Scan:
+    ) -> "Scan":
         """The committed records of a topic, or of some of its partitions, partition by partition.
         Iterate over `TopicRecord`s, or call `to_arrow()`, `to_pandas()`, `to_polars()`,
         `to_duckdb()` or `batches()`. A time stands for the offset of the first record at or after
@@ -152,6 +154,8 @@ class ReadableLog(OtherNames, Closing, ABC):
         for index, end in stable.items():
             begin, bound = begins.get(index, given.get(index, 0)), ends.get(index, end)
             spans[index] = (end if begin is None else begin, end if bound is None else bound)
+        from ottla.embedded.scanning import Scan
+
         return Scan(self, topic, spans)
 
     @answers_other_keywords
@@ -162,7 +166,7 @@ class ReadableLog(OtherNames, Closing, ABC):
         partitions: Iterable[int] | None = None,
         from_offset: int | Mapping[int, int] | None = None,
         timeout_s: float | None = None,
-    ) -> Tail:
+    ) -> "Tail":
         """Records as they arrive, from now on or from offsets by partition: `for` and `async for`.
         Without `timeout_s` it waits forever; with it, it ends when nothing has arrived for that
         long.
@@ -176,6 +180,8 @@ class ReadableLog(OtherNames, Closing, ABC):
             check_seconds(timeout_s)
         ends = self.stable_ends(topic, partitions)
         starts = {} if from_offset is None else _starts(topic, from_offset, ends)
+        from ottla.embedded.scanning import Tail
+
         return Tail(self, topic, ends | starts, timeout_s)
 
 

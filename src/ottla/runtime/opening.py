@@ -1,9 +1,7 @@
 """Opens a broker on log directories, with the machine's clock, random numbers and threads."""
 
 import os
-import random
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -66,7 +64,7 @@ def _options(
     return BrokerOptions(
         now_ms=clock.now_ms(),
         new_id=new_id,
-        random_below=lambda bound: random.randrange(bound) if bound > 0 else 0,
+        random_below=random_below,
         cluster_id=cluster_id,
         on_progress=on_progress,
         on_event=on_event,
@@ -87,8 +85,33 @@ def new_id() -> Uuid:
             return candidate
 
 
+def random_below(bound: int) -> int:
+    from random import randrange  # which a broker needs only for settings with a jitter
+
+    return randrange(bound) if bound > 0 else 0
+
+
 def run_in_threads(count: int, tasks: Sequence[Callable[[], object]]) -> None:
-    """Carries out tasks in up to `count` threads; raises the first error once all have ended."""
+    """Carries out tasks in up to `count` threads; raises the first error once all have ended.
+
+    If one thread is enough, it is the calling one.
+    """
+    if count == 1 or len(tasks) <= 1:
+        _run_in_turn(tasks)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(count) as pool:
         for done in [pool.submit(task) for task in tasks]:
             done.result()
+
+
+def _run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
+    errors = []
+    for task in tasks:
+        try:
+            task()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -19,6 +19,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster, CoordinatorKind
 from ottla.client.connection import Connection
+from ottla.client.producer_identity import init_producer
 from ottla.client.reading import (
     EARLIEST,
     LATEST,
@@ -29,7 +30,7 @@ from ottla.client.reading import (
     list_offset,
 )
 from ottla.client.target import open_target
-from ottla.client.transactions import add_partitions, end_transaction, init_producer
+from ottla.client.transactions import add_partitions, end_transaction
 from ottla.embedded.log import Log
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

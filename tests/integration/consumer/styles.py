@@ -12,8 +12,9 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.client.cluster import CoordinatorKind
 from ottla.client.groups import committed_by
+from ottla.client.producer_identity import init_producer
 from ottla.client.target import Target, open_target
-from ottla.client.transactions import add_partitions, end_transaction, init_producer
+from ottla.client.transactions import add_partitions, end_transaction
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from tests.support.patience import PATIENCE_S

@@ -223,10 +223,12 @@ def test_what_changes_one_kind_of_thing_imports_the_requests_of_no_other(
     [
         "produce DIRECTORY orders",
         "delete-records DIRECTORY orders --before 0",
+        "configs set DIRECTORY orders retention.ms=7d",
         "topics create DIRECTORY teas",
+        "topics alter DIRECTORY orders -o retention.ms=7d",
     ],
 )
-def test_what_changes_a_directory_imports_no_groups_no_compaction_and_no_logins(
+def test_what_changes_a_directory_imports_nothing_for_groups_compaction_logins_and_reads(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTTLA_CONTEXTS", str(tmp_path / "none.toml"))
@@ -241,8 +243,17 @@ def test_what_changes_a_directory_imports_no_groups_no_compaction_and_no_logins(
         "ottla.broker.groups",
         "ottla.broker.transactions",
         "ottla.broker.security.sasl",
+        "ottla.client.groups",
+        "ottla.client.transactions",
+        "ottla.config.inter_broker_version",
+        "ottla.embedded.compacting",
+        "ottla.embedded.scanning",
+        "ottla.protocol.messages.find_coordinator",
         "ottla.storage.compaction",
+        "ottla.storage.reading",
+        "ottla.storage.recovery.damage",
         "ottla.storage.retention",
+        "ipaddress",
     )
     assert not [one for one in modules if one.startswith(unwanted)]
 

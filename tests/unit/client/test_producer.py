@@ -19,12 +19,9 @@ from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind  # noq
 from ottla.client.connection import UnreachableError  # noqa: E402
 from ottla.client.groups import Committed, commit_from_outside, committed_by  # noqa: E402
 from ottla.client.producer import Producer  # noqa: E402
+from ottla.client.producer_identity import init_producer  # noqa: E402
 from ottla.client.refusals import RefusedError  # noqa: E402
-from ottla.client.transactions import (  # noqa: E402
-    commit_offset,
-    end_transaction,
-    init_producer,
-)
+from ottla.client.transactions import commit_offset, end_transaction  # noqa: E402
 from ottla.codec.compression import Compression  # noqa: E402
 from ottla.embedded.log import Log  # noqa: E402
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records  # noqa: E402

@@ -6,7 +6,6 @@ Kafka's counterparts: `ClientQuotaControlManager`, `ClientQuotasImage` (KIP-546)
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
-from ipaddress import ip_address
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -92,6 +91,8 @@ def _check_address(names: Mapping[str, str | None]) -> None:
             ErrorCode.INVALID_REQUEST,
             "Invalid client quota entity: an ip stands alone, without user or client-id",
         )
+    from ipaddress import ip_address
+
     try:
         ip_address(names[IP] or "0.0.0.0")
     except ValueError as error:

@@ -3,7 +3,6 @@
 A source of bytes yields `PAUSE` when it may block for a while, so that what was read is sent.
 """
 
-import csv
 import json
 import os
 import select
@@ -145,6 +144,8 @@ def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
     """Yields a record for each row below the heading: one column, or all columns as JSON."""
     lines = (line for _, line in _lines(stream, b"\n"))
     texts = (line.decode() + "\n" for line in lines if not isinstance(line, Pause))
+    import csv
+
     csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     reader = csv.DictReader(texts, strict=True)
     try:

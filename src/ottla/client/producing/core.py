@@ -9,7 +9,6 @@ from ottla.base.arguments import check_offsets, check_topic_name
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
@@ -19,7 +18,6 @@ from ottla.client.producing.serializers import Serializer, serializer_of
 from ottla.client.refusals import UnknownTopicError
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
-from ottla.client.transactions import commit_offset, end_transaction
 from ottla.config.producer import producer_config
 from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.runtime.forks import bind_to_process
@@ -254,6 +252,9 @@ class ProducerCore:
 
     def send_offsets(self, offsets: Offsets, group: str) -> None:
         """Commits a group's offsets with the transaction."""
+        from ottla.client.groups import Committed
+        from ottla.client.transactions import commit_offset
+
         self._check_transaction()
         if not isinstance(group, str) or not group:
             raise UserError("offsets belong to a group; name it")
@@ -289,6 +290,8 @@ class ProducerCore:
         self._check_open()
 
     def _end(self, *, is_commit: bool) -> bool:
+        from ottla.client.transactions import end_transaction
+
         sender = self.sender
         with sender.cluster_lock:
             if sender.identity is None or not (sender.added or self._has_offsets):

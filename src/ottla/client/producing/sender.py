@@ -15,11 +15,11 @@ from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import PASSING, Cluster
 from ottla.client.connection import Connection, UnreachableError
+from ottla.client.producer_identity import ProducerIdentity, init_producer
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
 from ottla.client.producing.batches import RecordBatchInMaking, Stamp
 from ottla.client.producing.sending import call_back
 from ottla.client.refusals import RefusedError
-from ottla.client.transactions import ProducerIdentity, add_partitions, init_producer
 from ottla.codec.compression import CODECS
 from ottla.config.producer import ProducerConfig, acks_of
 from ottla.protocol.messages.produce import (
@@ -234,6 +234,8 @@ class Sender:
             assert identity is not None
             new = {one.place for one in batches} - self.added
             if new:
+                from ottla.client.transactions import add_partitions
+
                 add_partitions(self.cluster, identity, new)
                 self.added |= new
         for one in batches:

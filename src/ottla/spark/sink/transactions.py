@@ -19,15 +19,9 @@ from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, CoordinatorKind
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.producer import Producer
+from ottla.client.producer_identity import ProducerIdentity, init_producer
 from ottla.client.refusals import refusals
-from ottla.client.transactions import (
-    ProducerIdentity,
-    commit_offset,
-    end_transaction,
-    init_producer,
-    is_initialized,
-    ongoing_ids,
-)
+from ottla.client.transactions import commit_offset, end_transaction, is_initialized, ongoing_ids
 from ottla.spark.sink.row_packing import PackingRules, RowPacker, measure
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import (

@@ -9,7 +9,6 @@ import logging
 from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
 from ottla.storage.log.header_check import checked_end
-from ottla.storage.recovery.damage import end_after_damage
 from ottla.storage.recovery.missing_segments import name_missing_end
 from ottla.storage.recovery.opened_log import OpenedLog
 
@@ -49,6 +48,8 @@ def _continue_after_wrong_file(log: OpenedLog) -> None:
     if not log.wrong_files:
         return
     last = log.wrong_files[-1]
+    from ottla.storage.recovery.damage import end_after_damage
+
     if not log.segments.values or log.segments.active.base_offset < last.base_offset:
         log.continue_at(end_after_damage(last, log.request.known_end))
 
@@ -84,6 +85,8 @@ def _end_of_active(log: OpenedLog) -> int:
         )
         raise CorruptionError(active.log.path, active.log.size, reason)
     except CorruptionError as error:
+        from ottla.storage.recovery.damage import end_after_damage
+
         # A lost end is not reused either: consumers would take a new record at an acknowledged
         # offset for the lost one.
         end = end_after_damage(active, request.known_end)

@@ -12,7 +12,6 @@ from ottla.storage.recovery.opening import open_segments
 from ottla.storage.recovery.reconciling import reconcile
 from ottla.storage.recovery.replaying import recover_segments
 from ottla.storage.segment.log_order import OffsetOverflowError
-from ottla.storage.segment.splitting import split_segment
 
 
 def recover(request: LoadRequest) -> RecoveredLog:
@@ -40,6 +39,8 @@ def _load_segments(log: OpenedLog) -> None:
             recover_segments(log)
             return
         except OffsetOverflowError as overflow:
+            from ottla.storage.segment.splitting import split_segment
+
             log.integrity.split(overflow.base_offset)
             split_segment(file_system, directory, overflow.log, overflow.base_offset)
             log.forget_segments()

@@ -16,7 +16,6 @@ from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.log.epoch_replay import StoredEpochs
 from ottla.storage.log.producer_replay import replay_batch
 from ottla.storage.log.producer_state import ProducerState
-from ottla.storage.recovery.damage import keep_flushed
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_recovery import recover
@@ -85,6 +84,8 @@ def recover_segment(
         segment.forget_checks(segment.size)
     damaged = segment.size - valid
     if damaged and log.request.was_flushed(state.map_end_offset):
+        from ottla.storage.recovery.damage import keep_flushed
+
         keep_flushed(segment, valid, replay.take)
         damaged = 0
     elif damaged:
