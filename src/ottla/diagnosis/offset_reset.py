@@ -14,13 +14,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
+_ENDS = {"beginning": "earliest", "end": "latest"}
+"""The words of `ottla consume` for those of Kafka's tools, which are accepted too."""
+
 _OFFSET = lazy_pattern(r"\d+")
 AGE = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
-PLACES = (
-    "earliest, latest, current, an offset, @TIME such as @2026-01-31T12:00, or an age such as 2h"
-)
+PLACES = "beginning, end, current, an offset, @TIME such as @2026-01-31T12:00, or an age such as 2h"
 
 
 class ResetKind(Enum):
@@ -62,7 +63,7 @@ class PlannedOffset:
 
 def parse_place(option: str, text: str, now_ms: int) -> Reset:
     """Parses a place in a log, one of `PLACES`; raises `UserError`."""
-    text = text.strip()
+    text = _ENDS.get(text.strip(), text.strip())
     if text in ("earliest", "latest", "current"):
         return Reset(kind=ResetKind(text))
     if _OFFSET.fullmatch(text):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--to",
     "place",
     metavar="PLACE",
-    help="earliest, latest, current, an offset, @TIME such as @2026-01-31T12:00, or an age: 2h.",
+    help="beginning, end, current, an offset, @TIME such as @2026-01-31T12:00, or an age: 2h.",
 )
 @click.option(
     "--shift",

@@ -45,6 +45,10 @@ class ServeCommand(ExampleCommand):
     """Keeps its arguments as given, for a process in the background."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] in (["status"], ["stop"]):
+            ctx.fail(
+                f"ottla {args[0]} [DIR] is the command; a directory of that name is ./{args[0]}"
+            )
         ctx.meta[ARGUMENTS] = [one for one in args if one != "--background"]
         return super().parse_args(ctx, args)
 

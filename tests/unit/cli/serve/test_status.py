@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.base.files import OsFileSystem
+from ottla.cli.serve.command import serve_command
 from ottla.cli.serve.control import status_command
 from ottla.storage.directory.owner_note import Owner, write_owner_note
 
@@ -51,3 +52,17 @@ def test_a_start_and_a_mirror_say_how_far_they_are(
 def test_a_process_that_leaves_no_note_is_in_use(data: str) -> None:
     assert status(data) == f"in use pid={os.getpid()} data={data}; it does not listen\n"
     assert json.loads(status(data, "--json"))["doing"] is None
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["stop", "data"], ["stop", "--background"]])
+def test_serve_names_the_command_for_what_it_does_not_do(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(serve_command, arguments)
+    assert answer.exit_code == 2
+    word = arguments[0]
+    assert f"ottla {word} [DIR] is the command; a directory of that name is ./{word}" in (
+        answer.stderr
+    )
+    assert not os.listdir(tmp_path)

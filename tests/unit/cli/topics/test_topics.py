@@ -112,7 +112,7 @@ def test_a_dry_run_changes_nothing(broker: Administered) -> None:
         (
             "delete-records TARGET orders --before yesterday",
             2,
-            "--before yesterday: a place is earliest, latest, current, an offset, @TIME such as "
+            "--before yesterday: a place is beginning, end, current, an offset, @TIME such as "
             "@2026-01-31T12:00, or an age such as 2h",
         ),
     ],
