@@ -129,6 +129,7 @@ class ZooKeeper:
             context = ssl.create_default_context(cafile=tls.authority)
             context.load_cert_chain(tls.client)
             self._secured = SecuredConnections(lambda: context)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         self._command.append(str(write_properties(folder.with_suffix(".cfg"), settings)))
         self._process: subprocess.Popen[bytes] | None = None
 
