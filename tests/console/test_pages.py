@@ -194,7 +194,7 @@ def test_a_reset_is_shown_before_it_is_done(broker: LocalBroker, browser: Browse
     assert browser.json("/group?name=billing")["partitions"][0]["committed"] == 1
     wrong = browser.get("/group/reset?name=billing&to=somewhere")
     assert wrong.status_code == 400
-    assert "a place is earliest" in wrong.text
+    assert "a place is beginning, end, " in wrong.text
 
 
 def test_a_message_is_produced_and_shown_whole(browser: Browser) -> None:
