@@ -69,6 +69,7 @@ _POSITIONAL = "ottla.target.positional"
 _NAMED = "ottla.target.named"
 _CLIENT = "ottla.target.client"
 _TEXT = "ottla.target.text"
+_NAME = "ottla.target.name"
 
 AT_REST = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -186,13 +187,17 @@ class Target:
         return _addresses_of_owner(self.directories) if self.is_directory else self.addresses
 
     @contextmanager
-    def named_in_errors(self) -> Iterator[None]:
-        """Makes errors about a target that the command line does not name say what names it."""
+    def named_in_errors(self, name: str | None = None) -> Iterator[None]:
+        """Makes errors about a target that the command line does not name say what names it.
+
+        `name` is the first argument, which may be meant as a new directory.
+        """
         try:
             yield
         except Exception as error:
             if self.origin and self._is_meant_by(error):
-                error.add_note(f"the target is {self.text}, of {self.origin}")
+                hint = f"; for a directory {name}, write ./{name}" if name else ""
+                error.add_note(f"the target is {self.text}, of {self.origin}{hint}")
             raise
 
     def _is_meant_by(self, error: Exception) -> bool:
@@ -441,9 +446,11 @@ class TargetCommand(ExampleCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, positional = self._separated(ctx, args)
         is_named = any(values.get(one) for one in ("bootstrap", "data_dirs", "context"))
+        first = positional[0] if positional else None
         ctx.meta[_POSITIONAL] = not is_named and (
-            not _has_default() or (bool(positional) and looks_like_target(positional[0]))
+            not _has_default() or (first is not None and looks_like_target(first))
         )
+        ctx.meta[_NAME] = None if is_named or ctx.meta[_POSITIONAL] else first
         return super().parse_args(ctx, args)
 
     def _separated(self, ctx: click.Context, args: list[str]) -> tuple[dict[str, Any], list[str]]:
@@ -458,7 +465,7 @@ class TargetCommand(ExampleCommand):
 
     def invoke(self, ctx: click.Context) -> Any:
         target: Target = ctx.params["target"]
-        with deadline(ctx.params.pop("timeout_s", None)), target.named_in_errors():
+        with deadline(ctx.params.pop("timeout_s", None)), target.named_in_errors(ctx.meta[_NAME]):
             return super().invoke(ctx)
 
 

@@ -17,7 +17,7 @@ FIXES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
-    ErrorCode.NOT_CONTROLLER: "The cluster has no controller: see the brokers' logs for whether "
+    ErrorCode.NOT_CONTROLLER: "the cluster has no controller: see the brokers' logs for whether "
     "they reach ZooKeeper",
     ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
@@ -40,7 +40,9 @@ class RefusedError(RefusalError):
     def __init__(self, what: str, error: ApiError) -> None:
         fix = FIXES.get(error.code)
         reason = f"{error.code.name}: {error.message}"
-        super().__init__(f"{what}: {reason}" + (f" {fix}" if fix else ""))
+        if fix:
+            reason = f"{reason.removesuffix('.')}; {fix}"
+        super().__init__(f"{what}: {reason}")
         self.code = error.code
 
 

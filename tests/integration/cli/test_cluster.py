@@ -132,7 +132,7 @@ def test_a_cluster_whose_zookeeper_was_killed_says_so_and_continues_when_it_is_b
     listed = run_ottla("cluster", "reassign", cluster.folder)
     assert (
         listed.returncode,
-        "The cluster has no controller: see the brokers' logs" in listed.stderr,
+        "the cluster has no controller: see the brokers' logs" in listed.stderr,
     ) == (1, True)
     assert cluster.up(brokers=1) == addresses, "only ZooKeeper is started"
     cluster.wait_all("t", 1, lambda one: one["leader"] == 1)

@@ -179,10 +179,22 @@ def test_a_name_that_a_target_does_not_have_is_said_with_the_target_that_no_argu
     result = CliRunner().invoke(cli, ["topics", "describe", "order"])
     assert result.stderr == (
         "ottla: there is no topic order; did you mean orders? "
-        "(the target is data, of OTTLA_TARGET)\n"
+        "(the target is data, of OTTLA_TARGET; for a directory order, write ./order)\n"
     )
     named = CliRunner().invoke(cli, ["topics", "describe", "data/", "order"])
     assert named.stderr == "ottla: there is no topic order; did you mean orders?\n"
+
+
+@pytest.mark.parametrize("words", ["topics create new orders", "consume new orders"])
+def test_a_word_that_is_a_name_beside_a_context_could_be_a_directory_and_how_is_said(
+    words: str,
+) -> None:
+    context("add", "prod", "localhost:1")
+    result = CliRunner().invoke(cli, [*words.split(), "--timeout", "30s"])
+    note = "(the target is localhost:1, of context prod; for a directory new, write ./new)"
+    assert note in result.stderr
+    named = CliRunner().invoke(cli, ["topics", "describe", "-b", "localhost:1", "new"])
+    assert "./new" not in named.stderr
 
 
 @pytest.mark.parametrize("words", ["topics create {} orders", "produce {} orders"])

@@ -73,4 +73,4 @@ def test_without_an_authorizer_there_are_no_acls_and_how_to_have_one_is_said(
 ) -> None:
     code, said = same_broker.end("acls", "list", "TARGET")
     assert code == 1
-    assert "No Authorizer is configured. start the broker with authorizer.class.name=" in said
+    assert "No Authorizer is configured; start the broker with authorizer.class.name=" in said

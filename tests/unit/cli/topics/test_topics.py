@@ -101,7 +101,7 @@ def test_a_dry_run_changes_nothing(broker: Administered) -> None:
             "tokens list TARGET",
             1,
             "delegation tokens: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: Delegation token request not "
-            "allowed. connect to a running broker, with a password or a certificate",
+            "allowed; connect to a running broker, with a password or a certificate",
         ),
         (
             "topics list localhost",
