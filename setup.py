@@ -49,8 +49,8 @@ BROKER = {
     " transaction_index",
     "storage/segment": "segment segment_reader segment_recovery segment_view segments",
     "storage/log": (
-        "append conversion epoch_replay leader_epochs offsets partition_log producer_state reader"
-        " rolling state writer"
+        "append append_target conversion epoch_replay leader_epochs offsets partition_log"
+        " producer_state reader rolling state writer"
     ),
     "storage/compaction": "compiled_key_filter output",
 }

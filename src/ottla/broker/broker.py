@@ -23,15 +23,11 @@ from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
 from ottla.broker.events import TopicCreated, TopicDeleted
-from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
-from ottla.broker.startup.opening import (
-    BrokerOptions,
-)
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import TRANSACTION_STATE
@@ -54,6 +50,7 @@ from ottla.storage.log.reader import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.membership import Membership
     from ottla.broker.replicas import Replicas
@@ -113,7 +110,8 @@ class Broker:
             self.config.quota_window_num, self.config.quota_window_size_seconds * 1000
         )
         self.quotas.change(quotas)
-        self.fetch_sessions = _fetch_sessions(self.config, options)
+        self._fetch_sessions: FetchSessions | None = None
+        self._random_below = options.random_below
         self.auto_creation = AutoCreation(lambda: self.config)
         self.admin = Admin(self._store, parts.cluster, settings, self)
         self._cluster = None if parts.replicas is None else parts.replicas.topics
@@ -125,6 +123,19 @@ class Broker:
             from ottla.broker.coordinators import Coordinators
 
             parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
+
+    @property
+    def fetch_sessions(self) -> "FetchSessions":
+        """Created like `groups`."""
+        if self._fetch_sessions is None:
+            from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
+
+            self._fetch_sessions = FetchSessions(
+                self.config.max_incremental_fetch_session_cache_slots,
+                new_id=lambda: 1 + self._random_below(MAX_ID),
+                max_partition_count=self.config.max_incremental_fetch_session_cache_partitions,
+            )
+        return self._fetch_sessions
 
     @property
     def groups(self) -> "GroupCoordinator":
@@ -659,11 +670,3 @@ def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:
             assert not isinstance(data, ApiError), "an error is an answer"
             if data.records is not None:
                 partition.bytes_out -= data.records.size
-
-
-def _fetch_sessions(config: BrokerConfig, options: BrokerOptions) -> FetchSessions:
-    return FetchSessions(
-        config.max_incremental_fetch_session_cache_slots,
-        new_id=lambda: 1 + options.random_below(MAX_ID),
-        max_partition_count=config.max_incremental_fetch_session_cache_partitions,
-    )

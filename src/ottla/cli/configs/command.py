@@ -1,6 +1,6 @@
 """`ottla configs get`, `set`, `unset` and `explain`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -185,11 +185,12 @@ def _change(
 
     with target.open() as cluster:
         admin = ConfigAdmin(cluster)
-        before = _known_entries(cluster, kind, name)
-        _check_known(changes, before)
+        before = _known_entries(cluster, kind, name, list(changes))
+        if not changes.keys() <= before.keys():  # the error suggests similar names
+            _check_known(changes, _known_entries(cluster, kind, name))
         _check_values(kind, changes)
         admin.alter_configs(kind, name, changes, validate_only=dry_run)
-        after = before if dry_run else admin.describe_configs(kind, [name])[name]
+        after = before if dry_run else admin.describe_configs(kind, [name], list(changes))[name]
     for key, value in changes.items():
         was = before.get(key)
         now = None if dry_run else after.get(key)
@@ -207,15 +208,17 @@ def _change(
         )
 
 
-def _known_entries(cluster: "Cluster", kind: "ResourceKind", name: str) -> "dict[str, ConfigEntry]":
-    """Returns all settings that exist; of all brokers together only those that are set."""
+def _known_entries(
+    cluster: "Cluster", kind: "ResourceKind", name: str, keys: Sequence[str] | None = None
+) -> "dict[str, ConfigEntry]":
+    """Returns all settings that exist, or those of `keys`."""
     from ottla.client.administration.configs import ConfigAdmin
 
     if not name:
         from ottla.client.administration.log_directories import LogDirectoryAdmin
 
         name = str(min(LogDirectoryAdmin(cluster).describe_cluster().brokers))
-    return ConfigAdmin(cluster).describe_configs(kind, [name])[name]
+    return ConfigAdmin(cluster).describe_configs(kind, [name], keys)[name]
 
 
 def _check_known(keys: Any, known: Mapping[str, object]) -> None:

@@ -39,9 +39,11 @@ class ConfigAdmin(Asking):
     """Questions about settings, and changes to them."""
 
     def describe_configs(
-        self, kind: ResourceKind, names: Collection[str]
+        self, kind: ResourceKind, names: Collection[str], keys: Sequence[str] | None = None
     ) -> dict[str, dict[str, ConfigEntry]]:
         """All settings of each resource, by name. Raises `RefusedError`, `UnknownNameError`.
+
+        With `keys`, only those settings, without the ones that do not exist.
 
         A broker's name is its id; `ALL_BROKERS` are the defaults of every broker.
 
@@ -53,7 +55,7 @@ class ConfigAdmin(Asking):
             self.partitions(names)
         found = {}
         for name in names:
-            (result,) = self._describe_resources(kind, [name])
+            (result,) = self._describe_resources(kind, [name], keys)
             if result.error_code:
                 what = f"{kind.name.lower()} {name}"
                 raise refused(what, result.error_code, result.error_message)
@@ -154,10 +156,13 @@ class ConfigAdmin(Asking):
         return _values(result, known)
 
     def _describe_resources(
-        self, kind: ResourceKind, names: Sequence[str]
+        self, kind: ResourceKind, names: Sequence[str], keys: Sequence[str] | None = None
     ) -> list[DescribeConfigsResult]:
+        wanted = None if keys is None else list(keys)
         resources = [
-            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+            DescribeConfigsResource(
+                resource_type=kind, resource_name=name, configuration_keys=wanted
+            )
             for name in names
         ]
         request = DescribeConfigsRequest(

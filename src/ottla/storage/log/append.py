@@ -45,13 +45,11 @@ from ottla.record.walk import (
     Found,
     check_records,
 )
-from ottla.storage.log.conversion import (
+from ottla.storage.log.append_target import (
     TARGET_COMPRESSION,
     AppendTarget,
     check_total,
-    convert,
     is_writable,
-    recompress,
     records_of,
     too_large,
     unpacked_limit,
@@ -258,6 +256,8 @@ def prepare_append(
         if target.may_defer and config.magic >= 2 and _is_long(batches):
             raise LongPreparationError(records, batches, target)
         _check_each(batches, config, target.now_ms)
+        from ottla.storage.log.conversion import convert
+
         records = convert(records, batches, target)
         batches = list(iter_batches(records))
         if config.magic < 2:
@@ -265,6 +265,8 @@ def prepare_append(
     elif _must_recompress(batches, config):
         if target.may_defer and _is_long(batches):
             raise LongPreparationError(records, batches, target)
+        from ottla.storage.log.conversion import recompress
+
         records = recompress(batches, target)
         batches = list(iter_batches(records))
     elif not is_writable(records):

@@ -21,7 +21,7 @@ from ottla.storage.log.append import (
     prepare_append,
     stamp_batches,
 )
-from ottla.storage.log.conversion import AppendTarget
+from ottla.storage.log.append_target import AppendTarget
 from ottla.storage.log.epoch_replay import take_epochs
 from ottla.storage.log.producer_recall import recall_batches
 from ottla.storage.log.producer_replay import complete_transaction
