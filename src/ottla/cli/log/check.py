@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.endings import named_files
+from ottla.cli.late_line import CountLine
 from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted
 
@@ -30,8 +31,9 @@ def check_command(directory: str, deep: bool, output: Output) -> None:
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.directory_check import check
 
-    with named_files(directory):
-        report = check(OsFileSystem(), directory, deep=deep)
+    line = CountLine("checking", "directories and files", is_quiet=output.is_quiet)
+    with named_files(directory), line:
+        report = check(OsFileSystem(), directory, deep=deep, on_step=line.show)
     write_report(report, output)
     if not report.is_sound:
         sys.exit(EXIT_FINDINGS)

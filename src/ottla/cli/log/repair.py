@@ -8,6 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.endings import named_files
+from ottla.cli.late_line import CountLine, LateLine
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
 from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted
@@ -59,7 +60,8 @@ def repair_command(
     writer = PlanWriter(output, discard=discard)
     with named_files(directory):
         if copy_to is not None:
-            copy_directory(OsFileSystem(), os.path.abspath(directory), os.path.abspath(copy_to))
+            with LateLine(f"copying {directory}", is_quiet=output.is_quiet):
+                copy_directory(OsFileSystem(), os.path.abspath(directory), os.path.abspath(copy_to))
         if in_place or copy_to is not None:
             is_sound = carry_out(copy_to or directory, writer, deep=deep, discard=discard)
         else:
@@ -73,7 +75,8 @@ def show(directory: str, writer: "PlanWriter", *, deep: bool) -> bool:
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.repair import plan_for
 
-    report, plan = plan_for(OsFileSystem(), directory, deep=deep)
+    with _line(writer.output) as line:
+        report, plan = plan_for(OsFileSystem(), directory, deep=deep, on_step=line.show)
     writer.write(plan)
     output = writer.output
     if output.as_json:
@@ -92,13 +95,27 @@ def carry_out(directory: str, writer: "PlanWriter", *, deep: bool, discard: bool
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.repair import RepairOptions, repair
 
-    options = RepairOptions(
-        now_ms=int(time.time() * 1000), deep=deep, discard=discard, on_plan=writer.write
-    )
-    report = repair(OsFileSystem(), directory, options)
+    with _line(writer.output) as line:
+
+        def show_plan(plan: RepairPlan) -> None:
+            with line.aside():
+                writer.write(plan)
+
+        options = RepairOptions(
+            now_ms=int(time.time() * 1000),
+            deep=deep,
+            discard=discard,
+            on_plan=show_plan,
+            on_step=line.show,
+        )
+        report = repair(OsFileSystem(), directory, options)
     writer.output.say(writer.summary())
     write_report(report, writer.output)
     return report.is_sound
+
+
+def _line(output: Output) -> CountLine:
+    return CountLine("looking for damage", "directories and files", is_quiet=output.is_quiet)
 
 
 class PlanWriter:

@@ -27,14 +27,18 @@ from ottla.browsing.positions import (
     times_of,
 )
 from ottla.browsing.sources import RecordSource
+from ottla.cli.late_line import LateLine, is_file
 from ottla.cli.output import quiet_option
 from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
-from ottla.cli.terminal import with_options
+from ottla.cli.terminal import counted, with_options
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
+
+LOOK_EVERY = 256
+"""How many records are found between two looks at the clock."""
 
 IDLE_S = 0.1
 """How long `--follow` waits before it looks again."""
@@ -162,7 +166,8 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
         fields=field_reader(style.key, style.value),
     )
     template = "json" if given["as_json"] else given["template"]
-    return plan, Printer(parse_template(template, style), given["grep"], given["count"])
+    piece = parse_template(template, style)
+    return plan, Printer(piece, given["grep"], given["count"], is_quiet=given["is_quiet"])
 
 
 def _registry(given: dict[str, Any]) -> "SchemaRegistry | None":
@@ -286,9 +291,17 @@ def _resolved(
 class Printer:
     """Writes records to standard output as bytes; on a terminal, matches of `--grep` are red."""
 
-    def __init__(self, piece: Piece, grep: str | None = None, count: int | None = None) -> None:
-        """Prints at most `count` records."""
+    def __init__(
+        self,
+        piece: Piece,
+        grep: str | None = None,
+        count: int | None = None,
+        *,
+        is_quiet: bool = False,
+    ) -> None:
+        """Prints at most `count` records; `is_quiet` if progress is not shown."""
         self._piece = piece
+        self._is_quiet = is_quiet
         self._grep = None if grep is None else _pattern(grep)
         self._count = count
 
@@ -299,6 +312,12 @@ class Printer:
 
         `on_done` is called with each record that was printed or left out by `--grep`.
         """
+        # On a terminal the records themselves are the progress, as is what reads them from a pipe.
+        is_quiet = self._is_quiet or not is_file(sys.stdout)
+        with LateLine("reading", is_quiet=is_quiet) as line:
+            self._print_each(found if is_quiet else _counted(found, line), on_done)
+
+    def _print_each(self, found: Iterator[Entry | None], on_done: Callable[[Entry], None]) -> None:
         out = sys.stdout.buffer
         grep, left = self._grep, self._count
         is_red = grep is not None and _has_colour()
@@ -320,6 +339,13 @@ class Printer:
                 if not left:
                     break
         out.flush()
+
+
+def _counted(found: Iterator[Entry | None], line: LateLine) -> Iterator[Entry | None]:
+    for count, entry in enumerate(found):
+        if count % LOOK_EVERY == 0:
+            line.say(f"found {counted(f'{count:,}', 'record')}")
+        yield entry
 
 
 def _pattern(text: str) -> Pattern:

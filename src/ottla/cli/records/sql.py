@@ -14,6 +14,7 @@ import click
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.extras import needed_for
 from ottla.browsing.positions import FROM_START, Position, PositionKind
+from ottla.cli.late_line import LateLine
 from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
 from ottla.cli.records.encodings import json_bytes
@@ -94,13 +95,14 @@ def sql_command(
             found = database.sql(query)
             if found is None:
                 raise UserError("the query returns no rows; write a select")
-            return _print(found, kind, parquet)
+            return _print(found, kind, parquet, line)
         except duckdb.Error as error:
             for failure in (one for topic in topics for one in topic.failures):
                 raise failure from error
             raise UserError(f"sql: {_line_of(str(error))}") from error
 
-    with duckdb.connect() as database:
+    line = LateLine("running the query", is_quiet=is_quiet)
+    with duckdb.connect() as database, line:
         count = _interruptible(database, ask)
     if parquet is not None and not is_quiet:
         click.echo(f"wrote {counted(count, 'row')} to {parquet}", err=True)
@@ -187,19 +189,21 @@ def _register(database: Any, target: Target, topic: str, value_as: str) -> "Topi
     return rows
 
 
-def _print(found: Any, kind: str | None, parquet: Path | None) -> int:
+def _print(found: Any, kind: str | None, parquet: Path | None, line: LateLine) -> int:
     """Returns how many rows were written to a file, or are in the table."""
     reader = found.to_arrow_reader(ROWS)
+    line.say("reading the result")
     if parquet is not None:
         return _write_parquet(reader, parquet)
     if kind is None:
-        return _print_table(reader)
+        return _print_table(reader, line)
     if kind == "csv":
-        _print_csv(reader)
+        _print_csv(reader, line)
     else:
         for batch in reader:
-            for row in batch.to_pylist():
-                sys.stdout.buffer.write(json_bytes(row) + b"\n")
+            with line.aside():
+                for row in batch.to_pylist():
+                    sys.stdout.buffer.write(json_bytes(row) + b"\n")
     return 0
 
 
@@ -214,17 +218,19 @@ def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> int:
     return count
 
 
-def _print_csv(reader: "pa.RecordBatchReader") -> None:
+def _print_csv(reader: "pa.RecordBatchReader", line: LateLine) -> None:
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(reader.schema.names)
+    with line.aside():
+        writer.writerow(reader.schema.names)
     for batch in reader:
-        for row in batch.to_pylist():
-            writer.writerow([_cell(value, "") for value in row.values()])
+        with line.aside():
+            for row in batch.to_pylist():
+                writer.writerow([_cell(value, "") for value in row.values()])
 
 
-def _print_table(reader: "pa.RecordBatchReader") -> int:
+def _print_table(reader: "pa.RecordBatchReader", line: LateLine) -> int:
     table = new_table()
     for name in reader.schema.names:
         table.add_column(name, overflow="fold")
@@ -235,7 +241,8 @@ def _print_table(reader: "pa.RecordBatchReader") -> int:
             count += 1
         if count == SHOWN_ROWS:
             break
-    new_console().print(table)
+    with line.aside():
+        new_console().print(table)
     return count
 
 

@@ -7,9 +7,9 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.texts import size_text
 from ottla.base.times import second_text
+from ottla.cli.late_line import CopyLine
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.snapshot.ends import parse_ends
-from ottla.cli.snapshot.progress import CopyProgress
 from ottla.cli.target import AT_REST, Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, yes_option
 from ottla.storage.directory.owner_note import owner_of
@@ -54,7 +54,7 @@ def create_command(target: Target, name: str | None, place: str | None, output: 
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
     name = name or snapshots.free_name(_time_name(now_ms))
-    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
+    with CopyLine("copying", is_quiet=output.is_quiet) as progress:
         try:
             made = _created(snapshots, name, now_ms, progress, output)
         except OSError as error:
@@ -130,7 +130,7 @@ def restore_command(
     snapshots.find(name)
     confirm(f"Restore {snapshots.directory} from {name}?", is_confirmed=is_confirmed)
     kept = snapshots.free_name(f"before-restore-{_time_name(now_ms)}")
-    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
+    with CopyLine("copying", is_quiet=output.is_quiet) as progress:
         before = snapshots.restore(
             name, kept=kept, now_ms=now_ms, on_copied=progress.show, change=ends.cut
         )
@@ -171,7 +171,7 @@ def branch_command(
     """
     ends = parse_ends(places, SystemClock().now_ms())
     snapshots = _snapshots(target, place)
-    with CopyProgress("copying", is_quiet=output.is_quiet) as progress:
+    with CopyLine("copying", is_quiet=output.is_quiet) as progress:
         made = snapshots.branch(name, directory, on_copied=progress.show, change=ends.cut)
     fields = {"directory": made, "snapshot": name}
     output.say(f"{made} begins as snapshot {name}", fields | ends.fields())
@@ -215,7 +215,7 @@ def _snapshots(target: Target, place: str | None) -> Snapshots:
 
 
 def _created(
-    snapshots: Snapshots, name: str, now_ms: int, progress: CopyProgress, output: Output
+    snapshots: Snapshots, name: str, now_ms: int, progress: CopyLine, output: Output
 ) -> Snapshot:
     if owner_of(OsFileSystem(), snapshots.directory) is not None:
         return snapshots.create_beside(

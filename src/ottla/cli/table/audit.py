@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.late_line import LateLine
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import (
     client_config_option,
@@ -70,14 +71,18 @@ def audit_command(
         raise UserError("name the topic that was loaded: ottla audit SOURCE TOPIC --table PATH")
     client = read_client_settings(given["source_config"])
     options = topic_options(source, topic, skip_damaged=given["skip_damaged"], client=client)
-    report = audit(
-        TableDirectory(table),
-        open_log(options),
-        topic,
-        compare_all=given["compare_all"],
-        seed=given["seed"],
-        login=read_registry_login(given["registry_config"]),
-    )
+    login = read_registry_login(given["registry_config"])
+    with LateLine(f"comparing {table} with {topic}", is_quiet=output.is_quiet) as line:
+        log = open_log(options)
+        line.say(f"comparing the rows and records of {topic}")
+        report = audit(
+            TableDirectory(table),
+            log,
+            topic,
+            compare_all=given["compare_all"],
+            seed=given["seed"],
+            login=login,
+        )
     output.say(_text(report), _fields(report))
     if not report.is_equal:
         sys.exit(EXIT_DIFFERENCES)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.cli.late_line import LateLine
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, given_settings, log_directories
 from ottla.cli.target import check_directory
@@ -70,9 +71,12 @@ def compact_command(
     log = open_directories(list(paths), {**values, "log.cleaner.enable": "false"})
     # A pass that fails also raises here, and is not retried, so the cleaner need not log it.
     once = only_logged_from(logging.CRITICAL, "ottla.broker.log_jobs.cleaner")
-    with log, once, _engine(engine) as chosen:
+    line = LateLine(f"compacting {topic}", is_quiet=output.is_quiet)
+    with log, once, _engine(engine) as chosen, line:
         for one in log.compact(topic, chosen):
-            output.say(_text(topic, one), {"topic": topic, **asdict(one)})
+            with line.aside():
+                output.say(_text(topic, one), {"topic": topic, **asdict(one)})
+            line.say(f"compacting {topic}, after partition {one.partition}")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkp
 before the logs, so in a directory in use they can only be behind the logs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError, UserError
@@ -66,6 +66,10 @@ BROKER_ROLES = (
 OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 
 
+OnStep = Callable[[int, int], None]
+"""Called with how many of the names in a directory are checked, and how many there are."""
+
+
 @dataclass(slots=True)
 class CheckReport:
     """The findings of a check; `is_sound` if all of them are notes."""
@@ -95,11 +99,12 @@ def check(
     *,
     deep: bool = False,
     is_locked_by_us: bool = False,
+    on_step: OnStep = lambda done, total: None,
 ) -> CheckReport:
     """Checks a log directory or a partition directory; raises `UserError` and `OSError`.
 
     With `deep`, batches are decompressed and their records checked. `is_locked_by_us` says that
-    this process holds the directory's lock.
+    this process holds the directory's lock. `on_step` is called before each partition.
     """
     status = file_system.status(path)
     if status is None or not status.is_directory:
@@ -113,7 +118,7 @@ def check(
     report = CheckReport(path, kind, is_live)
     options = CheckOptions(deep=deep, is_live=is_live)
     if is_whole:
-        _DirectoryCheck(file_system, report, options).run()
+        _DirectoryCheck(file_system, report, options).run(on_step)
         if not is_live and not is_locked_by_us:
             report.own_findings += _clean_stop_findings(file_system, path)
     else:
@@ -167,11 +172,13 @@ class _DirectoryCheck:
         mark = join(report.path, filenames.CLEAN_SHUTDOWN)
         self._is_clean = not options.is_live and file_system.status(mark) is not None
 
-    def run(self) -> None:
+    def run(self, on_step: OnStep) -> None:
         checkpoints = {name: self._read_checkpoint(name) for name in CHECKPOINTS}
         self._add(check_own_files(self._files, self._path))
         logs: dict[TopicPartition, PartitionReport] = {}
-        for name in self._files.list(self._path):
+        names = self._files.list(self._path)
+        for done, name in enumerate(names):
+            on_step(done, len(names))
             path = join(self._path, name)
             if not is_directory(self._files, path):
                 continue

@@ -27,7 +27,7 @@ from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.record.layout import BASE_OFFSET, LEADER_EPOCH, LEADER_EPOCH_POSITION
 from ottla.storage.diagnosis import rebuild
-from ottla.storage.diagnosis.directory_check import CheckReport, check
+from ottla.storage.diagnosis.directory_check import CheckReport, OnStep, check
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan, plan_repair
 from ottla.storage.diagnosis.roles import DirectoryKind, describe, directory_kind, is_directory
 from ottla.storage.directory.owner_note import refuse_in_use
@@ -51,20 +51,25 @@ class RepairOptions:
     """Options of `repair`.
 
     `deep`: decompress every batch to find damage. `discard`: do not keep removed bytes and files.
-    `on_plan` is called with each plan before it is carried out.
+    `on_plan` is called with each plan before it is carried out, `on_step` as by `check`.
     """
 
     now_ms: int
     deep: bool = False
     discard: bool = False
     on_plan: Callable[[RepairPlan], None] = field(default=lambda _: None)
+    on_step: OnStep = field(default=lambda done, total: None)
 
 
 def plan_for(
-    file_system: FileSystem, directory: str, *, deep: bool
+    file_system: FileSystem,
+    directory: str,
+    *,
+    deep: bool,
+    on_step: OnStep = lambda done, total: None,
 ) -> tuple[CheckReport, RepairPlan]:
     """The findings of a check, and the plan to repair them; nothing is written."""
-    report = check(file_system, directory, deep=deep)
+    report = check(file_system, directory, deep=deep, on_step=on_step)
     return report, plan_repair(report.findings)
 
 
@@ -91,7 +96,9 @@ def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> C
 def _look(
     file_system: FileSystem, directory: str, options: RepairOptions
 ) -> tuple[CheckReport, RepairPlan]:
-    report = check(file_system, directory, deep=options.deep, is_locked_by_us=True)
+    report = check(
+        file_system, directory, deep=options.deep, is_locked_by_us=True, on_step=options.on_step
+    )
     return report, plan_repair(report.findings)
 
 
