@@ -11,8 +11,8 @@ import ottla
 from ottla.cli.main import cli
 from ottla.registries import paths
 from tests.support.ports import free_port
-from tests.support.running_cluster import MAX_TICKS, RunningBroker
-from tests.support.zookeeper_server import TIMEOUT_S, ZooKeeper, zookeeper_client
+from tests.support.running_cluster import RunningBroker
+from tests.support.zookeeper_server import TICK_MS, TIMEOUT_S, ZooKeeper, zookeeper_client
 
 pytest.importorskip("kazoo.client")
 
@@ -32,7 +32,7 @@ Files = dict[str, bytes]
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper"), SHORT_MS // MAX_TICKS) as running:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper"), TICK_MS) as running:
         yield running
 
 

@@ -1,13 +1,11 @@
 """Spark over the files of a log that grows, rolls, is cleaned and cut at the same time."""
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
 import ottla
 from ottla.base.errors import TaskError
@@ -16,9 +14,9 @@ from ottla.loading.load import LoadReport
 from ottla.sources.log_source import OffsetsGoneError
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
+from tests.spark.streaming import attempts
 from tests.support.auditing import audited
 from tests.support.busy_broker import BusyBroker, value_of
-from tests.support.patience import PATIENCE_S
 from tests.support.topics import table_rows
 
 SECONDS = 2.0
@@ -52,7 +50,9 @@ def test_a_stream_reads_once_all_that_was_not_removed(
     )
     writer = rows.load().writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = started(writer, tmp_path / "table")
+    query = attempts(
+        lambda: writer.start(str(tmp_path / "table")), StreamingQuery.processAllAvailable
+    )[-1]
     broker.start(max(SECONDS, crash_seconds))
     broker.join()
     query.processAllAvailable()
@@ -66,24 +66,6 @@ def test_a_stream_reads_once_all_that_was_not_removed(
     assert found
     if topic == "compacted":
         assert broker.last_of_each_key(topic) <= found.keys()
-
-
-def started(writer: DataStreamWriter, table: Path) -> StreamingQuery:
-    """A stream that has had its first look, which takes seconds.
-
-    Spark waits a fixed time for the Python process in which the source plans, too short for a host
-    that is slow enough.
-    """
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        query = writer.start(str(table))
-        try:
-            query.processAllAvailable()
-        except StreamingQueryException as error:
-            if "failed to connect back" not in str(error) or time.monotonic() > until:
-                raise
-        else:
-            return query
 
 
 @pytest.mark.parametrize("topic", ["plain", "compacted"])

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming import StreamingQuery
 
 import ottla
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
 from ottla.spark.session import LocalSession
+from tests.spark.streaming import attempts
 
 PARTITIONS = 4
 SERVERS = "kafka.bootstrap.servers"
@@ -217,15 +219,14 @@ def test_a_stream_continues_where_its_checkpoint_says_and_writes_each_row_once(
 
     def run() -> None:
         rows = spark.readStream.schema("value string").option("maxFilesPerTrigger", 1)
-        query = (
+        writer = (
             rows.text(str(source))
             .writeStream.format("ottla")
             .options(**{"topic": "orders", SERVERS: served.address})
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination()
+        attempts(writer.start, StreamingQuery.awaitTermination)
 
     for number in range(2):
         spark.range(number * 100, number * 100 + 100).selectExpr("cast(id as string)").coalesce(

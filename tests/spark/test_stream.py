@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming import StreamingQuery
 
 import ottla
 from ottla.spark.progress import description, offsets_behind_latest
 from ottla.spark.session import LocalSession
+from tests.spark.streaming import attempts
 from tests.support.topics import append, log_rows
 
 client = pytest.importorskip("confluent_kafka")
@@ -33,15 +35,14 @@ class Stream:
     def run(self, **options: str) -> int:
         """All there is, in as many batches as the options make of it; the count of rows."""
         rows = self._spark.readStream.format("ottla").options(**{**self._options, **options})
-        query = (
+        writer = (
             rows.load()
             .writeStream.format("parquet")
             .option("checkpointLocation", str(self._checkpoint))
             .trigger(availableNow=True)
-            .start(str(self._table))
         )
-        query.awaitTermination(120)
-        self.progress = list(query.recentProgress)
+        queries = attempts(lambda: writer.start(str(self._table)), StreamingQuery.awaitTermination)
+        self.progress = [one for query in queries for one in query.recentProgress]
         # A slow machine's last report is of the look that found nothing more.
         return sum(one.numInputRows for one in self.progress)
 

@@ -20,9 +20,6 @@ from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import LONG_TICK_MS
 
 SESSION_MS = 5000
-MAX_TICKS = 20
-"""Of ZooKeeper in a session."""
-
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "replica.lag.time.max.ms": "6000",
@@ -170,9 +167,7 @@ class RunningCluster:
 
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
-            session_ms = int(self._more.get("zookeeper.session.timeout.ms", SESSION_MS))
-            tick_ms = max(LONG_TICK_MS, session_ms // MAX_TICKS)
-            zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", tick_ms)
+            zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", LONG_TICK_MS)
             self.zookeeper = stack.enter_context(zookeeper)
             if self._secured is not None:
                 self._secured.prepare(self.zookeeper.address)
