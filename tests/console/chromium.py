@@ -45,12 +45,14 @@ def opened_chromium() -> Iterator[Any]:
             found.close()
 
 
-def faults_of(page: Any, without: str = "") -> list[str]:
-    """What axe finds on a page, by all rules or `without` one: the rule, and where."""
+def faults_of(page: Any, without: str = "", only: str = "") -> list[str]:
+    """What axe finds on a page, by all rules, `without` one or by `only` one: the rule, and where."""
     page.evaluate(AXE.read_text())
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if without:
         options["rules"] = {without: {"enabled": False}}
+    if only:
+        options["runOnly"] = [only]
     found = page.evaluate("options => axe.run(document, options)", options)
     return [
         f"{one['id']}: {node['target']} {node.get('failureSummary', '')}"
