@@ -46,7 +46,7 @@ def opened_chromium() -> Iterator[Any]:
 
 
 def faults_of(page: Any, without: str = "", only: str = "") -> list[str]:
-    """What axe finds on a page, by all rules, `without` one or by `only` one: the rule, and where."""
+    """The rules that a page breaks, of all, all `without` one, or `only` one, and where."""
     page.evaluate(AXE.read_text())
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if without:

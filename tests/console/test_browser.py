@@ -172,6 +172,11 @@ FADES = """() => [...document.querySelectorAll("main .scroll")].every(
 """Whether exactly the tables that go on beyond their boxes fade out there."""
 
 
+def until_fades_are_right(page: Any) -> None:
+    """The browser computes them with the next frame."""
+    until(page, lambda: page.evaluate(FADES))
+
+
 def test_each_page_fits_its_window_and_nothing_on_it_is_refused(pages: Any, tmp_path: Path) -> None:
     for path, look, page in pages:
         width = page.evaluate("document.documentElement.scrollWidth")
@@ -179,7 +184,7 @@ def test_each_page_fits_its_window_and_nothing_on_it_is_refused(pages: Any, tmp_
         assert page.evaluate(CUT_OFF) == [], (path, look)
         picture = page.screenshot(path=tmp_path / "page.png")
         assert len(picture) > 5000, (path, look)
-        until(page, lambda: page.evaluate(FADES))
+        until_fades_are_right(page)
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (back == "rgb(17, 22, 29)") is (look == "dark"), path
 
