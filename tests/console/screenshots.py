@@ -1,12 +1,23 @@
-"""The console's pictures in the documents: `make screenshots` takes them again."""
+"""The console's pictures in the documents: `make screenshots` takes them again.
 
+Beside the pictures, `screenshots.json` has a digest of the page behind each of them, so that a test
+reports a picture whose page has changed.
+"""
+
+import hashlib
+import json
+import re
 import tempfile
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from tests.console.chromium import opened_chromium
 from tests.console.demo import console_of, demo_broker
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "console"
+DIGESTS = "screenshots.json"
 SHOTS = {
     "log.png": ("/topics/customers/log/0", "light", 1280, 560),
     "log-dark.png": ("/topics/orders/log/0", "dark", 1280, 535),
@@ -15,9 +26,24 @@ SHOTS = {
 }
 """File -> page, scheme, width and height."""
 
+NUMBER = r"[-+−]?\d[\d.,:]*(?: ?(?:ms|s|m|h|d|B|KiB|MiB|GiB|%)(?!\w))?"
+VARYING = re.compile(rf"/\S+/(?=data/)|{NUMBER}(?:\s*{NUMBER})*")
+"""The folder of the broker's directory, and ports, times, sizes and counts with their units."""
+NODES = """() => {
+  const outline = node => node.nodeType === Node.TEXT_NODE
+    ? node.data
+    : [node.tagName.toLowerCase(), node.getAttribute("class") ?? "",
+       ...[...node.childNodes].filter(isShown).map(outline)];
+  const isShown = node => node.nodeType === Node.TEXT_NODE
+    ? node.data.trim() : node.nodeType === Node.ELEMENT_NODE && node.checkVisibility();
+  return outline(document.body);
+}"""
+"""A page as nested lists: an element's name, its classes, and the texts and elements within."""
+
 
 def take(folder: Path) -> None:
-    """Writes each picture into a folder."""
+    """Writes each picture, and the digests of their pages, into a folder."""
+    digests = {}
     with (
         tempfile.TemporaryDirectory() as directory,
         demo_broker(Path(directory) / "data") as broker,
@@ -35,8 +61,29 @@ def take(folder: Path) -> None:
                     page.wait_for_timeout(2100)
                     for _ in range(20 * share):
                         broker.produce("orders", "{}", partition=share % 3)
-            page.screenshot(path=folder / name)
+            picture = page.screenshot(path=folder / name)
+            digests[name] = {
+                "page": digest_of(page.evaluate(NODES)),
+                "picture": hashlib.sha256(picture).hexdigest(),
+            }
             context.close()
+    (folder / DIGESTS).write_text(json.dumps(digests, indent=2) + "\n")
+
+
+def digest_of(nodes: list[Any]) -> str:
+    """The SHA-256 of what a page shows and how it is built, whatever its numbers are."""
+    return hashlib.sha256("\n".join(outline(nodes)).encode()).hexdigest()
+
+
+def outline(node: list[Any] | str, indent: str = "") -> Iterator[str]:
+    """The lines of an element: repeated neighbours, such as rows, count as one."""
+    if isinstance(node, str):
+        yield indent + VARYING.sub("#", " ".join(node.split()))
+        return
+    tag, classes, *children = node
+    yield f"{indent}<{tag} {classes}>"
+    for lines, _ in groupby(tuple(outline(child, indent + " ")) for child in children):
+        yield from lines
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.console.command import console_command
 from ottla.console.rendering import NAVIGATION, TEMPLATES
-from tests.console.screenshots import PICTURES, SHOTS
+from tests.console.screenshots import DIGESTS, PICTURES, SHOTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "console.md").read_text()
@@ -35,6 +35,6 @@ def test_each_key_is_explained() -> None:
 
 
 def test_the_pictures_are_those_that_the_target_takes() -> None:
-    assert {one.name for one in PICTURES.iterdir()} == set(SHOTS)
+    assert {one.name for one in PICTURES.iterdir()} == {*SHOTS, DIGESTS}
     shown = [*re.findall(r"\]\(console/([\w-]+\.png)\)", PAGE)]
     assert set(shown) == set(SHOTS)
