@@ -13,6 +13,7 @@ from ottla.broker.replication.leading import Leading
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.controller import elections
+from ottla.controller.context import ControllerContext
 from ottla.controller.partitions import PartitionStateMachine
 from ottla.controller.replicas import ReplicaStateMachine
 from tests.simulation.cluster_world import World
@@ -54,25 +55,36 @@ def _any_live_replica_leads(monkeypatch: pytest.MonkeyPatch) -> None:
     elect = elections.elect
 
     def unclean(context: Any, partition: Any, state: Any, strategy: Any, **options: Any) -> Any:
-        everyone = elections.replace(state, isr=context.replicas_of(partition))
+        everyone = replace(state, isr=context.replicas_of(partition))
         return elect(context, partition, everyone, strategy, **options)
 
     monkeypatch.setattr("ottla.controller.partitions.elect", unclean)
 
 
 def _epochs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    def same(context: Any, state: Any, leader: int) -> Any:
-        return elections.replace(state, leader=leader, controller_epoch=context.epoch)
+    next_state = ControllerContext.next_state
 
-    monkeypatch.setattr(elections, "_next", same)
+    def same(self: Any, partition: Any, state: Any) -> Any:
+        return replace(next_state(self, partition, state), leader_epoch=state.leader_epoch)
+
+    monkeypatch.setattr(ControllerContext, "next_state", same)
+
+
+def _who_is_assigned_no_longer_stays_in_the_isr(monkeypatch: pytest.MonkeyPatch) -> None:
+    next_state = ControllerContext.next_state
+
+    def with_all(self: Any, partition: Any, state: Any) -> Any:
+        return replace(next_state(self, partition, state), isr=state.isr)
+
+    monkeypatch.setattr(ControllerContext, "next_state", with_all)
 
 
 def _the_last_of_an_isr_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
     without = ReplicaStateMachine._without
 
-    def emptied(self: Any, broker: int, state: Any) -> Any:
+    def emptied(self: Any, broker: int, partition: Any, state: Any) -> Any:
         left = tuple(one for one in state.isr if one != broker)
-        return elections.replace(without(self, broker, state), isr=left)
+        return replace(without(self, broker, partition, state), isr=left)
 
     monkeypatch.setattr(ReplicaStateMachine, "_without", emptied)
 
@@ -194,6 +206,13 @@ def test_a_broken_rule_is_found(
     break_rule(monkeypatch)
     with pytest.raises(AssertionError):
         _run_all(range(12))
+
+
+def test_a_broken_rule_that_chance_seldom_meets_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In five of 2,500 seeds."""
+    _who_is_assigned_no_longer_stays_in_the_isr(monkeypatch)
+    with pytest.raises(AssertionError):
+        World(2400).run()
 
 
 def _run_all(seeds: range) -> None:

@@ -112,7 +112,7 @@ def _deletions_in_a_failed_directory_are_confirmed(monkeypatch: pytest.MonkeyPat
         (_the_end_of_a_log_is_not_noted, 11),
         (_epochs_after_a_cut_stay, 10),
         (_readers_never_see_more, 10),
-        (_deletions_in_a_failed_directory_are_confirmed, 18),
+        (_deletions_in_a_failed_directory_are_confirmed, 95),
     ],
 )
 def test_a_broken_rule_of_replicated_logs_is_found(
