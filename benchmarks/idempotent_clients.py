@@ -149,7 +149,7 @@ def ours(address: str | None, topic: str, *, is_idempotent: bool) -> Opened:
 
     from ottla.client.cluster import Cluster
     from ottla.client.producer import Producer
-    from ottla.client.transactions import ProducerIdentity, init_producer
+    from ottla.client.producer_identity import ProducerIdentity, init_producer
     from ottla.record.packing import RecordColumns, pack_records
 
     host, _, port = (address or "").rpartition(":")
