@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docs import commands, house, metrics, pictures, python_api
-from ottla.config.admin import AdminConfig
 from ottla.config.broker import BrokerConfig
+from ottla.config.client import ClientConfig
 from ottla.config.cluster import CLUSTER_SETTINGS
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
@@ -76,7 +76,7 @@ def configuration() -> str:
         "\n## Settings of admin clients\n",
         "Of `ottla.Admin` and `ottla.aio.Admin`, and of commands for brokers (`-X`, "
         "`--client-config`, contexts).\n",
-        client_table(settings_of(AdminConfig).values()),
+        client_table(settings_of(ClientConfig).values()),
         "\n## Kafka's settings that have no effect\n",
         "Accepted, and named once in the log at the start.\n",
         "| settings | why |",

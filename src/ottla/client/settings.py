@@ -1,33 +1,22 @@
 """Settings from an application: the client's own, and those of its connections."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.arguments import check_settings
 from ottla.base.errors import UserError
 from ottla.client.cluster import ClientSettings
 from ottla.client.security import parse_security
 
+if TYPE_CHECKING:
+    from ottla.config.client import ClientConfig
+
 SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.")
 """Prefixes of librdkafka's settings that Kafka's clients do not have."""
 
 MILLISECONDS = 1000
 
-
-class ClientConfig(Protocol):
-    """What the settings of producers, consumers and admin clients have in common."""
-
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def request_timeout_ms(self) -> int: ...
-
-    @property
-    def retry_backoff_ms(self) -> int: ...
-
-
-Config = TypeVar("Config", bound=ClientConfig)
+Config = TypeVar("Config", bound="ClientConfig")
 
 
 def client_settings(
@@ -51,6 +40,6 @@ def admin_settings(settings: Mapping[str, Any] | None) -> ClientSettings:
     """Parses an admin client's settings by Kafka's names; raises `UserError`."""
     if not settings:
         return ClientSettings()
-    from ottla.config.admin import admin_config
+    from ottla.config.client import admin_config
 
     return client_settings(settings, admin_config)[1]

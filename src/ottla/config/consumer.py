@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.base.times import duration_ms
 from ottla.base.values import dataclass
+from ottla.config.client import ClientConfig
 from ottla.config.setting import setting, value_text, with_values
 
 BY_DURATION = "by_duration:"
@@ -25,7 +26,7 @@ def reset_duration_ms(policy: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
+class ConsumerConfig(ClientConfig):
     """Attributes are Kafka's names with underscores."""
 
     auto_commit_interval_ms: int = setting(
@@ -46,7 +47,6 @@ class ConsumerConfig:
     check_crcs: bool = setting(
         "check.crcs", "boolean", True, "Whether the checksum of each batch is verified."
     )
-    client_id: str = setting("client.id", "string", "ottla", "Client name for the brokers' logs.")
     client_rack: str = setting("client.rack", "string", "", "Rack of this consumer.")
     enable_auto_commit: bool = setting(
         "enable.auto.commit",
@@ -144,12 +144,6 @@ class ConsumerConfig:
         67_108_864,
         "Bytes that may be fetched ahead.",
         at_least=1,
-    )
-    request_timeout_ms: int = setting(
-        "request.timeout.ms", "int", 30_000, "How long a broker may take to answer.", at_least=1
-    )
-    retry_backoff_ms: int = setting(
-        "retry.backoff.ms", "long", 100, "The pause before a request is sent again.", at_least=0
     )
     session_timeout_ms: int = setting(
         "session.timeout.ms",

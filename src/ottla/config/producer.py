@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.config.client import ClientConfig
 from ottla.config.setting import setting, value_text, with_values
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -35,7 +36,7 @@ def _partitioner(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerConfig:
+class ProducerConfig(ClientConfig):
     """Attributes are Kafka's names with underscores."""
 
     acks: str = setting(
@@ -54,7 +55,6 @@ class ProducerConfig:
         "Bytes of records that may be buffered; calls block while the buffer is full.",
         at_least=1,
     )
-    client_id: str = setting("client.id", "string", "ottla", "Client name for the brokers' logs.")
     compression_type: str = setting(
         "compression.type",
         "string",
@@ -95,12 +95,6 @@ class ProducerConfig:
         "How a key chooses the partition: murmur2 (Kafka's), consistent (CRC32, librdkafka's), "
         "random. Records without a key go to one partition until its batch is full.",
         reading=_partitioner,
-    )
-    request_timeout_ms: int = setting(
-        "request.timeout.ms", "int", 30_000, "How long a broker may take to answer.", at_least=1
-    )
-    retry_backoff_ms: int = setting(
-        "retry.backoff.ms", "long", 100, "The pause before a request is sent again.", at_least=0
     )
     transaction_timeout_ms: int = setting(
         "transaction.timeout.ms",

@@ -1,6 +1,6 @@
-"""The settings of an admin client, with Kafka's names and defaults.
+"""The settings that producers and consumers have in common, and all of an admin client.
 
-Kafka's counterpart: `AdminClientConfig`.
+Kafka's counterparts: `CommonClientConfigs`, `AdminClientConfig`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ottla.config.setting import setting, value_text, with_values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdminConfig:
+class ClientConfig:
     """Attributes are Kafka's names with underscores."""
 
     client_id: str = setting("client.id", "string", "ottla", "Client name for the brokers' logs.")
@@ -23,7 +23,7 @@ class AdminConfig:
     )
 
 
-def admin_config(settings: Mapping[str, Any]) -> AdminConfig:
-    """Parses settings by Kafka's names; raises `SettingError`."""
+def admin_config(settings: Mapping[str, Any]) -> ClientConfig:
+    """Parses an admin client's settings by Kafka's names; raises `SettingError`."""
     texts = {name: value_text(value) for name, value in settings.items()}
-    return with_values(AdminConfig(), texts, "admin client")
+    return with_values(ClientConfig(), texts, "admin client")
