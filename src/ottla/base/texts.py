@@ -12,6 +12,7 @@ SIZE_UNITS = {
     "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
 }  # fmt: skip
 _AMOUNT = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_AGE = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 FOREVER_MS = 1 << 62
 _WILDCARDS = frozenset("*?[")
 
@@ -85,6 +86,12 @@ def amount_of(text: str, units: Mapping[str, int]) -> float | None:
     if found is None or found[2] not in units:
         return None
     return float(found[1]) * units[found[2]]
+
+
+def age_ms(text: str) -> float | None:
+    """The milliseconds of an age such as `2h` or `-1.5d`; `None` for any other text."""
+    found = _AGE.fullmatch(text)
+    return None if found is None else float(found[1]) * UNITS_MS[found[2]]
 
 
 def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:

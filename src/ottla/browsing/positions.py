@@ -6,15 +6,13 @@ from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.base.patterns import lazy_pattern
+from ottla.base.texts import UNITS_MS, age_ms
 from ottla.base.values import dataclass
 
 _WORDS = {
     "beginning": "START", "earliest": "START", "start": "START", "oldest": "START",
     "end": "END", "latest": "END", "newest": "END", "stored": "STORED",
 }  # fmt: skip
-_AGO = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _MAX_SECONDS_DIGITS = 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -80,10 +78,11 @@ def _time_ms(text: str, now_ms: int) -> int:
     word = text.strip()
     if word.isascii() and word.isdigit():
         return int(word) * (1000 if len(word) <= _MAX_SECONDS_DIGITS else 1)
-    if (found := _AGO.fullmatch(word.removesuffix(" ago"))) is not None:
-        return now_ms - round(float(found[1]) * _UNITS_MS[found[2]])
-    midnight_ms = now_ms - now_ms % _UNITS_MS["d"]
-    known = {"now": now_ms, "today": midnight_ms, "yesterday": midnight_ms - _UNITS_MS["d"]}
+    if (age := age_ms(word.removesuffix(" ago"))) is not None:
+        return now_ms - round(age)
+    day_ms = UNITS_MS["d"]
+    midnight_ms = now_ms - now_ms % day_ms
+    known = {"now": now_ms, "today": midnight_ms, "yesterday": midnight_ms - day_ms}
     if word in known:
         return known[word]
     try:

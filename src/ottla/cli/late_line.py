@@ -23,7 +23,7 @@ class LateLine:
     """
 
     def __init__(self, words: str, *, is_quiet: bool) -> None:
-        self._words = words
+        self._title = self._words = words
         self._is_shown = not is_quiet and sys.stderr.isatty()
         self._lock = threading.RLock()
         self._over = threading.Event()
@@ -82,24 +82,19 @@ class CountLine(LateLine):
 
     def __init__(self, verb: str, noun: str, *, is_quiet: bool) -> None:
         super().__init__(verb, is_quiet=is_quiet)
-        self._verb = verb
         self._noun = noun
 
     def show(self, done: int, total: int) -> None:
         """Draws the line again, when it is due."""
-        self.say(f"{self._verb}: {done:,} of {total:,} {self._noun}")
+        self.say(f"{self._title}: {done:,} of {total:,} {self._noun}")
 
 
 class CopyLine(LateLine):
     """A line with how many bytes are copied."""
 
-    def __init__(self, verb: str, *, is_quiet: bool) -> None:
-        super().__init__(verb, is_quiet=is_quiet)
-        self._verb = verb
-
     def show(self, done: int, total: int) -> None:
         """Draws the line again, when it is due."""
-        self.say(f"{self._verb}: {size_text(done)} of {size_text(total)}")
+        self.say(f"{self._title}: {size_text(done)} of {size_text(total)}")
 
 
 def is_file(stream: TextIO) -> bool:

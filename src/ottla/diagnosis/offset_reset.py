@@ -12,14 +12,13 @@ from enum import Enum
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
+from ottla.base.texts import age_ms
 from ottla.base.values import dataclass
 
 _ENDS = {"beginning": "earliest", "end": "latest"}
 """The words of `ottla consume` for those of Kafka's tools, which are accepted too."""
 
 _OFFSET = lazy_pattern(r"\d+")
-AGE = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 PLACES = "beginning, end, current, an offset, @TIME such as @2026-01-31T12:00, or an age such as 2h"
 
@@ -70,8 +69,8 @@ def parse_place(option: str, text: str, now_ms: int) -> Reset:
         return Reset(kind=ResetKind.OFFSET, number=int(text))
     if text.startswith("@"):
         return Reset(kind=ResetKind.TIME, number=parse_time(option, text[1:]))
-    if age := AGE.fullmatch(text):
-        return Reset(kind=ResetKind.TIME, number=round(now_ms - float(age[1]) * _UNITS_MS[age[2]]))
+    if (age := age_ms(text)) is not None:
+        return Reset(kind=ResetKind.TIME, number=round(now_ms - age))
     raise UserError(f"{option} {text}: a place is {PLACES}")
 
 

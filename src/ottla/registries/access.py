@@ -78,7 +78,7 @@ def _parse_acls(fields: Any) -> tuple[AclEntry, ...]:
 
 def encode_acl_change(resource: ResourceName) -> bytes:
     """The notice of a change: JSON, or for a literal name `TOPIC:orders`."""
-    kind = _CAPITAL.sub("_", resource.resource_type).upper()
+    kind = constant_of(resource.resource_type)
     if resource.pattern_type == LITERAL:
         return f"{kind}:{resource.name}".encode()
     return encode_node(
@@ -96,16 +96,23 @@ def decode_acl_change(path: str, content: bytes | None) -> ResourceName:
         kind, colon, name = content.decode(errors="replace").partition(":")
         if not colon:
             raise NodeError(path, "no type and name separated by a colon")
-        return ResourceName(resource_type=_word(kind), name=name)
+        return ResourceName(resource_type=word_of(kind), name=name)
     return decode_node(path, content, _parse_acl_change)
 
 
 _CAPITAL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
-def _word(kind: str) -> str:
-    """The resource type in a path; brokers before 2.4 wrote it like this in notices."""
-    return "".join(map(str.capitalize, kind.split("_"))) if kind.isupper() else kind
+def constant_of(word: str) -> str:
+    """The name of Kafka's constant for a word in a node: TRANSACTIONAL_ID for `TransactionalId`."""
+    return _CAPITAL.sub("_", word).upper()
+
+
+def word_of(constant: str) -> str:
+    """The inverse; a word stays as it is, since brokers before 2.4 wrote those in notices."""
+    if not constant.isupper():
+        return constant
+    return "".join(map(str.capitalize, constant.split("_")))
 
 
 def _parse_acl_change(fields: Any) -> ResourceName:
@@ -113,7 +120,7 @@ def _parse_acl_change(fields: Any) -> ResourceName:
     if pattern_type not in ACL_FOLDERS:
         raise ValueError(f"patternType {pattern_type}")
     return ResourceName(
-        resource_type=_word(text(fields["resourceType"])),
+        resource_type=word_of(text(fields["resourceType"])),
         name=text(fields["name"]),
         pattern_type=pattern_type,
     )

@@ -10,7 +10,6 @@ from math import isfinite
 from sys import float_info
 from typing import Final, TypeVar
 
-from ottla.base.patterns import lazy_pattern
 from ottla.base.principal import parse_principal
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
@@ -26,7 +25,7 @@ from ottla.broker.security.acls import (
 )
 from ottla.broker.security.security_file import Credentials
 from ottla.broker.security.tokens import DelegationToken
-from ottla.registries.access import AclEntry, ResourceName
+from ottla.registries.access import AclEntry, ResourceName, constant_of, word_of
 from ottla.registries.access import DelegationToken as TokenNode
 from ottla.registries.entities import SCRAM_PREFIX, decode_scram, encode_scram
 from ottla.registries.paths import desanitized, sanitized
@@ -163,7 +162,7 @@ def pattern_of(resource: ResourceName) -> ResourcePattern:
 
 def resource_of(pattern: ResourcePattern) -> ResourceName:
     return ResourceName(
-        resource_type=_word(pattern.resource_type),
+        resource_type=word_of(pattern.resource_type.name),
         name=pattern.name,
         pattern_type=pattern.pattern_type.name,
     )
@@ -173,8 +172,8 @@ def entry_of(acl: Acl) -> AclEntry:
     principal, host, operation, permission = acl.entry
     return AclEntry(
         principal=principal,
-        permission_type=_word(permission),
-        operation=_word(operation),
+        permission_type=word_of(permission.name),
+        operation=word_of(operation.name),
         host=host,
     )
 
@@ -209,15 +208,8 @@ def token_node(token: DelegationToken) -> TokenNode:
 def _known(kind: type[Kind], word: str, where: str) -> Kind:
     """Returns the member for Kafka's word, such as TRANSACTIONAL_ID for `TransactionalId`."""
     try:
-        return kind[_CAPITAL.sub("_", word).upper()]
+        return kind[constant_of(word)]
     except KeyError as error:
         raise ValueError(
             f"an access rule of {where} has the {kind.__name__} {word}, which is not known"
         ) from error
-
-
-def _word(one: IntEnum) -> str:
-    return "".join(part.capitalize() for part in one.name.split("_"))
-
-
-_CAPITAL = lazy_pattern(r"(?<=[a-z])(?=[A-Z])")

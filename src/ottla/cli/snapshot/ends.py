@@ -9,9 +9,10 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
+from ottla.base.texts import age_ms
 from ottla.base.values import dataclass
 from ottla.cli.target import AT_REST
-from ottla.diagnosis.offset_reset import AGE, ResetKind, parse_place
+from ottla.diagnosis.offset_reset import ResetKind, parse_place
 
 if TYPE_CHECKING:
     from ottla.embedded.cutting import Cut
@@ -93,7 +94,7 @@ def parse_ends(places: Sequence[str], now_ms: int) -> Ends:
         if found:
             ends.offsets[TopicPartition(found[1], int(found[2]))] = int(found[3])
             continue
-        is_time = text.startswith("@") or AGE.fullmatch(text) is not None
+        is_time = text.startswith("@") or age_ms(text) is not None
         place = parse_place("--at", text, now_ms) if is_time else None
         if place is None or place.kind is not ResetKind.TIME:
             raise UserError(
