@@ -27,7 +27,7 @@ class MessageSetBuilder:
     compression_level: int | None = None
     append_time_ms: int | None = None
     record_count: int = field(default=0, init=False)
-    _messages: bytearray = field(default_factory=bytearray, init=False)
+    _messages: list[bytes] = field(default_factory=list, init=False)
     _max_timestamp_ms: int = field(default=NO_TIMESTAMP, init=False)
     _next_offset: int = field(default=0, init=False)
 
@@ -46,7 +46,7 @@ class MessageSetBuilder:
         assert offset >= self._next_offset
         if self.append_time_ms is not None:
             timestamp_ms = self.append_time_ms
-        self._messages += build_message(
+        message = build_message(
             key,
             value,
             magic=self.magic,
@@ -54,6 +54,8 @@ class MessageSetBuilder:
             timestamp_ms=timestamp_ms,
             attributes=self._time_attribute,
         )
+        # An array of 100 MB would take milliseconds at once whenever it had to grow.
+        self._messages.append(message)
         self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
         self._next_offset = offset + 1
         self.record_count += 1
@@ -61,11 +63,12 @@ class MessageSetBuilder:
 
     def build(self) -> bytes:
         """The message set; empty without messages."""
+        messages = b"".join(self._messages)
         if self.compression is Compression.NONE or not self.record_count:
-            return bytes(self._messages)
+            return messages
         return build_message(
             None,
-            pack_messages(self._messages, self.magic, self.compression, self.compression_level),
+            pack_messages(messages, self.magic, self.compression, self.compression_level),
             magic=self.magic,
             offset=self._next_offset - 1,
             timestamp_ms=self._max_timestamp_ms,
