@@ -58,7 +58,7 @@ ROTATED = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 VALUE_SIZE = 1000
 PRODUCED = 200_000
-MISSING = 500_000
+MISSING = 2_000_000
 """Messages of a run, and those that the returning broker lacks."""
 
 MANY = 1000
