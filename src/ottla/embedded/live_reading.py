@@ -14,6 +14,7 @@ from ottla.base.arguments import (
     check_seconds,
 )
 from ottla.base.errors import CorruptionError, UserError
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -35,17 +36,20 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
     `UserError` if the topic is deleted meanwhile.
     """
     place = check_place(place)
-    with log.looking():
-        topic_id = log.find_topic(place.topic).topic_id
-    while _has_unchecked_aborts(log, place):
-        pass
+    topic_id: Uuid | None = None
     while offset < end:
         with log.looking():
-            state = log.find_partition(*place).log
-            if log.find_topic(place.topic).topic_id != topic_id:
+            topic = log.find_topic(place.topic)
+            topic_id = topic_id or topic.topic_id
+            if topic.topic_id != topic_id:
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
+            state = log.find_partition(*place).log
+            # Of a log that another broker has written: searched for aborted transactions in slices.
+            state.maintenance.check_aborts()
+            if state.abort_check is not None:
+                continue
             begin = max(offset, state.log_start_offset)
             if begin >= end:
                 return
@@ -68,14 +72,6 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
             raise damage
         if not batches:
             return
-
-
-def _has_unchecked_aborts(log: "Log", place: TopicPartition) -> bool:
-    """Continues the search for aborted transactions in a log that another broker has written."""
-    with log.looking():
-        state = log.find_partition(*place).log
-        state.maintenance.check_aborts()
-        return state.abort_check is not None
 
 
 def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
