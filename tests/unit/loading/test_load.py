@@ -19,7 +19,7 @@ from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, topic_options
-from ottla.table import dataset
+from ottla.table import Moment, dataset
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table_directory import TableDirectory
 from ottla.tables.vacuum import vacuum
@@ -141,6 +141,31 @@ def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> No
     ):
         dataset(path, version=1)
     assert dataset(path, offsets={0: 5}).count_rows() == 5
+
+
+def test_of_an_earlier_version_only_files_that_are_no_longer_current_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("deltalake")
+    import pyarrow.fs
+
+    asked: list[str] = []
+
+    class Files(pyarrow.fs.LocalFileSystem):
+        def get_file_info(self, paths: list[str]) -> object:
+            asked.extend(paths)
+            return super().get_file_info(paths)
+
+    path = str(tmp_path / "table")
+    for count in (4, 6, 3):
+        append(tmp_path / "log", count)
+        load(load_job(place(tmp_path), LocalEngine()))
+    table = TableDirectory(path)
+    monkeypatch.setattr(table.store, "arrow", Files)
+    assert len(Moment(version=1).files_of(table)) == 2
+    assert asked == []
+    compact(path, LocalEngine(), options=CompactOptions())
+    assert len(Moment(version=1).files_of(table)) == len(asked) == 2
 
 
 def test_a_follower_grows_with_the_versions_that_are_registered_meanwhile(tmp_path: Path) -> None:
