@@ -21,7 +21,7 @@ from ottla.base.files import (
     replace_file,
     sync_file,
 )
-from ottla.tables.store import StoredFile
+from ottla.tables.store import StoredFile, full_address
 
 LOCK = "_ottla/lock"
 
@@ -32,8 +32,18 @@ class LocalStore:
     is_shared = False
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        self.address = os.path.abspath(path)
+        self.address = full_address(path)
         self.file_system = file_system or OsFileSystem()
+
+    def check_place(self) -> None:
+        """Raises `UserError` if a file is in place of the directory, or of one above it."""
+        place = self.address
+        while (status := self.file_system.status(place)) is None:
+            if (above := parent_directory(place)) == place:
+                return
+            place = above
+        if not status.is_directory:
+            raise UserError(f"{place} is a file, and a table is a directory; name another path")
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -56,8 +66,6 @@ class LocalStore:
     def names(self, directory: str) -> list[str]:
         path = self._at(directory)
         status = self.file_system.status(path)
-        if status is not None and not status.is_directory:
-            raise UserError(f"{path} is a file; a table needs a directory")
         return [] if status is None else self.file_system.list(path)
 
     def find(self, directory: str) -> list[StoredFile]:

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
-from ottla.tables.store import StoredFile
+from ottla.tables.store import StoredFile, full_address
 
 _AMAZON = ("BUCKET", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
 _GOOGLE = ("BUCKET", "GOOGLE_SERVICE_ACCOUNT, a key file")
@@ -39,7 +39,7 @@ class ObjectStore:
     is_shared = True
 
     def __init__(self, address: str) -> None:
-        self.address = address.rstrip("/")
+        self.address = full_address(address)
         _check_address(address)
         with needed_for("a table in an object store"):
             import pyarrow.fs

@@ -5,6 +5,7 @@ object store has no locks, so several may write at once, and the table's log dec
 succeeds.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +19,8 @@ _ADDRESS = lazy_pattern(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 ICEBERG = "iceberg://"
 """The prefix of tables in a catalog, which knows their locations."""
 
-_LOCAL_ADDRESS = lazy_pattern(r"(file|local)://")
+_LOCAL_ADDRESS = lazy_pattern(r"(file|local):/")
+_ONE_SLASH = lazy_pattern(r"([a-z][a-z0-9+.-]+):/(?!/)(.*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +89,33 @@ def is_address(path: str) -> bool:
     return _ADDRESS.match(path) is not None
 
 
+def full_address(path: str) -> str:
+    """The one spelling of a table's address in reports: an absolute path for a directory.
+
+    Raises `UserError` for a misspelled address, which would be the path of a directory.
+    """
+    if _LOCAL_ADDRESS.match(path):
+        raise UserError(f"{path}: give a directory of this machine by its path, without file:")
+    if found := _ONE_SLASH.match(path):
+        raise UserError(
+            f"{path}: write {found[1]}://{found[2]}, or ./{path} for a directory of this machine"
+        )
+    if not is_address(path):
+        return os.path.abspath(path)
+    scheme, mark, rest = path.partition("://")
+    return scheme + mark + rest.rstrip("/")
+
+
 def open_store(path: str) -> TableStore:
     """The location of a table, without accessing it.
 
     Raises `UserError` for an invalid address, or if its package is missing.
     """
-    if _LOCAL_ADDRESS.match(path):
-        raise UserError(f"{path}: give a directory of this machine by its path, without file://")
-    if is_address(path):
+    address = full_address(path)
+    if is_address(address):
         from ottla.tables.object_store import ObjectStore
 
-        return ObjectStore(path)
+        return ObjectStore(address)
     from ottla.tables.local_store import LocalStore
 
-    return LocalStore(path)
+    return LocalStore(address)

@@ -304,6 +304,8 @@ def _opened(path: str, file_system: FileSystem | None) -> tuple[TableStore, Tran
         log = IcebergLog(path)
         return log.store, log
     store = open_store(path) if file_system is None else LocalStore(path, file_system)
+    if isinstance(store, LocalStore):
+        store.check_place()
     return store, DeltaLog(store)
 
 

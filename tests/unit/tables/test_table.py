@@ -103,10 +103,11 @@ def test_a_directory_with_other_files_is_refused_and_left_alone(
     assert sorted(Path(table.path).rglob("*")) == before
 
 
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "orders").write_bytes(b"")
-    with pytest.raises(UserError):
-        TableDirectory(str(tmp_path / "orders")).claim().__enter__()
+@pytest.mark.parametrize("below", ["", "/orders", "/tables/orders"])
+def test_a_file_in_place_of_a_directory_is_refused_by_its_name(tmp_path: Path, below: str) -> None:
+    (tmp_path / "afile").write_bytes(b"")
+    with pytest.raises(UserError, match=r"/afile is a file, .*; name another path$"):
+        TableDirectory(f"{tmp_path}/afile{below}")
 
 
 def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> None:
@@ -125,6 +126,9 @@ def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> Non
             "noscheme://tables/orders",
             "noscheme://tables/orders: a table lies in a directory, given by its path, or",
         ),
+        ("file:/tables/orders", "give a directory of this machine by its path"),
+        ("s3:/bucket/orders", "write s3://bucket/orders, or ./s3:/bucket/orders for a directory"),
+        ("iceberg:/local/shop.orders", "write iceberg://local/shop.orders, or "),
         ("hdfs://namenode/orders", "a table lies in a directory, given by its path, or"),
         ("memory:///orders", "a table lies in a directory, given by its path, or"),
         ("S3://bucket/orders", "a table lies in a directory, given by its path, or"),

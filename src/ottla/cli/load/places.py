@@ -26,12 +26,13 @@ def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadPlace]":
     """Returns the named topics, each with its own table; raises `UserError`."""
     from ottla.loading.job import LoadPlace
+    from ottla.tables.store import full_address
 
     names = dict.fromkeys(topics)
     into = given["into"]
     found = {one: into if len(names) == 1 else os.path.join(into, one) for one in names}
-    places = [LoadPlace(source, topic, path) for topic, path in found.items()]
-    places += [LoadPlace(source, *table_pair(text)) for text in given["tables"]]
+    pairs = [*found.items(), *(table_pair(text) for text in given["tables"])]
+    places = [LoadPlace(source, topic, full_address(path)) for topic, path in pairs]
     paths = [one.into for one in places]
     if len(set(paths)) < len(paths):
         raise UserError("a table holds one topic: give each topic another path")
@@ -42,12 +43,13 @@ def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
     """Returns the topics that match the pattern now; raises `UserError`."""
     from ottla.loading.job import LoadPlace
     from ottla.sources.opening import choice_options, open_log
+    from ottla.tables.store import full_address
 
     client = read_client_settings(given["source_config"])
     options = choice_options(source, {"subscribePattern": given["pattern"]}, client)
     offered = open_log(options).partitions(allow_missing=True)
     return [
-        LoadPlace(source, topic, os.path.join(given["into"], topic))
+        LoadPlace(source, topic, full_address(os.path.join(given["into"], topic)))
         for topic in dict.fromkeys(one.topic for one in offered)
     ]
 

@@ -56,6 +56,9 @@ def test_pairs_patterns_and_names_say_which_topic_goes_where(topics: Path) -> No
         (["--table", "audit"], "--table takes TOPIC=PATH"),
         (["--table", "audit=x", "--into", "y"], "--into is for topics that are named"),
         (["--table", "audit=x", "audit", "--into", "x"], "give each topic another path"),
+        (["--table", "audit=x", "audit", "--into", "./x"], "give each topic another path"),
+        (["audit", "--into", "s3:/x"], "write s3://x, or ./s3:/x"),
+        (["--pattern", "a.*", "--into", "s3:/x"], "write s3://x/audit, or ./s3:/x/audit"),
         (["audit", "--pattern", "a", "--into", "x"], "--pattern selects the topics"),
         (["--pattern", "no.*", "--into", "x"], "has no topic that matches no.*"),
         (["--pattern", "a(", "--into", "x"], "a( is not a valid pattern"),
@@ -71,6 +74,39 @@ def test_what_names_no_table_is_refused_in_one_line(
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("x").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["load", "log", "audit", "--engine", "local", "--into"],
+        ["load", "log", "--engine", "local", "--pattern", "a.*", "--into"],
+        ["audit", "log", "audit", "--table"],
+        *(["table", verb] for verb in ("read", "files", "history", "hours", "convert", "vacuum")),
+        ["table", "compact", "--engine", "local"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_file_where_a_directory_of_the_table_should_be_is_one_line(
+    topics: Path, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(topics)
+    Path("afile").touch()
+    result = CliRunner().invoke(cli, [*command, "afile/x"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"ottla: {topics}/afile is a file, and a table is a directory; name another path\n"
+    )
+
+
+def test_all_events_of_a_followed_table_name_it_in_one_way(
+    topics: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(topics)
+    result = load(topics, "audit", "--into", "here/", "--follow", "--json", "--until-eof")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {"commit", "lag"} <= {one["event"] for one in events}
+    assert {one["table"] for one in events} == {str(topics / "here")}
 
 
 def test_the_lag_of_followed_tables_is_exported() -> None:
