@@ -190,9 +190,15 @@ class _Followed:
             commits=self.commits,
             rows=self.rows,
             errors=self.errors,
-            error=None if self.error is None else str(self.error),
+            error=None if self.error is None else _words(self.error),
             is_elsewhere=self.is_elsewhere,
         )
+
+
+def _words(error: OttlaError | OSError | str) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class Follower:

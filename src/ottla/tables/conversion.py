@@ -51,6 +51,8 @@ def convert(path: str) -> ConversionReport:
     """
     table = TableDirectory(path)
     if not table.store.has(FORMER_MARKER):
+        if table.is_there():
+            raise UserError(f"{table.address} has the present format; there is nothing to convert")
         raise UserError(f"{table.path} holds no table of ottla's former format")
     with table.store.claimed():
         if table.log.state() is not None:

@@ -187,8 +187,8 @@ class DeltaLog:
         last = self._asked(lambda: table.transaction_version(COMMITS))
         if last is None:
             raise UserError(
-                f"{self._store.address} holds a Delta table that ottla did not load; load into an "
-                f"empty directory"
+                f"{self._store.address} holds a Delta table that ottla did not load; name one that "
+                f"it loaded, or an empty directory to load into"
             )
         return LogState(version=table.version(), commit_count=last + 1)
 

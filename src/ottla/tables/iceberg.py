@@ -273,7 +273,7 @@ class IcebergLog:
         snapshot, count = table.current_snapshot(), table.properties.get(COMMIT_COUNT)
         if count is None or snapshot is None:
             raise UserError(
-                f"{self._address} is an Iceberg table that ottla did not load; load into another"
+                f"{self._address} is an Iceberg table that ottla did not load; name another"
             )
         return LogState(version=snapshot.snapshot_id, commit_count=int(count))
 

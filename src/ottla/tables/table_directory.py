@@ -236,7 +236,9 @@ class TableDirectory:
             for name in names
             if name not in (OWN_DIRECTORY, DATA_DIRECTORY, self.log.directory)
         ]
+        remedy = "load into an empty directory"
         if self.store.names(LEDGER_DIRECTORY):
+            remedy = "move them elsewhere"
             others = [name for name in others if not _OF_OTHER_WRITERS.fullmatch(name)]
         if OWN_DIRECTORY in names:
             own = self.store.names(OWN_DIRECTORY)
@@ -249,7 +251,7 @@ class TableDirectory:
             more = ", ..." if len(others) > _NAMES_SHOWN else ""
             raise UserError(
                 f"{self.path} holds files that ottla did not load "
-                f"({', '.join(others[:_NAMES_SHOWN])}{more}); load into an empty directory"
+                f"({', '.join(others[:_NAMES_SHOWN])}{more}); {remedy}"
             )
 
     def _complete(self, state: LogState) -> None:

@@ -164,7 +164,9 @@ def test_the_command_says_equal_or_names_the_difference(
 ) -> None:
     arguments = [str(loaded / "log"), "--topic", "orders", "--table", str(loaded / "table")]
     assert run(*arguments, "--all") == 0
-    assert "orders are equal: 2 loads" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "orders are equal: 2 loads; " in said
+    assert "; 780 counted in the log, 33 batches matched, 780 rows compared" in said
     data_files(loaded)[0].unlink()
     assert run(*arguments, "--json") == 1
     told = json.loads(capsys.readouterr().out)

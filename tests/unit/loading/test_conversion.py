@@ -162,3 +162,9 @@ def test_a_conversion_that_stops_anywhere_is_completed_by_the_next(
 def test_what_is_no_former_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no table of ottla's former format"):
         convert(str(tmp_path))
+
+
+def test_a_table_that_is_converted_has_nothing_to_convert(former: Path) -> None:
+    convert(str(former / "table"))
+    with pytest.raises(UserError, match="has the present format; there is nothing to convert"):
+        convert(str(former / "table"))

@@ -1,5 +1,7 @@
 """A follower of many tables: what fails is tried again, and holds up no other table."""
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -115,6 +117,20 @@ def test_pauses_grow_and_have_a_bound(tmp_path: Path) -> None:
     assert pauses == [1, 2, 4, 8, 16, 32, LAST_PAUSE_S]
     (status,) = [one for one in follower.statuses() if one.error is not None]
     assert status.error == "b: no broker answers"
+
+
+def test_a_file_that_is_not_accessible_is_said_as_elsewhere(tmp_path: Path) -> None:
+    append(tmp_path, "a", 1)
+    place = wanted(tmp_path, "b").place
+
+    def open_job() -> LoadJob:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{place.into}/data")
+
+    tables = [wanted(tmp_path, "a"), Wanted(place, open_job)]
+    follower = Follower(lambda: tables, EAGER, monotonic=(stop := Rounds(1)).monotonic)
+    followed(follower, stop)
+    (status,) = [one for one in follower.statuses() if one.error is not None]
+    assert status.error == f"{place.into}/data: Permission denied"
 
 
 def test_a_table_that_fails_for_days_is_still_tried_again(tmp_path: Path) -> None:

@@ -84,5 +84,7 @@ def test_a_table_with_a_file_of_no_table_is_left_alone(tmp_path: Path) -> None:
     orders = Orders(tmp_path, LayoutOptions())
     orders.load(0)
     Path(orders.table, "notes.txt").write_bytes(b"mine")
-    with pytest.raises(UserError, match=r"files that ottla did not load \(notes\.txt\)"):
+    with pytest.raises(
+        UserError, match=r"files that ottla did not load \(notes\.txt\); move them elsewhere"
+    ):
         vacuum(orders.table, SystemClock(), kept_ms=0)

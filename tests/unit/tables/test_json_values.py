@@ -256,7 +256,7 @@ def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
     )
     for wrong, words in (
         ([b'{"id": 1}', b'{"id": "1"}'], "value.id is bigint in some values and string in others"),
-        ([b'{"a": [1, {}]}'], r"value\[\] is bigint in some values and an object"),
+        ([b'{"a": {"b": [1, {}]}}'], r": value\.a\.b\[\] is bigint in some values and an object"),
         ([b"x", None], "none of the first values is a JSON object"),
         ([b"{}"], "none of the first values is a JSON object with something in it"),
     ):

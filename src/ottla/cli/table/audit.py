@@ -15,7 +15,7 @@ from ottla.cli.settings_files import (
     read_registry_login,
     registry_config_option,
 )
-from ottla.cli.terminal import ExampleCommand
+from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
     from ottla.loading.auditing.report import AuditReport
@@ -104,19 +104,20 @@ def _text(report: "AuditReport") -> str:
     ]
     words = "equal" if report.is_equal else "NOT equal"
     commits = ", ".join(
-        f"{count} {name if count == 1 else plural}"
-        for count, name, plural in (
-            (report.loads, "load", "loads"),
-            (report.reruns, "rerun", "reruns"),
-            (report.compactions, "compaction", "compactions"),
+        counted(count, name)
+        for count, name in (
+            (report.loads, "load"),
+            (report.reruns, "rerun"),
+            (report.compactions, "compaction"),
         )
         if count
     )
     quarantined = f" and {report.quarantined:,} in quarantine" if report.quarantined else ""
     lines.append(
         f"{report.table} and {report.topic} are {words}: {commits or 'no load'}; "
-        f"{report.files} files, {report.rows:,} rows{quarantined}; {report.rows_counted:,} counted "
-        f"in the log, {report.batches_matched:,} batches matched, {report.rows_compared:,} "
-        f"rows compared"
+        f"{counted(report.files, 'file')}, {counted(f'{report.rows:,}', 'row')}{quarantined}; "
+        f"{report.rows_counted:,} counted in the log, "
+        f"{counted(f'{report.batches_matched:,}', 'batch')} matched, "
+        f"{counted(f'{report.rows_compared:,}', 'row')} compared"
     )
     return "\n".join(lines)

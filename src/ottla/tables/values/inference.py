@@ -75,7 +75,8 @@ def _shape_of_all(values: Iterable[bytes | None], on_conflict: OnConflict) -> An
     for value in values:
         found = _object(value)
         if found is not None:
-            shape = _merge(shape, _shape(found, on_conflict, MOST_LEVELS), "value", on_conflict)
+            one = _shape(found, "value", on_conflict, MOST_LEVELS)
+            shape = _merge(shape, one, "value", on_conflict)
     return shape
 
 
@@ -87,7 +88,7 @@ def _object(value: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _shape(value: Any, on_conflict: OnConflict, levels: int) -> Any:
+def _shape(value: Any, place: str, on_conflict: OnConflict, levels: int) -> Any:
     """`None`, a word, a list of the elements' shape, or a dict of the fields' shapes."""
     match value:
         case list() | dict() if not levels:
@@ -103,12 +104,12 @@ def _shape(value: Any, on_conflict: OnConflict, levels: int) -> Any:
         case list():
             shape: Any = None
             for one in value:
-                found = _shape(one, on_conflict, levels - 1)
-                shape = _merge(shape, found, "value[]", on_conflict)
+                found = _shape(one, f"{place}[]", on_conflict, levels - 1)
+                shape = _merge(shape, found, f"{place}[]", on_conflict)
             return [shape]
         case dict():
             return {
-                name: _shape(one, on_conflict, levels - 1)
+                name: _shape(one, f"{place}.{name}", on_conflict, levels - 1)
                 for name, one in value.items()
                 if is_column_name(name)
             }
