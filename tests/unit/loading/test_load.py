@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,28 @@ def test_each_load_takes_what_came_since_the_one_before(tmp_path: Path) -> None:
         assert report.nothing_new is not bool(count)
     assert [one.step for one in steps if one.tasks_done == 0][:6] == list(Step)[:6]
     assert is_equal(tmp_path)
+
+
+def test_others_skip_files_by_the_statistics_in_the_log_which_names_the_next_offset(
+    tmp_path: Path,
+) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    import pyarrow.compute as pc
+
+    for count in (4, 6, 3):
+        append(tmp_path / "log", count)
+        load(load_job(place(tmp_path), LocalEngine()))
+    table = deltalake.DeltaTable(str(tmp_path / "table"))
+    assert table.transaction_version("orders-0") == 13
+    rows = table.to_pyarrow_dataset()
+    latest = pc.max(rows.to_table(columns=["timestamp"])["timestamp"]).as_py()
+    for wanted, count in (
+        (pc.field("offset") == 5, 1),
+        (pc.field("offset") < 5, 2),
+        (pc.field("partition") == 1, 0),
+        (pc.field("timestamp") > latest + timedelta(seconds=1), 0),
+    ):
+        assert len(list(rows.get_fragments(filter=wanted))) == count
 
 
 def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -> None:

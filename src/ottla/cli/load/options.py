@@ -412,6 +412,10 @@ def _schema_text(given: str, value_format: "ValueFormat") -> str:
 
         return schema_of(descriptor_set(Path(given)))
     schema = _text_or_file(given)
+    if value_format is ValueFormat.AVRO:
+        from ottla.tables.values.avro_values import parse_avro
+
+        parse_avro(schema)
     return schema_text(_json_type(schema)) if value_format is ValueFormat.JSON else schema
 
 

@@ -15,7 +15,7 @@ def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that do not say which table a topic goes into."""
     if not topics and not given["tables"] and not given["pattern"]:
         raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
-    if given["into"] is None and (topics or given["pattern"]):
+    if not given["into"] and (topics or given["pattern"]):
         raise UserError("name the table's location: --into PATH")
     if given["into"] is not None and not topics and not given["pattern"]:
         raise UserError("--into is for topics that are named without a path: name one, or --table")

@@ -217,3 +217,15 @@ def test_options_that_do_not_go_together_are_refused_in_one_line(
     refused = load(tmp_path, *words)
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
     assert fix in refused.stderr
+
+
+@pytest.mark.parametrize("option", [["--decode", "--schema"], ["--decode-key", "--key-schema"]])
+def test_what_is_no_avro_schema_is_refused_before_anything_is_made(
+    tmp_path: Path, option: list[str]
+) -> None:
+    fill(tmp_path, b"{}")
+    for schema, words in (("order", "is not JSON"), ("{}", "this is not an Avro schema")):
+        refused = load(tmp_path, option[0], "avro", option[1], schema)
+        assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+        assert words in refused.stderr
+        assert not (tmp_path / "table").exists()

@@ -52,6 +52,7 @@ def test_pairs_patterns_and_names_say_which_topic_goes_where(topics: Path) -> No
     [
         ([], "name a topic to load"),
         (["audit"], "name the table's location: --into PATH"),
+        (["audit", "--into", ""], "name the table's location: --into PATH"),
         (["--into", "x"], "name a topic to load"),
         (["--table", "audit"], "--table takes TOPIC=PATH"),
         (["--table", "audit=x", "--into", "y"], "--into is for topics that are named"),
