@@ -13,12 +13,20 @@ if TYPE_CHECKING:
 
 def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that do not say which table a topic goes into."""
+    from ottla.tables.store import ICEBERG
+
     if not topics and not given["tables"] and not given["pattern"]:
         raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
     if not given["into"] and (topics or given["pattern"]):
         raise UserError("name the table's location: --into PATH")
     if given["into"] is not None and not topics and not given["pattern"]:
         raise UserError("--into is for topics that are named without a path: name one, or --table")
+    several = given["pattern"] or len({*topics}) > 1
+    if several and given["into"].startswith(ICEBERG):
+        raise UserError(
+            f"{given['into']} is one table: give each topic its own, with "
+            f"--table TOPIC=iceberg://CATALOG/NAMESPACE.TABLE"
+        )
     if given["pattern"] and topics:
         raise UserError("--pattern selects the topics: omit the names, or --pattern")
 

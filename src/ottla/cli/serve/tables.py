@@ -171,12 +171,22 @@ def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> 
         topic, sign, path = one.partition("=")
         if not (topic and sign and path):
             raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {one!r}")
+        _check_place(path)
     tables = [f"--table={one}" for one in pairs]
     start = [sys.executable, "-m", "ottla", "load", source.text, "--follow", "--engine", "local"]
     command = [*start, "--json", "--until-eof", *tables]
     if source.broker is not None:
         command.append(f"--with-leader={source.broker}")
     return [*command, *_checked(options, command)] if options else command
+
+
+def _check_place(path: str) -> None:
+    from ottla.tables.local_store import LocalStore
+    from ottla.tables.store import full_address, is_address
+
+    address = full_address(path)
+    if not is_address(address):
+        LocalStore(address).check_place()
 
 
 def _checked(text: str, command: Sequence[str]) -> list[str]:

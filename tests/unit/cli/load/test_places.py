@@ -58,6 +58,8 @@ def test_pairs_patterns_and_names_say_which_topic_goes_where(topics: Path) -> No
         (["--table", "audit=x", "--into", "y"], "--into is for topics that are named"),
         (["--table", "audit=x", "audit", "--into", "x"], "give each topic another path"),
         (["--table", "audit=x", "audit", "--into", "./x"], "give each topic another path"),
+        (["audit", "b", "--into", "iceberg://lake/shop"], "--table TOPIC=iceberg://CATALOG/"),
+        (["--pattern", "a.*", "--into", "iceberg://lake/shop"], "give each topic its own"),
         (["audit", "--into", "s3:/x"], "write s3://x, or ./s3:/x"),
         (["--pattern", "a.*", "--into", "s3:/x"], "write s3://x/audit, or ./s3:/x/audit"),
         (["audit", "--pattern", "a", "--into", "x"], "--pattern selects the topics"),
