@@ -16,6 +16,7 @@ from tests.support.patience import PATIENCE_S
 
 MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
 AT_ONCE = 5
+LONGEST_PAUSE_S = 0.05
 
 
 class Client:
@@ -27,10 +28,16 @@ class Client:
         self.is_over = threading.Event()
         self._name = name
         self._writer = writer
+        self._given = 0
 
     def values(self, partitions: int) -> Iterator[tuple[int, str, int]]:
         for number in itertools.count():
+            self._given = number
             yield number % partitions, f"{self._name}-{number}", time.monotonic_ns()
+
+    def pause(self) -> None:
+        """Between sends: the longer the run the longer, as each client reads everything later."""
+        self.is_over.wait(min(LONGEST_PAUSE_S, self._given / 1_000_000))
 
     def sent(self, sending: tuple[int, str, int], offset: int | None, *, is_known: bool) -> None:
         """`is_known`: it was acknowledged; otherwise it may be in the log."""
@@ -78,6 +85,7 @@ def produce_by_librdkafka(client: Client, partitions: int) -> None:
         for sending in itertools.islice(values, 20):
             send(sending)
         producer.poll(0.02)
+        client.pause()
     if producer.flush(PATIENCE_S):
         sys.exit("no answers in time")
 
@@ -162,6 +170,7 @@ def produce_a_few_at_once(
                 client.sent(sending, None, is_known=False)
             else:
                 client.sent(sending, offset, is_known=True)
+        client.pause()
 
 
 CLIENTS: dict[str, Callable[[Client, int], None]] = {
