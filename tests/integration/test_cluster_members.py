@@ -27,7 +27,7 @@ from ottla.registries.controllers import decode_cluster_id, decode_controller
 from ottla.registries.topics import decode_state
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
-from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_client, zookeeper_server
+from tests.support.zookeeper_server import SOON, TIMEOUT_S, zookeeper_client, zookeeper_server
 
 kazoo_client = pytest.importorskip("kazoo.client")
 
@@ -278,14 +278,21 @@ def lose_connection(one: Member) -> None:
 
 
 def expire(one: Member) -> None:
-    """Another connection with the session's id and password ends the session."""
+    """Another connection with the session's id and password ends the session, unless its client
+    has taken it back before.
+    """
     ours = one.member._session._client
-    thief = kazoo_client.KazooClient(
-        f"{ours.hosts[0][0]}:{ours.hosts[0][1]}", client_id=ours.client_id
-    )
-    thief.start(timeout=TIMEOUT_S)
-    thief.stop()
-    thief.close()
+    host, port = ours.hosts[0]
+    session = ours.client_id
+
+    def is_over() -> bool:
+        thief = kazoo_client.KazooClient(f"{host}:{port}", client_id=session, connection_retry=SOON)
+        thief.start_async().wait(TIMEOUT_S)
+        thief.stop()
+        thief.close()
+        return bool(ours.client_id != session)
+
+    wait_until(is_over)
 
 
 def test_ids_are_generated_where_none_is_given(join: Callable[..., Member]) -> None:

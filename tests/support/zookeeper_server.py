@@ -17,6 +17,9 @@ from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
 
 TIMEOUT_S = 90.0
+SOON = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
+"""How a client connects again; by default it pauses for up to a minute, after a slow start too."""
+
 TICK_MS = 100
 """Sessions may be as short as two of it."""
 
@@ -72,7 +75,8 @@ def wait_answered(address: str, secured: SecuredConnections | None = None, path:
 def zookeeper_client(address: str, **options: Any) -> Iterator[Any]:
     """A client as `zookeeper-shell` is one. Its session outlasts the pauses of a slow host."""
     kazoo = pytest.importorskip("kazoo.client")
-    client = kazoo.KazooClient(address, timeout=TIMEOUT_S, **options)
+    options = {"timeout": TIMEOUT_S, "connection_retry": SOON, **options}
+    client = kazoo.KazooClient(address, **options)
     client.start(timeout=TIMEOUT_S)
     try:
         yield client

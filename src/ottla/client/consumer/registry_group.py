@@ -183,7 +183,12 @@ class RegistryGroup:
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
         self._errors, self._lost = exceptions, KazooState.LOST
         connect = self._config.zookeeper_connect
-        self._client = KazooClient(connect, timeout=self._config.session_timeout_ms / 1000)
+        self._client = KazooClient(
+            connect,
+            timeout=self._config.session_timeout_ms / 1000,
+            # By default it pauses for up to a minute after a longer outage.
+            connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": 1.0},
+        )
         self._client.add_listener(self._heard)
         try:
             self._client.start(timeout=START_S)
