@@ -79,7 +79,7 @@ def take_over(parts: Parts) -> Steps[None]:
     tell(parts, context.brokers, ())
     yield from parts.replicas.startup()
     yield from parts.partitions.startup()
-    yield from parts.reassignments.finish_removals()
+    yield from parts.reassignments.finish_removals(list(context.leaderships))
     yield from resume_reassignments(parts)
     yield from parts.deletion.resume()
     yield from deletions_changed(parts)

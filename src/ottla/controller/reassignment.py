@@ -69,15 +69,16 @@ class Reassignments:
             yield from self._store.states([partition], watch=True)
         self._context.reassigning.add(partition)
 
-    def finish_removals(self) -> Steps[None]:
+    def finish_removals(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Removes replicas that lead or are in sync, but are assigned no longer.
 
-        The previous controller failed after it had written the assignment. Kafka's next controller
-        leaves such a leader, whose followers and requests are then refused by their epochs.
+        The previous controller failed after it had written the assignment; the leader may let them
+        in later (before 2.7-IV2). Kafka's next controller leaves them: followers and requests of
+        such a leader are refused by their epochs.
         """
         context = self._context
-        for partition, leadership in list(context.leaderships.items()):
-            state, assigned = leadership.state, context.replicas_of(partition)
+        for partition in partitions:
+            state, assigned = context.leaderships[partition].state, context.replicas_of(partition)
             left = [one for one in state.isr if one not in assigned]
             if left and set(state.isr) & set(assigned):
                 removed = (Replica(partition, broker) for broker in left)

@@ -160,7 +160,8 @@ def isrs_changed(parts: Parts) -> Steps[None]:
     for path, result in zip(found, results, strict=True):
         if result.is_done:
             changed |= dict.fromkeys(decode_partitions(result.content, path))
-    yield from refresh_states(parts, [one for one in changed if _is_known(parts, one)])
+    known = yield from refresh_states(parts, [one for one in changed if _is_known(parts, one)])
+    yield from parts.reassignments.finish_removals(known)
     tell(parts, parts.context.brokers, changed)
     yield from parts.store.delete(found)
 

@@ -311,6 +311,25 @@ def test_old_leaders_write_their_isr_themselves() -> None:
     assert change not in one.zookeeper.nodes
 
 
+def test_a_removed_replica_that_an_old_leader_lets_in_later_is_removed_again() -> None:
+    """The controller that cancelled its reassignment failed before it told anybody."""
+    one = LonelyController(cluster_of(0, 1, 2), version="2.4")
+    one.ask(CreateTopic(pending_id=1, topic="orders", assignment={0: (0, 1)}))
+    entered = replace(state(one), isr=(0, 1, 2))
+    one.zookeeper.apply(Set(paths.state_path(P0), encode_state(entered)))
+    change = paths.ISR_CHANGE_PREFIX + "0000000000"
+    one.zookeeper.apply(Create(change, encode_partitions([P0])))
+    one.outgoing.clear()
+    one.run()
+    assert state(one) == replace(entered, isr=(0, 1), leader_epoch=entered.leader_epoch + 1)
+    stopped = [
+        outgoing.broker
+        for outgoing in one.outgoing
+        if isinstance(outgoing.order, StopReplica) and outgoing.order.orders[P0].delete
+    ]
+    assert stopped == [2]
+
+
 @pytest.mark.parametrize("is_shutting_down", [False, True])
 @pytest.mark.parametrize("step", range(16))
 def test_a_removed_replica_is_never_elected_though_its_leader_lets_it_in_last(
