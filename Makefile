@@ -140,6 +140,7 @@ compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	$(BIN)/python -m tests.compat.suites.node_rdkafka_suite
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite
+	$(BIN)/python -m tests.compat.suites.sarama_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.confluent_kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.testssl_suite
 	$(BIN)/python -m pytest -q tests/compat

@@ -55,7 +55,8 @@ class Secured:
 class RunningBroker:
     """One broker, on the same port and directory in every life.
 
-    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL.
+    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL. With a `proxy`
+    there is another one, `behind_proxy`, whose clients learn the addresses of proxies.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class RunningBroker:
         more: Mapping[str, str],
         secured: Secured | None = None,
         place: Place = HERE,
+        proxy: str | None = None,
     ) -> None:
         self.id = broker_id
         self.host = place.host
@@ -78,8 +80,16 @@ class RunningBroker:
             "zookeeper.connect": connect,
             **more,
         }
+        self.behind_proxy = f"{self.host}:{free_port()}"
         self._command = [*place.command, sys.executable, "-m", "ottla", "serve", str(directory)]
-        if secured is None:
+        if proxy is not None:
+            settings |= {
+                "listeners": f"PLAINTEXT://{self.address},PROXIED://{self.behind_proxy}",
+                "advertised.listeners": f"PLAINTEXT://{self.address},PROXIED://{proxy}",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT",
+                "inter.broker.listener.name": "PLAINTEXT",
+            }
+        elif secured is None:
             self._command += ["--listen", self.address]
         else:
             own = [f"{name}://{self.host}:{free_port()}" for name in ("BROKERS", "CONTROL")]
@@ -152,14 +162,16 @@ class RunningCluster:
         secured: Secured | None = None,
         arguments: Sequence[str] = (),
         grounds: Grounds = ONE_MACHINE,
+        proxies: Sequence[str] = (),
         **more: str,
     ) -> None:
-        """`arguments` are all brokers', `more` their settings."""
+        """`arguments` are all brokers', `more` their settings; each has one of the `proxies`."""
         self._folder = folder
         self._count = count
         self._secured = secured
         self._arguments = arguments
         self._grounds = grounds
+        self._proxies = dict(enumerate(proxies, 1))
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
         self.zookeeper: ZooKeeperService
@@ -175,7 +187,13 @@ class RunningCluster:
                 directory = self._folder / f"broker-{broker_id}"
                 place = self._grounds.of_broker(broker_id)
                 one = RunningBroker(
-                    broker_id, directory, self.zookeeper.address, self._more, self._secured, place
+                    broker_id,
+                    directory,
+                    self.zookeeper.address,
+                    self._more,
+                    self._secured,
+                    place,
+                    self._proxies.get(broker_id),
                 )
                 one.arguments = self._arguments
                 self.brokers[broker_id] = one

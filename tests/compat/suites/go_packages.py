@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker
 from tests.support.ports import free_port
+from tests.support.running_cluster import RunningCluster
 
 DEBIAN_GOPATH = Path("/usr/share/gocode")
 PROXY_IMPORT_PATH = "github.com/Shopify/toxiproxy/client"
@@ -63,13 +64,30 @@ def proxied_broker(
     data_dir: Path, settings: Mapping[str, str], gopath: Path
 ) -> Iterator[dict[str, str]]:
     """What the tests' environment tells of a broker behind the proxy, which they start."""
-    proxy = gopath / "src" / PROXY_IMPORT_PATH
-    proxy.mkdir(parents=True)
-    shutil.copy(PROXY, proxy)
+    copy_proxy(gopath)
     through = f"127.0.0.1:{free_port()}"
     told = {"advertised.listeners": f"PLAINTEXT://{through}"}
     with broker(data_dir, {**settings, **told}) as address:
         yield {"KAFKA_PEERS": through, "TOXIPROXY_ADDR": address}
+
+
+@contextmanager
+def proxied_cluster(
+    folder: Path, settings: Mapping[str, str], gopath: Path
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The addresses of three brokers, and what the tests' environment tells of their proxies."""
+    copy_proxy(gopath)
+    folder.mkdir(parents=True)
+    proxies = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    with RunningCluster(folder, proxies=proxies, **settings) as running:
+        upstreams = ",".join(one.behind_proxy for one in running.brokers.values())
+        yield running.bootstrap, {"KAFKA_PEERS": ",".join(proxies), "TOXIPROXY_ADDR": upstreams}
+
+
+def copy_proxy(gopath: Path) -> None:
+    proxy = gopath / "src" / PROXY_IMPORT_PATH
+    proxy.mkdir(parents=True)
+    shutil.copy(PROXY, proxy)
 
 
 def run_tests(

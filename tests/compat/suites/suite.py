@@ -44,10 +44,10 @@ def cluster(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
         yield running.bootstrap
 
 
-def make_topics(address: str, topics: Mapping[str, int]) -> None:
+def make_topics(address: str, topics: Mapping[str, int], replicas: int = 1) -> None:
     """Makes topics with so many partitions each."""
     admin = AdminClient({"bootstrap.servers": address})
-    wanted = [NewTopic(name, count, 1) for name, count in topics.items()]
+    wanted = [NewTopic(name, count, replicas) for name, count in topics.items()]
     for made in admin.create_topics(wanted).values():
         made.result()
 

@@ -1,11 +1,12 @@
 // Package toxiproxy stands in for the client of toxiproxy in sarama's tests.
 //
-// They want a proxy before each broker that can be switched off and slowed down. Here it runs in
-// the process of the tests: it listens at the first of KAFKA_PEERS and brings what comes to the
-// address that TOXIPROXY_ADDR names.
+// They want a proxy before each broker that can be switched off and slowed down. Here they run in
+// the process of the tests: each listens at one of KAFKA_PEERS and brings what comes to the address
+// at the same place in TOXIPROXY_ADDR.
 package toxiproxy
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// Name of the one proxy, as the tests call it.
+// Name of the first proxy, as the tests call it; the others are counted on.
 const Name = "kafka1"
 
 // Attributes of a toxic; only "latency", in milliseconds, is known.
@@ -23,9 +24,9 @@ type Attributes map[string]interface{}
 // Toxic has no properties that the tests look at.
 type Toxic struct{}
 
-// Client holds the one proxy.
+// Client holds the proxies.
 type Client struct {
-	proxy *Proxy
+	proxies map[string]*Proxy
 }
 
 // Proxy takes effect as it was last saved.
@@ -38,35 +39,35 @@ type Proxy struct {
 	upstream string
 }
 
-// NewClient starts the proxy.
-func NewClient(upstream string) *Client {
-	proxy := &Proxy{Enabled: true, isOpen: true, upstream: upstream}
-	listener, err := net.Listen("tcp", strings.Split(os.Getenv("KAFKA_PEERS"), ",")[0])
-	if err != nil {
-		panic(err)
-	}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				panic(err)
-			}
-			go proxy.serve(client)
+// NewClient starts the proxies.
+func NewClient(upstreams string) *Client {
+	client := &Client{map[string]*Proxy{}}
+	peers := strings.Split(os.Getenv("KAFKA_PEERS"), ",")
+	for index, upstream := range strings.Split(upstreams, ",") {
+		proxy := &Proxy{Enabled: true, isOpen: true, upstream: upstream}
+		client.proxies[fmt.Sprintf("kafka%d", index+1)] = proxy
+		listener, err := net.Listen("tcp", peers[index])
+		if err != nil {
+			panic(err)
 		}
-	}()
-	return &Client{proxy}
+		go proxy.accept(listener)
+	}
+	return client
 }
 
 // Proxies are told by name.
 func (client *Client) Proxies() (map[string]*Proxy, error) {
-	return map[string]*Proxy{Name: client.proxy}, nil
+	return client.proxies, nil
 }
 
-// ResetState opens the proxy and takes its latency away.
+// ResetState opens the proxies and takes their latency away.
 func (client *Client) ResetState() error {
-	client.proxy.Enabled = true
-	client.proxy.setLatency(0)
-	return client.proxy.Save()
+	for _, proxy := range client.proxies {
+		proxy.Enabled = true
+		proxy.setLatency(0)
+		proxy.Save()
+	}
+	return nil
 }
 
 // AddToxic slows down what comes from the broker.
@@ -96,6 +97,16 @@ func (proxy *Proxy) state() (bool, time.Duration) {
 	proxy.lock.Lock()
 	defer proxy.lock.Unlock()
 	return proxy.isOpen, proxy.latency
+}
+
+func (proxy *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			panic(err)
+		}
+		go proxy.serve(client)
+	}
 }
 
 func (proxy *Proxy) serve(client net.Conn) {
