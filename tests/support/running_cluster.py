@@ -55,8 +55,7 @@ class Secured:
 class RunningBroker:
     """One broker, on the same port and directory in every life.
 
-    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL. With a `proxy`
-    there is another one, `behind_proxy`, whose clients learn the addresses of proxies.
+    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class RunningBroker:
         more: Mapping[str, str],
         secured: Secured | None = None,
         place: Place = HERE,
-        proxy: str | None = None,
     ) -> None:
         self.id = broker_id
         self.host = place.host
@@ -80,16 +78,8 @@ class RunningBroker:
             "zookeeper.connect": connect,
             **more,
         }
-        self.behind_proxy = f"{self.host}:{free_port()}"
         self._command = [*place.command, sys.executable, "-m", "ottla", "serve", str(directory)]
-        if proxy is not None:
-            settings |= {
-                "listeners": f"PLAINTEXT://{self.address},PROXIED://{self.behind_proxy}",
-                "advertised.listeners": f"PLAINTEXT://{self.address},PROXIED://{proxy}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT",
-                "inter.broker.listener.name": "PLAINTEXT",
-            }
-        elif secured is None:
+        if secured is None:
             self._command += ["--listen", self.address]
         else:
             own = [f"{name}://{self.host}:{free_port()}" for name in ("BROKERS", "CONTROL")]
@@ -108,6 +98,14 @@ class RunningBroker:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def put_behind(self, proxy: str) -> str:
+        """Before `begin`: the address of another listener, whose clients learn the proxy's."""
+        listener = f"{self.host}:{free_port()}"
+        advertised = f"PLAINTEXT://{self.address},PLAINTEXT_2://{proxy}"
+        more = ["--listen", listener, "-o", f"advertised.listeners={advertised}"]
+        self.arguments = [*self.arguments, *more]
+        return listener
 
     def begin(self) -> None:
         with self.output.open("ab") as output:
@@ -172,6 +170,7 @@ class RunningCluster:
         self._arguments = arguments
         self._grounds = grounds
         self._proxies = dict(enumerate(proxies, 1))
+        self.behind_proxies: list[str] = []
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
         self.zookeeper: ZooKeeperService
@@ -193,9 +192,10 @@ class RunningCluster:
                     self._more,
                     self._secured,
                     place,
-                    self._proxies.get(broker_id),
                 )
                 one.arguments = self._arguments
+                if broker_id in self._proxies:
+                    self.behind_proxies.append(one.put_behind(self._proxies[broker_id]))
                 self.brokers[broker_id] = one
                 stack.callback(one.close)
                 one.begin()

@@ -80,7 +80,7 @@ def proxied_cluster(
     folder.mkdir(parents=True)
     proxies = [f"127.0.0.1:{free_port()}" for _ in range(3)]
     with RunningCluster(folder, proxies=proxies, **settings) as running:
-        upstreams = ",".join(one.behind_proxy for one in running.brokers.values())
+        upstreams = ",".join(running.behind_proxies)
         yield running.bootstrap, {"KAFKA_PEERS": ",".join(proxies), "TOXIPROXY_ADDR": upstreams}
 
 
