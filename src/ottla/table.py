@@ -15,6 +15,7 @@ replaced long enough ago. Needs neither Spark nor Java.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.base.arguments import check_partition_offsets
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.completeness import CompleteHour
@@ -59,6 +60,8 @@ class Moment:
         return paths
 
     def _version_of(self, table: TableDirectory) -> int | None:
+        if self.offsets is not None:
+            check_partition_offsets(self.offsets)
         given = (self.version, self.time_ms, self.offsets)
         if sum(one is not None for one in given) > 1:
             raise UserError("give only one of version, time and offsets")

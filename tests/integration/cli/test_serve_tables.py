@@ -184,6 +184,7 @@ def keepers(cluster: RunningCluster) -> set[int]:
             "--table-options '--decode jsn': Invalid value for '--decode': 'jsn' is",
         ),
         (["--table", "orders=s3:/x"], "s3:/x: write s3://x, or ./s3:/x for a directory"),
+        (["--table", "orders=hdfs://x/y"], "hdfs://x/y: a table lies in a directory"),
         (["--table", f"orders={__file__}/x"], f"{__file__} is a file, and a table is a directory"),
         (["--from 0"], "--from is for a table's first load"),
         (["--decode json --schema 'id bigit'"], "bigit"),

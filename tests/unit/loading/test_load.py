@@ -143,6 +143,8 @@ def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     with pytest.raises(UserError, match="has no version of 1970-01-01"):
         dataset(path, time_ms=1000)
+    with pytest.raises(UserError, match="a partition is a whole number"):
+        dataset(path, offsets={"0": 3})  # type: ignore[dict-item]
     with pytest.raises(UserError, match="give only one of version, time and offsets"):
         dataset(path, version=0, time_ms=1000)
     for version in (-1, 7):

@@ -182,11 +182,13 @@ def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> 
 
 def _check_place(path: str) -> None:
     from ottla.tables.local_store import LocalStore
-    from ottla.tables.store import full_address, is_address
+    from ottla.tables.store import ICEBERG, full_address, is_address, open_store
 
     address = full_address(path)
     if not is_address(address):
         LocalStore(address).check_place()
+    elif not address.startswith(ICEBERG):
+        open_store(address)
 
 
 def _checked(text: str, command: Sequence[str]) -> list[str]:
