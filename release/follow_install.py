@@ -1,4 +1,5 @@
-"""Follows the install section of README word for word, and tries the wheel of each Python.
+"""Follows the install section of README and the tutorial's word for word, and tries the wheel of
+each Python.
 
 Every line is run by the first Python that is there, in a clone and a virtual environment of its
 own; `pipx` and `uvx` come from pip. Of the wheels in dist/ each Python then gets its own and the
@@ -37,7 +38,7 @@ def main(names: list[str]) -> None:
     pythons = [python for one in names or VERSIONS if (python := find_python(one))]
     if not pythons:
         sys.exit(f"none of these Pythons is here: {', '.join(names or VERSIONS)}")
-    lines = [(pythons[0], line) for line in _readme()]
+    lines = [(pythons[0], line) for line in (*_readme(), *_tutorial())]
     lines += [(python, f"pip install {wheel}") for python in pythons for wheel in _wheels(python)]
     with (
         tempfile.TemporaryDirectory() as place,
@@ -57,6 +58,13 @@ def _readme() -> list[str]:
     lines = [one.partition("  #")[0].strip() for one in re.findall(r"^\$ (.*)$", section, re.M)]
     assert lines, "README has no install section"
     return [line for line in lines if not line.startswith("make")]
+
+
+def _tutorial() -> list[str]:
+    """The line that installs, in an environment as the line before it makes one."""
+    lines = re.findall(r"^\$ (pip install .*)$", (ROOT / "docs/tutorial.md").read_text(), re.M)
+    assert lines, "the tutorial does not install"
+    return lines
 
 
 def _wheels(python: str) -> list[str]:
