@@ -10,6 +10,7 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.cli.main import main
 from ottla.loading.auditing.audit import audit
 from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.follow import FollowRule, follow
@@ -39,6 +40,13 @@ def append(path: Path, count: int) -> None:
 
 def place(path: Path) -> LoadPlace:
     return LoadPlace(str(path / "log"), "orders", str(path / "table"))
+
+
+def read_by_command(path: Path, *options: str) -> object:
+    """The exit code."""
+    with pytest.raises(SystemExit) as end:
+        main(["table", "read", str(path / "table"), *options])
+    return end.value.code
 
 
 def is_equal(path: Path) -> bool:
@@ -134,6 +142,46 @@ def test_a_table_is_read_as_it_was_in_a_version_or_at_a_time(tmp_path: Path) -> 
     at_first = dataset(path, time_ms=first).count_rows()
     assert at_first == (20 if first < second else 25)
     assert [dataset(path, time_ms=one).count_rows() for one in (second, second + 10**6)] == [25, 25]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ((), 25),
+        (("--version", "0"), 20),
+        (("--at", "2100-01-01"), 25),
+        (("--offset", "0=7"), 7),
+    ],
+)
+def test_the_command_reads_an_earlier_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], count: int
+) -> None:
+    for appended in (20, 5):
+        append(tmp_path / "log", appended)
+        load(load_job(place(tmp_path), LocalEngine()))
+    assert read_by_command(tmp_path, "--json", *options) == 0
+    assert len(capsys.readouterr().out.splitlines()) == count
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--version", "7"), "has no version 7; the newest is 0"),
+        (("--at", "2000-01-01"), "has no version of 2000-01-01"),
+        (("--at", "noon"), "noon"),
+        (("--offset", "0=30"), "partition 0 is loaded up to offset 20, not 30"),
+        (("--offset", "7"), "--offset 7: use PARTITION=END, such as 0=5000"),
+        (("--version", "0", "--offset", "0=3"), "give only one of version, time and offsets"),
+    ],
+)
+def test_the_command_says_which_state_a_table_does_not_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], words: str
+) -> None:
+    append(tmp_path / "log", 20)
+    load(load_job(place(tmp_path), LocalEngine()))
+    assert read_by_command(tmp_path, *options) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
 
 
 def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
 
 import click
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.browsing.positions import parse_time
 from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
@@ -30,17 +32,38 @@ COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
     type=click.IntRange(min=1),
     help=f"Number of rows; by default {ROWS_SHOWN}, with --json all.",
 )
+@click.option(
+    "--version",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Rows of an earlier version; ottla table history lists them.",
+)
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="Rows as they were at a time, such as 2026-01-31T12:00, or an age ago, such as 2h.",
+)
+@click.option(
+    "--offset",
+    "offsets",
+    metavar="PARTITION=END",
+    multiple=True,
+    help="Only rows below an end offset, of these partitions alone (repeatable).",
+)
 @output_options(RESULTS_ONLY)
-def read_command(path: str, columns: str | None, limit: int | None, output: Output) -> None:
+def read_command(
+    path: str, columns: str | None, limit: int | None, output: Output, **moment: Any
+) -> None:
     """Print rows of a table, in the order of partitions and offsets in its files.
 
-    Needs neither Spark nor Java. In JSON, bytes are in base64.
+    Needs neither Spark nor Java. In JSON, bytes are in base64. --version, --at and --offset
+    select an earlier state.
     """
     from pyarrow import ArrowException
 
     import ottla.table
 
-    rows = ottla.table.dataset(path)
+    rows = ottla.table.dataset(path, **_moment(**moment))
     if columns:
         names = [name.strip() for name in columns.split(",")]
     else:
@@ -55,6 +78,20 @@ def read_command(path: str, columns: str | None, limit: int | None, output: Outp
         raise  # The reader of standard output is gone.
     except (ArrowException, OSError) as error:
         raise click.ClickException(f"{path}: {error}; ottla audit names what is damaged") from error
+
+
+def _moment(version: int | None, at: str | None, offsets: Sequence[str]) -> dict[str, Any]:
+    """Arguments of `ottla.table.dataset`; raises `UserError`."""
+    time_ms = None if at is None else parse_time(at.removeprefix("@"), SystemClock().now_ms())
+    ends = dict(map(_end_offset, offsets)) or None
+    return {"version": version, "time_ms": time_ms, "offsets": ends}
+
+
+def _end_offset(text: str) -> tuple[int, int]:
+    partition, _, end = text.partition("=")
+    if not (partition.isdecimal() and end.isdecimal()):
+        raise UserError(f"--offset {text}: use PARTITION=END, such as 0=5000")
+    return int(partition), int(end)
 
 
 def _print(rows: Any, names: list[str], limit: int | None, output: Output) -> None:
