@@ -136,6 +136,7 @@ compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.pykafka_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite
+	$(BIN)/python -m tests.compat.suites.librdkafka_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.no_kafka_suite
 	$(BIN)/python -m tests.compat.suites.node_rdkafka_suite
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite

@@ -41,6 +41,9 @@ class ClusterInvariants:
     _committed: dict[TopicPartition, dict[int, Record]] = field(default_factory=dict)
     _high_watermarks: dict[tuple[int, TopicPartition], int] = field(default_factory=dict)
     _leaders: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    _removed: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    """Where the logs of removed replicas ended, by broker: the leader may hear of their last fetch,
+    which commits records, after an administrator has removed them."""
 
     def first_to_compare(self, partition: TopicPartition, log: AnyLog) -> int:
         return max(log.log_start_offset, self.deleted.get(partition, 0))
@@ -78,6 +81,8 @@ class ClusterInvariants:
                 self._truncates(broker, partition, offset)
             case Stopped(delete=True):
                 self._high_watermarks.pop(key, None)
+                if (log := broker.logs.get(partition)) is not None:
+                    self._removed.setdefault(partition, {})[broker.id] = log.log_end_offset
             case AnswerDelayed(pending_id=(offset, value), error=error):
                 self.counts[f"answer {error.name}"] += 1
                 if error is ErrorCode.NONE:
@@ -145,11 +150,13 @@ class ClusterInvariants:
             assert (record or (-1, ""))[1] == value, f"{partition} {offset}: {record}"
         taken = self.acknowledged.setdefault(partition, {})
         assert taken.setdefault(offset, value) == value, f"{partition} {offset} twice"
-        holders = [
-            one.id
+        ends = dict(self._removed.get(partition, {}))
+        ends |= {
+            one.id: its.log_end_offset
             for one in self.brokers.values()
-            if (its := one.logs.get(partition)) is not None and its.log_end_offset > offset
-        ]
+            if (its := one.logs.get(partition)) is not None
+        }
+        holders = [one for one, end in ends.items() if end > offset]
         if not self._is_deleted(partition):
             assert len(holders) >= MIN_ISR, f"{partition} {offset} is only on {holders}"
         self.counts["acknowledged"] += 1

@@ -3,7 +3,7 @@
 Kafka's counterparts: `KafkaController.onPartitionReassignment` and what it calls.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.base.partitions import TopicPartition
 from ottla.controller.context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
@@ -107,6 +107,11 @@ class Reassignments:
         final = ReplicaAssignment(wanted.target)
         context.assign(partition, final)
         yield from self._leave_to(partition, final)
+        if wanted.removing and not self._is_led_by(final.replicas, partition):
+            # The ISR shrank meanwhile: only replicas that would be removed have all records. Kafka
+            # removes them, and loses what was acknowledged.
+            context.assign(partition, wanted)
+            return
         yield from self._remove(partition, wanted.removing)
         context.assign(partition, final)
         yield from self._store.write_topic(partition.topic)
@@ -122,6 +127,10 @@ class Reassignments:
             yield from self.raise_epoch(partition)
         else:
             yield from self._partitions.make_online([partition], Strategy.REASSIGNMENT)
+
+    def _is_led_by(self, brokers: Sequence[int], partition: TopicPartition) -> bool:
+        leadership = self._context.leaderships.get(partition)
+        return leadership is not None and leadership.state.leader in brokers
 
     def raise_epoch(self, partition: TopicPartition) -> Steps[None]:
         """Announces the assignment with a new leader epoch, without which brokers ignore it."""

@@ -113,6 +113,9 @@ GAPS_OF_THE_NEW_PROTOCOL = {
     "0045_subscribe_update_non_exist_and_partchange": REVOKES_ALL,
     "0045_subscribe_update_topic_remove": REVOKES_ALL,
 }
+GAPS_OF_CLUSTERS = {
+    "0081_admin IncrementalAlterConfigs": "settings of groups need KRaft, in Kafka too",
+}
 UNSTEADY_WITH_THE_NEW_PROTOCOL = {
     "0045_subscribe_many_updates": "librdkafka joins with no list of partitions, or not at all, "
     "when it leaves and joins while a heartbeat is on its way",
@@ -161,10 +164,10 @@ def main(words: Sequence[str]) -> int:
         outcomes = run_suite(suite, wanted, Path(scratch), is_cluster=is_cluster)
         if not is_cluster:
             outcomes |= run_secured(suite, wanted, Path(scratch))
-    gaps: dict[str, str] = {}
+    gaps = GAPS_OF_CLUSTERS if is_cluster else {}
     unsteady = UNSTEADY
     if os.environ.get("TEST_CONSUMER_GROUP_PROTOCOL") == "consumer":
-        gaps = GAPS_OF_THE_NEW_PROTOCOL
+        gaps = {**gaps, **GAPS_OF_THE_NEW_PROTOCOL}
         unsteady = {**unsteady, **UNSTEADY_WITH_THE_NEW_PROTOCOL}
     gaps, unsteady = (
         {title: why for title, why in reasons.items() if title in outcomes}

@@ -361,6 +361,35 @@ def test_a_removed_replica_is_never_elected_though_its_leader_lets_it_in_last(
     assert batches <= 16, "a step that no write of the leader came before"
 
 
+@pytest.mark.parametrize("step", range(20))
+def test_what_is_committed_is_not_deleted_when_new_replicas_fall_behind_at_last(step: int) -> None:
+    """A leader before 2.7 may shrink the ISR between any two steps that end a reassignment."""
+    one = LonelyController(cluster_of(0, 1, 2, 3, 9), broker=9, version="2.4")
+    one.ask(CreateTopic(pending_id=1, topic="orders", assignment={0: (0, 1)}))
+    one.ask(AlterReassignments(pending_id=2, wanted={P0: (2, 3)}))
+    complete = replace(state(one), isr=(0, 1, 2, 3))
+    one.zookeeper.apply(Set(paths.state_path(P0), encode_state(complete)))
+    node = one.zookeeper.nodes[paths.state_path(P0)]
+    version, batches = node.version, 0
+    one.outgoing.clear()
+    results: tuple[Result, ...] | None = None
+    while (batch := one.machine.advance(results)) is not None:
+        if batches == step and node.version == version:
+            shrunk = encode_state(replace(complete, isr=(0, 1)))
+            one.zookeeper.apply(Set(paths.state_path(P0), shrunk, version))
+        results = one.zookeeper.execute(one.session, batch)
+        batches += 1
+    one.run()
+    stopped = {
+        outgoing.broker
+        for outgoing in one.outgoing
+        if isinstance(outgoing.order, StopReplica) and outgoing.order.orders[P0].delete
+    }
+    assert state(one).leader not in stopped
+    assert state(one).leader in state(one).isr
+    assert batches <= 20, "a step that no write of the leader came before"
+
+
 def test_a_deletion_waits_for_the_broker_that_is_down(one: LonelyController) -> None:
     kill(one, 2)
     assert one.ask(DeleteTopic(pending_id=1, topic="orders")).error is NONE
