@@ -1,6 +1,7 @@
 """What keeps `ottla serve` out of a cluster: a line with the fix; nothing deleted, nothing led."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,9 +140,10 @@ def test_a_broker_id_that_is_taken(
 
 
 def refusal_of_new(directory: Path, zookeeper: ZooKeeper) -> str:
-    """Its directory is made before its id is found to be taken."""
+    """Its directory is made, and its port taken, before its id is found to be another's."""
     directory.mkdir()
-    arguments = ["serve", str(directory), "--listen", f"127.0.0.1:{free_port()}"]
+    port = free_port()
+    arguments = ["serve", str(directory), "--listen", f"127.0.0.1:{port}"]
     for one in (
         f"zookeeper.connect={zookeeper.address}",
         f"zookeeper.session.timeout.ms={3 * SHORT_MS}",
@@ -150,6 +152,8 @@ def refusal_of_new(directory: Path, zookeeper: ZooKeeper) -> str:
         arguments += ["-o", one]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2, result.output
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # nobody listens there any more
     (line,) = (one for one in result.stderr.splitlines() if one.startswith("ottla: "))
     return line.removeprefix("ottla: ")
 
