@@ -76,7 +76,7 @@ class RunningBroker:
             **SETTINGS,
             "broker.id": str(broker_id),
             "zookeeper.connect": connect,
-            **more,
+            **{name: text.replace("{id}", str(broker_id)) for name, text in more.items()},
         }
         self._command = [*place.command, sys.executable, "-m", "ottla", "serve", str(directory)]
         if secured is None:
@@ -163,7 +163,9 @@ class RunningCluster:
         proxies: Sequence[str] = (),
         **more: str,
     ) -> None:
-        """`arguments` are all brokers', `more` their settings; each has one of the `proxies`."""
+        """`arguments` are all brokers', `more` their settings, in which `{id}` is a broker's id;
+        each has one of the `proxies`.
+        """
         self._folder = folder
         self._count = count
         self._secured = secured

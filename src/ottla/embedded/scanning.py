@@ -74,20 +74,29 @@ class Region:
 
     def records(self) -> Iterator[Record]:
         """The wanted records of `batches`; raises `CorruptionError`."""
-        for batch in self.batches():
-            for record in self._records_of(batch):
-                if self.begin <= record.offset < self.end:
-                    yield record
-
-    def _records_of(self, batch: Batch) -> Iterator[Record]:
+        begin, end = self.begin, self.end
         try:
-            yield from read_records(batch)
-        except InvalidBatchError as error:
-            raise self.damage(f"after it, {scan.offsets_of(batch)}: {error}") from error
+            for lists in field_lists(self.batches()):
+                for record in lists.records():
+                    if begin <= record.offset < end:
+                        yield record
+                        begin = record.offset + 1
+        except InvalidBatchError:
+            # Returns the records before the fault too.
+            yield from self._one_by_one(begin)
+
+    def _one_by_one(self, begin: int) -> Iterator[Record]:
+        for batch in self.batches():
+            try:
+                for record in read_records(batch):
+                    if begin <= record.offset < self.end:
+                        yield record
+            except InvalidBatchError as error:
+                raise self.damage(f"after it, {scan.offsets_of(batch)}: {error}") from error
 
     def located(self, error: InvalidBatchError) -> CorruptionError:
         """Locates a record in all batches, for which each must be looked at."""
-        for _ in self.records():
+        for _ in self._one_by_one(self.begin):
             pass
         return self.damage(str(error))
 

@@ -6,12 +6,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, TimestampType
 from ottla.record.list_cutting import ListCutter
-from ottla.record.record import Headers, Record, read_records, unpacked_payload
+from ottla.record.record import (
+    Headers,
+    Record,
+    UnfrozenRecord,
+    read_records,
+    unpacked_payload,
+)
 
 COUNT: Final = 500
 """The most records in a list. Their objects stay in the processor's cache, and most are freed
@@ -40,6 +46,23 @@ class FieldLists:
             headers=self.headers[first:end],
             leader_epochs=self.leader_epochs[first:end],
         )
+
+    def records(self) -> list[Record]:
+        made: list[Any] = list(
+            map(
+                UnfrozenRecord,
+                self.offsets,
+                self.timestamps_ms,
+                self.timestamp_types,
+                self.keys,
+                self.values,
+                self.headers,
+                self.leader_epochs,
+            )
+        )
+        for one in made:
+            one.__class__ = Record
+        return made
 
 
 def field_lists(batches: Iterable[Batch]) -> Iterator[FieldLists]:

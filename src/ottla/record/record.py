@@ -113,7 +113,7 @@ def _read_v2(batch: RecordBatch, limit: int, payload: Buffer | None) -> Iterator
             # A wrong size of a field, also beyond the data, leads to another position.
             if position != end:
                 raise InvalidBatchError("a record's size and content disagree")
-            record = _UnfrozenRecord(
+            record = UnfrozenRecord(
                 base_offset + offset_delta,
                 batch.max_timestamp_ms if is_append_time else base_timestamp_ms + timestamp_delta,
                 timestamp_type,
@@ -131,7 +131,7 @@ def _read_v2(batch: RecordBatch, limit: int, payload: Buffer | None) -> Iterator
 
 
 @dataclass(slots=True)
-class _UnfrozenRecord:
+class UnfrozenRecord:
     """A `Record` under construction, which becomes one by a change of its class.
 
     To create a frozen dataclass takes 0.75 us, this and the change 0.15 us: half of the time to

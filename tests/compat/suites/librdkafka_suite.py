@@ -69,8 +69,13 @@ SCENARIOS = {
     "default": SETTINGS,
     "noautocreate": {**SETTINGS, "auto.create.topics.enable": "false"},
 }
-CLUSTER_SETTINGS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
-"""Its rules are in ZooKeeper."""
+CLUSTER_SETTINGS = {
+    # Its rules are in ZooKeeper.
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    # As librdkafka's own clusters: consumers fetch from followers in their rack.
+    "broker.rack": "RACK{id}",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
 
 WORKERS = 4
 """Tests that run beside each other: most of them wait most of the time."""

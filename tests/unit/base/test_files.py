@@ -117,6 +117,25 @@ def test_a_closed_file_does_not_close_its_successor(path: str) -> None:
     second.close()
 
 
+@pytest.mark.parametrize("closed_first", ["the original", "the duplicate"])
+def test_a_duplicate_is_readable_until_it_is_closed_itself(path: str, closed_first: str) -> None:
+    before = open_descriptors()
+    file = OsFileSystem().open(path, writable=True, create=True)
+    file.pwrite(b"0123456789", 0)
+    duplicates = [file.duplicate(), file.duplicate()]
+    if closed_first == "the original":
+        file.close()
+        assert [one.pread(4, 3) for one in duplicates] == [b"3456", b"3456"]
+    for one in duplicates:
+        one.close()
+    with pytest.raises(OSError):
+        duplicates[0].pread(4, 3)
+    if closed_first == "the duplicate":
+        assert file.pread(4, 3) == b"3456"
+        file.close()
+    assert open_descriptors() == before
+
+
 def test_a_file_whose_close_fails_is_closed(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     file = OsFileSystem().open(path, create=True)
     descriptor = file.fileno()

@@ -6,6 +6,8 @@ import pytest
 
 import ottla
 from ottla.base.errors import CorruptionError
+from ottla.record.batch import batch_at
+from tests.support.damaged_logs import with_right_checksum
 
 VALUE = b"forty-two"
 
@@ -50,3 +52,27 @@ def test_a_log_without_its_files_does_not_give_its_offsets_away_again(
     with ottla.open(tmp_path / "d") as log:
         assert "offsets 0 to 9; they are lost" in caplog.text
         assert log.append("t", b"new").offset == 10
+
+
+@pytest.mark.parametrize("count", [3, 700])
+def test_what_precedes_a_garbled_record_of_a_sound_batch_is_read(
+    tmp_path: Path, count: int
+) -> None:
+    directory = tmp_path / "d"
+    with ottla.open(directory) as log:
+        log.create_topic("t")
+        log.append("t", VALUE)
+        log.append_many("t", [VALUE] * count)
+        log.append("t", VALUE)
+    file = directory / "t-0" / f"{0:020d}.log"
+    content = bytearray(file.read_bytes())
+    start = batch_at(content, 0).size
+    end = start + batch_at(content, start).size
+    content[content.rindex(VALUE, 0, end) - 1] ^= 0x40  # the size of its last value
+    with_right_checksum(content, start)
+    file.write_bytes(content)
+    with ottla.open(directory) as log:
+        read = log.read("t", from_offset=1)
+        assert [next(read).offset for _ in range(count - 1)] == list(range(1, count))
+        with pytest.raises(CorruptionError, match=f"after it, offsets 1 to {count}"):
+            next(read)
