@@ -10,6 +10,8 @@ from typing import Any
 
 import ottla
 from ottla import aio, testing
+from ottla.embedded.held_broker import HeldBroker
+from ottla.embedded.readable import ReadableLog
 
 PAGE = Path(__file__).resolve().parent / "python.md"
 
@@ -73,11 +75,17 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
     seen: dict[str, Any] = {}
     for owner in reversed(thing.__mro__):
         if owner.__module__.startswith("ottla"):
-            seen |= {name: one for name, one in vars(owner).items() if not name.startswith("_")}
+            public = {name: one for name, one in vars(owner).items() if not name.startswith("_")}
+            seen |= {name: one for name, one in public.items() if not is_inner(owner, name)}
     for name, member in seen.items():
         is_shown = callable(member) or isinstance(member, property | classmethod | staticmethod)
         if is_shown and inspect.getdoc(member):
             yield name, getattr(thing, name)
+
+
+def is_inner(owner: type, name: str) -> bool:
+    """Whether the parts of an open log call a method of another part, and its users do not."""
+    return owner is HeldBroker and name not in {*vars(ReadableLog), "listen"}
 
 
 def _signature(thing: Any, name: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from docs.python_api import is_inner
 
 import ottla
 import ottla.aio
@@ -31,8 +32,6 @@ from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.client.producing.sending import AwaitableSending, Sending
 from ottla.client.producing.sent_record import SentRecord
-from ottla.embedded.held_broker import HeldBroker
-from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import Scan, Tail, TopicRecord
 from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.table_directory import TableDirectory
@@ -98,9 +97,8 @@ def _names_of(name: str, what: Any, seen: set[int]) -> Iterator[PublicName]:
         owner = next((one for one in what.__mro__ if key in vars(one)), object)
         if key.startswith("_") or not owner.__module__.startswith("ottla."):
             continue
-        # What the parts of an open log ask of each other, and what a protocol says, is not shown.
-        is_inner = owner is HeldBroker and key not in {*vars(ReadableLog), "listen"}
-        if is_inner or hasattr(FileSystem, key) or hasattr(Clock, key):
+        # What a protocol says is not shown.
+        if is_inner(owner, key) or hasattr(FileSystem, key) or hasattr(Clock, key):
             continue
         one = inspect.getattr_static(what, key)
         method = one.fget if isinstance(one, property) else getattr(one, "__func__", one)

@@ -17,6 +17,10 @@ from tests.support.ports import free_port
 from tests.support.server_properties import write_properties
 
 TIMEOUT_S = 90.0
+FIRST_S = 6.0
+"""A server that is just starting may accept a connection and never answer on it: the client waits
+for two thirds of its session, and then connects again."""
+
 SOON = {"max_tries": -1, "delay": 0.05, "max_delay": 1.0}
 """How a client connects again; by default it pauses for up to a minute, after a slow start too."""
 
@@ -67,7 +71,7 @@ def java_of_zookeeper() -> list[str]:
 
 def wait_answered(address: str, secured: SecuredConnections | None = None, path: str = "/") -> None:
     """Until there is a session, in which the node is made where it is missing."""
-    with zookeeper_client(address, handler=handler_of(secured)) as client:
+    with zookeeper_client(address, handler=handler_of(secured), timeout=FIRST_S) as client:
         client.ensure_path(path)
 
 

@@ -61,6 +61,14 @@ GAPS_OF_CLUSTERS = {
     "test_create_partitions": "it assigns the new partitions to one broker, which it calls 0",
 }
 
+UNSTEADY_ON_CLUSTERS = {
+    "test_describe_topic_partitions": "it waits until one broker knows its new topic, and then may "
+    "ask another, 8 ms later: the controller informs each broker without waiting for the others",
+    "test_delete_records": "it takes what one poll returns for all records; a poll returns "
+    "what the first of the three brokers has answered",
+}
+"""Both pass and fail on an unchanged cluster; on a single broker they pass."""
+
 BROKER_SETTINGS = {
     "num.partitions": "4",
     "node.id": "0",
@@ -81,7 +89,8 @@ def main(words: Sequence[str]) -> int:
         if is_cluster:
             with cluster(Path(scratch) / "cluster", CLUSTER_SETTINGS) as addresses:
                 outcomes = run_suite(suite, addresses.split(",")[0])
-            return report("kafka-python's suite on three brokers", outcomes, GAPS_OF_CLUSTERS)
+            title = "kafka-python's suite on three brokers"
+            return report(title, outcomes, GAPS_OF_CLUSTERS, UNSTEADY_ON_CLUSTERS)
         with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
             outcomes = run_suite(suite, address)
         outcomes |= run_secured(suite)
