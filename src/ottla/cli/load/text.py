@@ -53,7 +53,8 @@ def show_report(console: "Console", report: "LoadReport") -> None:
         some = f"{report.rescued_count:,} values or keys have"
         console.print(
             f"{'1 value or key has' if report.rescued_count == 1 else some} fields that the schema "
-            f"does not name: _rescued beside the columns keeps them (--grow adds columns)"
+            f"does not name: _rescued beside the columns keeps them (--grow adds columns for those "
+            f"in the first new records)"
         )
     console.print(summary(report))
     if report.is_short and report.start_seconds >= SHOWN_START_S:
