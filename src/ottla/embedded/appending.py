@@ -63,10 +63,10 @@ class ManyAppends:
         self._partition = None if partition is None else check_partition(partition)
         self._compression = _codec(compression)
         self._now_ms = log.environment.clock.now_ms()
-        log.glance()
-        found = log.find_topic(topic)
-        self._count = found.partition_count
-        self._max_size = min(MAX_BATCH_SIZE, found.config.max_message_bytes)
+        with log.looking():
+            found = log.find_topic(topic)
+            self._count = found.partition_count
+            self._max_size = min(MAX_BATCH_SIZE, found.config.max_message_bytes)
         self._next_keyless = random.randrange(self._count)
         self._kept: bytearray | None = None
         self.written: dict[int, OffsetRange] = {}

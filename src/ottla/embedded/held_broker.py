@@ -283,15 +283,6 @@ class HeldBroker(Closing):
             self._check_open()
             yield self.broker
 
-    def glance(self) -> Broker:
-        """The broker, without the log's lock, for values that change in one step each, such as an
-        offset. Threads that append and read together would otherwise wait for each other twice as
-        often.
-        """
-        self._recover_if_torn()
-        self._check_open()
-        return self.broker
-
     def listen(self, address: str = "127.0.0.1:9092", *, protocol: str = PLAINTEXT) -> Listening:
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a separate thread. One
         address at a time: the broker passes delayed responses to one loop. From then on the process
@@ -385,8 +376,7 @@ class HeldBroker(Closing):
         self._check_open()
         topic = self.broker.topics.find(check_topic_name(name))
         if topic is None:
-            topics = tuple(self.broker.topics)  # other threads may create some meanwhile
-            raise UnknownNameError("topic", name, (one.name for one in topics))
+            raise UnknownNameError("topic", name, (one.name for one in self.broker.topics))
         return topic
 
     def find_partition(self, name: str, index: int) -> Partition:

@@ -76,10 +76,10 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
 
 def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:
     """By partition the last stable offset."""
-    log.glance()
-    there = log.find_topic(topic).partitions
-    wanted = sorted(there) if partitions is None else check_partitions(partitions)
-    return {index: log.find_partition(topic, index).log.last_stable_offset for index in wanted}
+    with log.looking():
+        there = log.find_topic(topic).partitions
+        wanted = sorted(there) if partitions is None else check_partitions(partitions)
+        return {index: log.find_partition(topic, index).log.last_stable_offset for index in wanted}
 
 
 def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds: float) -> bool:

@@ -11,13 +11,7 @@ from typing import Any, Final
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, TimestampType
 from ottla.record.list_cutting import ListCutter
-from ottla.record.record import (
-    Headers,
-    Record,
-    UnfrozenRecord,
-    read_records,
-    unpacked_payload,
-)
+from ottla.record.record import Headers, Record, UnfrozenRecord, read_records, unpacked_payload
 
 COUNT: Final = 500
 """The most records in a list. Their objects stay in the processor's cache, and most are freed

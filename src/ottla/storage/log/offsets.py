@@ -37,12 +37,9 @@ class LogOffsets:
 
     @property
     def last_stable_offset(self) -> int:
-        # In this order: a reader without the log's lock must not combine the end of a transaction
-        # with a later high watermark.
-        committed = self.high_watermark
         unstable = self.first_unstable_offset
-        if unstable is None or unstable > committed:
-            return committed
+        if unstable is None or unstable > self.high_watermark:
+            return self.high_watermark
         return max(unstable, self.log_start_offset)
 
     def check(self) -> None:

@@ -1,7 +1,5 @@
 """The offsets of a log keep their order, whatever becomes of the log."""
 
-from inspect import isfunction
-
 import pytest
 
 from ottla.storage.log.offsets import LogOffsets
@@ -31,27 +29,6 @@ def test_an_open_transaction_holds_the_last_stable_offset(offsets: LogOffsets) -
     assert offsets.last_stable_offset == 40
     offsets.first_unstable_offset = 5
     assert offsets.last_stable_offset == 10, "below the log's start nothing is left to wait for"
-
-
-@pytest.mark.skipif(not isfunction(LogOffsets.appended), reason="compiled, it has no subclasses")
-def test_a_transaction_that_begins_while_the_last_stable_offset_is_read_is_not_in_it() -> None:
-    class Overtaken(LogOffsets):
-        """After the first look at one of two offsets, another thread appends a transaction."""
-
-        looks: list[str] | None = None
-
-        def __getattribute__(self, name: str) -> object:
-            looks = type(self).looks
-            if looks is not None and name in ("high_watermark", "first_unstable_offset"):
-                looks.append(name)
-                if len(looks) > 1:
-                    return 50 if name == "high_watermark" else 40
-            return super().__getattribute__(name)
-
-    offsets = Overtaken(log_start_offset=10, log_end_offset=50, recovery_point=30)
-    offsets.move_high_watermark(40)
-    Overtaken.looks = []
-    assert offsets.last_stable_offset == 40
 
 
 def test_a_start_beyond_what_was_flushed_takes_the_recovery_point_along(
