@@ -1,7 +1,7 @@
 """Three brokers and their ZooKeeper on this machine: replication, failover, a controller's start.
 
 Ratios are of one run. What a broker that was away lacks is less here than a real one may lack: its
-rate is compared with a plain copy of as many bytes over the loopback into a file.
+rate is compared with a plain copy of its leaders' segments over the loopback into a file.
 """
 
 import contextlib
