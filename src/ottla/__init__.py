@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla import aio as aio
     from ottla import table as table
     from ottla import testing as testing
-    from ottla.base.errors import ApiError, OttlaError, StorageError, UserError
+    from ottla.base.errors import ApiError, CorruptionError, OttlaError, StorageError, UserError
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ResourceKind
@@ -55,6 +55,7 @@ __all__ = [
     "AvroSerializer",
     "Consumer",
     "ConsumerRecord",
+    "CorruptionError",
     "FetchPosition",
     "FollowedLog",
     "Log",
@@ -83,6 +84,7 @@ _HOME = {
     "AvroSerializer": "ottla.client.producing.serializers",
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.records",
+    "CorruptionError": "ottla.base.errors",
     "FetchPosition": "ottla.client.consumer.simple",
     "FollowedLog": "ottla.embedded.followed",
     "Log": "ottla.embedded.log",

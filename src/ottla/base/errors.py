@@ -108,7 +108,11 @@ class ProtocolError(OttlaError):
 
 
 class CorruptionError(OttlaError):
-    """Bytes on disk or in a batch are not valid."""
+    """Bytes on disk or in a batch are not valid.
+
+    >>> print(ottla.CorruptionError("data/orders-0/00000000000000000000.log", 71, "CRC mismatch"))
+    data/orders-0/00000000000000000000.log at byte 71: CRC mismatch
+    """
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")

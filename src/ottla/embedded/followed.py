@@ -25,7 +25,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
 from ottla.embedded.readable import ReadableLog
-from ottla.embedded.scanning import READ_SIZE, Region
+from ottla.embedded.scanning import READ_SIZE, Region, sound_start
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.overtaking import ask_log
@@ -141,14 +141,17 @@ class FollowedLog(ReadableLog):
         place = TopicPartition(log.topic, log.partition)
         aborted = AbortedRanges(self._aborted(log, begin, end))
         for found in log.regions(begin, end, size=READ_SIZE):
-            batches = [batch for _, batch in log.checked_batches(found)]
+            batches, damage = sound_start(batch for _, batch in log.checked_batches(found))
             # Ids are never reused: with this id, the files still belonged to this topic.
             if topic_id not in (None, self._find(place).topic_id):
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
-            damage = partial(log.damage_at, found.path, found.position)
-            yield Region(found.data, batches, aborted, begin, end, damage)
+            if batches:
+                damage_in = partial(log.damage_at, found.path, found.position)
+                yield Region(found.data, batches, aborted, begin, end, damage_in)
+            if damage is not None:
+                raise damage
 
     def _aborted(self, log: ReadOnlyLog, begin: int, end: int) -> list[AbortedTransaction]:
         """Uses the log as it was listed if possible, since finding aborted transactions takes a

@@ -13,15 +13,14 @@ from ottla.base.arguments import (
     check_place,
     check_seconds,
 )
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.waiting import Waiting
-from ottla.embedded.scanning import READ_SIZE, Region
-from ottla.record.batch import Batch
+from ottla.embedded.scanning import READ_SIZE, Region, sound_start
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.storage.segment.aborted_ranges import AbortedRanges
@@ -59,12 +58,7 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
         if found is None or not whole:
             return
         aborted = AbortedRanges(data.aborted or [])
-        batches: list[Batch] = []
-        damage: CorruptionError | None = None
-        try:
-            batches.extend(checked_batches(found, whole))
-        except CorruptionError as error:
-            damage = error  # Everything before it is sound.
+        batches, damage = sound_start(checked_batches(found, whole))
         if batches:
             offset = batches[-1].next_offset
             yield Region(whole, batches, aborted, begin, end, partial(damage_in, found))

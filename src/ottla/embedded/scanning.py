@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -99,6 +99,16 @@ class Region:
         for _ in self._one_by_one(self.begin):
             pass
         return self.damage(str(error))
+
+
+def sound_start(checked: Iterable[Batch]) -> tuple[list[Batch], CorruptionError | None]:
+    """The batches before the first damaged one, and the error to raise after them."""
+    batches: list[Batch] = []
+    try:
+        batches.extend(checked)
+    except CorruptionError as error:
+        return batches, error
+    return batches, None
 
 
 class Scan:

@@ -76,3 +76,22 @@ def test_what_precedes_a_garbled_record_of_a_sound_batch_is_read(
         assert [next(read).offset for _ in range(count - 1)] == list(range(1, count))
         with pytest.raises(CorruptionError, match=f"after it, offsets 1 to {count}"):
             next(read)
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_batches_before_a_damaged_one_are_read(tmp_path: Path, is_followed: bool) -> None:
+    directory = tmp_path / "d"
+    with ottla.open(directory) as log:
+        log.create_topic("t")
+        for _ in range(5):
+            log.append_many("t", [VALUE] * 700)
+    file = directory / "t-0" / f"{0:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    opened = ottla.open(directory, read_only=True) if is_followed else ottla.open(directory)
+    with opened as log:
+        read = log.read("t")
+        assert [next(read).offset for _ in range(1400)] == list(range(1400))
+        with pytest.raises(CorruptionError, match="CRC mismatch"):
+            next(read)
