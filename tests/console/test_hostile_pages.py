@@ -113,6 +113,7 @@ def test_every_link_field_and_button_is_reached_by_tab_and_shows_that_it_is(
         for path in PAGES:
             page.goto(path)
             page.wait_for_selector("main h1")
+            page.wait_for_selector("[aria-busy=true]", state="detached")
             if "stream=" in path:
                 page.wait_for_selector("[data-words]:has-text('50 messages found')")
             page.evaluate(WATCH_FOCUS)

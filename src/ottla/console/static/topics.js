@@ -23,7 +23,9 @@ if (atOnce) {
   let isAsking = false;
 
   async function ask() {
-    if (isAsking || waiting.length === 0) return;
+    if (isAsking) return;
+    table.ariaBusy = String(waiting.length > 0);
+    if (waiting.length === 0) return;
     isAsking = true;
     const some = waiting.splice(0, atOnce);
     const names = some.map((row) => row.dataset.name);
@@ -40,6 +42,7 @@ if (atOnce) {
     ask();
   }
 
+  table.ariaBusy = "true";
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
