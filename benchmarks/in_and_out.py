@@ -7,7 +7,8 @@ with `ottla.Consumer`, and deletes what it has read.
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -83,29 +84,44 @@ def _in_and_out(directory: str, count: int, tell: "multiprocessing.connection.Co
 
 
 def _threads(scale: Scale) -> Report:
+    """Rates of one thread and of several that share the same turns."""
     turns = scale.of(TURNS, THREADS)
-    report = figures_report("threads that append and read an open log together")
-    names = {1: "one thread", THREADS: f"{THREADS} threads"}
+    report = figures_report("threads that use an open log together")
     with scale.data_directory() as directory, ottla.open(directory) as log:
         log.create_topic("turns", partitions=THREADS)
-        rates = scale.sampled(
-            {name: lambda n=number: _rate(log, n, turns) for number, name in names.items()}
-        )
-    for name, samples in rates.items():
-        add_figure(report, name, samples, "records/s, in and out")
-    one, several = (rates[name] for name in names.values())
-    add_figure(report, "several over one", several.over(one), "times", AT_LEAST_ONE)
+        for turn, what in ((_in_and_out_again, "in and out"), (_append_singly, "single appends")):
+            rates = scale.sampled(
+                {
+                    "one thread": partial(_rate, log, turn, 1, turns),
+                    f"{THREADS} threads": partial(_rate, log, turn, THREADS, turns),
+                }
+            )
+            one, several = rates.values()
+            for name, samples in rates.items():
+                add_figure(report, f"{name}, {what}", samples, "records/s")
+            add_figure(report, "several over one", several.over(one), "times", AT_LEAST_ONE)
     return report
 
 
-def _rate(log: ottla.Log, threads: int, turns: int) -> float:
-    """Records a second of so many turns, shared by threads: each appends some and reads them."""
+def _in_and_out_again(log: ottla.Log, partition: int) -> None:
+    written = log.append_many("turns", [VALUE] * RECORDS_OF_A_TURN, partition=partition)
+    begin = written[partition].from_offset
+    assert sum(1 for _ in log.read("turns", partition, from_offset=begin))
+
+
+def _append_singly(log: ottla.Log, partition: int) -> None:
+    for _ in range(RECORDS_OF_A_TURN):
+        log.append("turns", VALUE, partition=partition)
+
+
+def _rate(
+    log: ottla.Log, turn: Callable[[ottla.Log, int], None], threads: int, turns: int
+) -> float:
+    """Records a second of so many turns, shared by threads with a partition each."""
 
     def work(partition: int) -> None:
         for _ in range(turns // threads):
-            written = log.append_many("turns", [VALUE] * RECORDS_OF_A_TURN, partition=partition)
-            begin = written[partition].from_offset
-            assert sum(1 for _ in log.read("turns", partition, from_offset=begin))
+            turn(log, partition)
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     started = perf_counter()

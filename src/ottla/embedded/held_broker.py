@@ -34,6 +34,7 @@ from ottla.runtime.forks import bind_to_process
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.owner_notes import OwnerNotes
 from ottla.runtime.process_limits import allow_open_files
+from ottla.runtime.queued_lock import QueuedLock
 from ottla.runtime.ticker import Ticker
 
 logger = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class HeldBroker(Closing):
         self._clock = environment.clock
         self._reopen = reopen
         self._on_close = on_close
-        self._lock = threading.RLock()
+        self._lock = QueuedLock()
         self._listening: Listening | None = None
         self.pending = PendingAnswers()
         self._refusal: str | None = None
@@ -359,7 +360,7 @@ class HeldBroker(Closing):
             self._refusal = FORKED
         self._is_given_back = True
         # The thread that held the lock at the fork does not exist here to release it.
-        self._lock, self._recovering = threading.RLock(), threading.RLock()
+        self._lock, self._recovering = QueuedLock(), threading.RLock()
         if self._listening is not None:
             self._listening.abandon()
         for directory in self.broker.directories:
