@@ -72,25 +72,28 @@ def done_whole(
 
     @functools.wraps(method)
     def whole(self: Holder, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        if self._is_torn:
-            self._recover_if_torn()
-        try:
-            with self._lock:
-                if self._refusal is not None:
-                    raise UserError(self._refusal)
-                try:
-                    return method(self, *args, **kwargs)
-                except BaseException as error:
-                    if not isinstance(error, Exception) or isinstance(error, OUT_OF_ROOM):
-                        self._tear()
-                    raise
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                # It may have come just before `with` released the lock, which is the only harm.
-                with suppress(RuntimeError):
-                    self._lock.release()
-            self._recover_if_torn()
-            raise
+        while True:
+            if self._is_torn:
+                self._recover_if_torn()
+            try:
+                with self._lock:
+                    if self._refusal is not None:
+                        raise UserError(self._refusal)
+                    if self._is_torn and self._may_recover:
+                        continue  # The call that held the lock was interrupted.
+                    try:
+                        return method(self, *args, **kwargs)
+                    except BaseException as error:
+                        if not isinstance(error, Exception) or isinstance(error, OUT_OF_ROOM):
+                            self._tear()
+                        raise
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    # It may have come just before `with` released the lock: the only harm.
+                    with suppress(RuntimeError):
+                        self._lock.release()
+                self._recover_if_torn()
+                raise
 
     return cast(Callable[Concatenate[Holder, Parameters], Result], whole)
 
@@ -151,11 +154,8 @@ class HeldBroker(Closing):
             directory.health.failure = StorageError(directory.path, TORN)
 
     def _recover_if_torn(self) -> None:
-        """Replaces an unknown state by opening the directories again as after a crash.
-
-        Not in the ticker, whose end a recovery awaits: the next call does it.
-        """
-        if not self._is_torn or self._ticker.is_here:
+        """Replaces an unknown state by opening the directories again as after a crash."""
+        if not self._is_torn or not self._may_recover:
             return
         with HeldInterrupts(), self._recovering:
             if not self._is_torn or self._refusal is not None:
@@ -169,6 +169,11 @@ class HeldBroker(Closing):
             self._start()
             if listener is not None:
                 self._listening = self._serve(listener)
+
+    @property
+    def _may_recover(self) -> bool:
+        """Not in the ticker, whose end a recovery awaits: the next call recovers the log."""
+        return not self._ticker.is_here
 
     def _abandon_broker(self) -> None:
         self.pending.end_all()
@@ -279,10 +284,14 @@ class HeldBroker(Closing):
     @contextmanager
     def looking(self) -> Iterator[Broker]:
         """Yields the broker under the log's lock, to read only."""
-        self._recover_if_torn()
-        with self._lock:
-            self._check_open()
-            yield self.broker
+        while True:
+            self._recover_if_torn()
+            with self._lock:
+                self._check_open()
+                if self._is_torn and self._may_recover:
+                    continue
+                yield self.broker
+                return
 
     def listen(self, address: str = "127.0.0.1:9092", *, protocol: str = PLAINTEXT) -> Listening:
         """Serves Kafka clients on HOST:PORT (port 0: a free one) from a separate thread. One

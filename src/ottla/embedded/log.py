@@ -228,10 +228,8 @@ class Log(HeldBroker, ReadableLog):
         >>> log.topics()["orders"]
         2
         """
-        self._recover_if_torn()
-        with self._lock:
-            self._check_open()
-            return {topic.name: topic.partition_count for topic in self.broker.topics}
+        with self.looking() as broker:
+            return {topic.name: topic.partition_count for topic in broker.topics}
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         """The first offset and the end offset of each partition.
@@ -239,8 +237,7 @@ class Log(HeldBroker, ReadableLog):
         >>> log.offsets("orders")
         {0: (0, 3), 1: (0, 1)}
         """
-        self._recover_if_torn()
-        with self._lock:
+        with self.looking():
             partitions = self.find_topic(topic).partitions
             return {
                 index: (one.log.log_start_offset, one.log.high_watermark)

@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,8 +26,10 @@ from ottla.broker.broker import Broker
 from ottla.embedded.held_broker import HeldBroker
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.storage.diagnosis.directory_check import check
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.queued_locks import is_queued
 
+T = TypeVar("T")
 PACKAGE = str(Path(ottla.__file__).parent)
 
 
@@ -187,6 +190,41 @@ def test_a_recovery_waits_for_a_ticker_that_settles_meanwhile(
         with pytest.raises(KeyboardInterrupt):
             log.hold(tear)
         assert log.append("t", b"value").offset == 0
+
+
+def found_after_an_interrupt(log: ottla.Log, call: Callable[[], T]) -> T:
+    """What a call finds that waits for the lock while the call that holds it is interrupted."""
+    with ThreadPoolExecutor() as threads:
+        waiting: list[Future[T]] = []
+
+        def tear(broker: Broker, at: Timestamps) -> None:
+            waiting.append(threads.submit(call))
+            wait_until(lambda: is_queued(log._lock))
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            log.hold(tear)
+        return waiting[0].result(PATIENCE_S)
+
+
+def test_an_append_that_waits_for_an_interrupted_call_continues_in_the_recovered_log(
+    tmp_path: Path,
+) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        assert found_after_an_interrupt(log, lambda: log.append("t", b"value").offset) == 0
+        assert [one.value for one in log.read("t")] == [b"value"]
+
+
+def test_a_read_that_waits_for_an_interrupted_call_sees_the_recovered_log(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        torn = log.broker
+
+        def look() -> Broker:
+            with log.looking() as broker:
+                return broker
+
+        assert found_after_an_interrupt(log, look) is log.broker is not torn
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.runtime.queued_lock import QueuedLock
 from tests.support.patience import PATIENCE_S
+from tests.support.queued_locks import is_queued
 from tests.unit.runtime.test_interrupts import OutOfNowhereError, Tracer, appear
 
 THREADS = 8
@@ -21,16 +22,10 @@ def held_until_another_queues(lock: QueuedLock) -> Iterator[None]:
     """Held by a thread, until another one waits for it or the block ends."""
     is_held, is_over = threading.Event(), threading.Event()
 
-    def is_queued() -> bool:
-        if not lock._queue.acquire(blocking=False):
-            return True
-        lock._queue.release()
-        return False
-
     def hold() -> None:
         with lock:
             is_held.set()
-            while not is_queued() and not is_over.wait(0.001):
+            while not is_queued(lock) and not is_over.wait(0.001):
                 pass
 
     holder = threading.Thread(target=hold)
