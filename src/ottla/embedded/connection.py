@@ -179,6 +179,9 @@ class _Request:
         return self._result
 
     def _finish(self, later: PendingResponse, broker: Broker, at: Timestamps) -> None:
+        assert self._broker is not None
+        # An interrupted call may have replaced the broker since it returned the pending id.
+        self._log.check_same(self._broker)
         if later.takes_long:
             self._take(self._in_turns(lambda: later.finish(at)))
         else:

@@ -213,7 +213,7 @@ class HeldBroker(Closing):
             with self._lock:
                 broker.cancel(pending_id)
             raise
-        self._check_same(broker)
+        self.check_same(broker)
 
     def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
         """Makes the thread that waits for a response continue without one."""
@@ -241,9 +241,10 @@ class HeldBroker(Closing):
             yield
         finally:
             self._lock.acquire()
-        self._check_same(broker)
+        self.check_same(broker)
 
-    def _check_same(self, broker: Broker) -> None:
+    def check_same(self, broker: Broker) -> None:
+        """Raises `UserError` if the log was closed, or recovered and has another broker since."""
         self._check_open()
         if self.broker is not broker:
             raise UserError(TORN)

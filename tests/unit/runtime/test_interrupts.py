@@ -23,7 +23,10 @@ from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
+from ottla.broker.waiting import Waiting
+from ottla.embedded.connection import InProcessConnection
 from ottla.embedded.held_broker import HeldBroker
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.storage.diagnosis.directory_check import check
 from tests.support.patience import PATIENCE_S, wait_until
@@ -225,6 +228,32 @@ def test_a_read_that_waits_for_an_interrupted_call_sees_the_recovered_log(tmp_pa
                 return broker
 
         assert found_after_an_interrupt(log, look) is log.broker is not torn
+
+
+def test_a_response_of_a_broker_that_was_replaced_meanwhile_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for = HeldBroker.wait_for
+
+    def tear(broker: Broker, at: Timestamps) -> None:
+        raise KeyboardInterrupt
+
+    def wait_and_tear(held: HeldBroker, pending_id: Waiting[Any], broker: Broker) -> None:
+        wait_for(held, pending_id, broker)
+        with contextlib.suppress(KeyboardInterrupt):
+            held.hold(tear)
+
+    monkeypatch.setattr(HeldBroker, "wait_for", wait_and_tear)
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        topic = FetchTopic(topic="t", partitions=[partition])
+        request = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=[topic])
+        answer = InProcessConnection(log).send(request, newest=11)
+        log.append("t", b"value")
+        with pytest.raises(ottla.UserError, match="a call was interrupted"):
+            answer()
+        assert [one.value for one in log.read("t")] == [b"value"]
 
 
 @pytest.mark.slow
