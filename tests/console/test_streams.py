@@ -11,10 +11,10 @@ from urllib.error import HTTPError
 
 import pytest
 
+from ottla.base.errors import UnreachableError
 from ottla.cli.console.command import console_target
 from ottla.cli.target import parse_target
 from ottla.client.cluster import ClientSettings
-from ottla.client.connection import UnreachableError
 from ottla.console import app
 from ottla.console.events import Fragment, OpenStreams, SerialStream
 from ottla.console.places import Place

@@ -11,9 +11,9 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.reading import EARLIEST, FetchFrom, fetch, list_offset
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions

@@ -5,9 +5,9 @@ from typing import Any
 
 from ottla.base.addresses import Address
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UnreachableError
 from ottla.client.admin import Admin
 from ottla.client.cluster import Cluster
-from ottla.client.connection import UnreachableError
 from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

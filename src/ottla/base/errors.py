@@ -49,6 +49,10 @@ class RefusalError(UserError):
     """A valid request that is rejected: a command exits with 1 rather than 2."""
 
 
+class UnreachableError(UserError):
+    """No broker answers; a later attempt may succeed."""
+
+
 class UnknownNameError(RefusalError):
     """A topic, group or pattern that matches nothing; the line suggests similar names."""
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol, TypeVar
 from ottla.base.addresses import Address, address_text
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connection import CLIENT_ID, Connection, UnreachableError
+from ottla.client.connection import CLIENT_ID, Connection
 from ottla.client.refusals import RefusedError
 from ottla.client.security import PLAINTEXT, Security
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -9,17 +9,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ottla.base.errors import UserError
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 
 CLIENT_ID = "ottla"
 
 ADDRESS_HINT = "; name a broker's HOST:PORT"
-
-
-class UnreachableError(UserError):
-    """No broker answers at the address; a later attempt may succeed."""
 
 
 class Connection(Protocol):

@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.client.cluster import PASSING, Cluster
-from ottla.client.connection import UnreachableError
 from ottla.client.reading import Fetched, FetchFrom, epoch_end_offset, fetch, send_fetch
 from ottla.record.batch import NO_LEADER_EPOCH, Batch, InvalidBatchError, batch_at, kept_runs
 from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH

@@ -14,12 +14,12 @@ from itertools import zip_longest
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UnreachableError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.cluster import PASSING, Cluster, check
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.producer_identity import ProducerIdentity
 from ottla.client.refusals import refusals
 from ottla.client.transactions import add_partitions

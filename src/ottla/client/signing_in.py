@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.base.addresses import Address
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.base.scram import HASHES
 from ottla.client.cluster import ClientSettings, SocketTransport
-from ottla.client.connection import UnreachableError
 from ottla.client.security import AuthenticationError, Security
 
 PLAIN = "PLAIN"

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
-from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.base.errors import ApiError, ProtocolError, UnreachableError, UserError
 from ottla.base.files import Buffer
-from ottla.client.connection import ADDRESS_HINT, CLIENT_ID, UnreachableError
+from ottla.client.connection import ADDRESS_HINT, CLIENT_ID
 from ottla.client.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader

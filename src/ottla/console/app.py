@@ -20,8 +20,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, OttlaError, UnknownNameError, UserError
-from ottla.client.connection import ADDRESS_HINT, UnreachableError
+from ottla.base.errors import (
+    ApiError,
+    CorruptionError,
+    OttlaError,
+    UnknownNameError,
+    UnreachableError,
+    UserError,
+)
+from ottla.client.connection import ADDRESS_HINT
 from ottla.client.refusals import RefusedError
 from ottla.client.security import AuthenticationError
 from ottla.client.signing_in import sign_in

@@ -16,7 +16,7 @@ from ottla.base.addresses import parse_address
 from ottla.base.arguments import check_partition, check_topic_name
 from ottla.base.clock import read_clock
 from ottla.base.closing import Closing
-from ottla.base.errors import StorageError, UnknownNameError, UserError
+from ottla.base.errors import StorageError, UnknownNameError, UnreachableError, UserError
 from ottla.base.open_files import max_open_files
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -199,10 +199,10 @@ class HeldBroker(Closing):
         return result
 
     def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
-        """Returns once the broker has returned a pending id, to any thread.
+        """Returns once the broker has returned a pending id, to any thread, or was replaced.
 
         Without a server, the calling thread lets the broker handle due deadlines. Raises
-        `UserError` if the log is closed meanwhile, or recovered.
+        `UserError` if the log is closed meanwhile.
         """
         event = self.pending.event_of(pending_id)
         try:
@@ -213,7 +213,7 @@ class HeldBroker(Closing):
             with self._lock:
                 broker.cancel(pending_id)
             raise
-        self.check_same(broker)
+        self._check_open()
 
     def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
         """Makes the thread that waits for a response continue without one."""
@@ -244,10 +244,12 @@ class HeldBroker(Closing):
         self.check_same(broker)
 
     def check_same(self, broker: Broker) -> None:
-        """Raises `UserError` if the log was closed, or recovered and has another broker since."""
+        """Under the log's lock. Raises `UserError` if the log was closed, and `UnreachableError` if
+        another call was interrupted, for which the broker was replaced, or is about to be.
+        """
         self._check_open()
-        if self.broker is not broker:
-            raise UserError(TORN)
+        if self.broker is not broker or self._is_torn:
+            raise UnreachableError(TORN)
 
     @property
     def _is_served(self) -> bool:

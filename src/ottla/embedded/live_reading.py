@@ -88,14 +88,21 @@ def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds
         isolation=Isolation.LAST_STABLE,
     )
 
+    until_ms: float | None = None
+
     def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
-        found = broker.fetch_or_wait(query, at.monotonic_ms + 1000 * check_seconds(seconds))
+        nonlocal until_ms
+        if until_ms is None:
+            until_ms = at.monotonic_ms + 1000 * check_seconds(seconds)
+        found = broker.fetch_or_wait(query, until_ms)
         if isinstance(found, Waiting):
             log.pending.enter(found)
         return broker, found
 
-    broker, found = log.hold(ask)
-    if isinstance(found, Waiting):
-        log.wait_for(found, broker)
-        found = found.result
-    return bool(found is not None and found.answers(query))
+    while True:
+        broker, found = log.hold(ask)
+        if isinstance(found, Waiting):
+            log.wait_for(found, broker)
+            found = found.result
+        if found is not None:  # Otherwise an interrupted call replaced the broker.
+            return bool(found.answers(query))

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.connection import UnreachableError
 from ottla.client.security import AuthenticationError, Security
 from ottla.client.signing_in import sign_in
 from tests.support.logins import PASSWORD, USER, login_broker

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.connection import UnreachableError
 from ottla.client.fetching import TruncatedError, committed_runs, fetches
 from ottla.client.reading import READ_COMMITTED, FetchFrom
 from ottla.protocol.messages.fetch import PartitionData

@@ -14,9 +14,8 @@ import numpy as np  # noqa: E402
 
 import ottla  # noqa: E402
 from ottla.base.addresses import Address, parse_address  # noqa: E402
-from ottla.base.errors import UserError  # noqa: E402
+from ottla.base.errors import UnreachableError, UserError  # noqa: E402
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind  # noqa: E402
-from ottla.client.connection import UnreachableError  # noqa: E402
 from ottla.client.groups import Committed, commit_from_outside, committed_by  # noqa: E402
 from ottla.client.producer import Producer  # noqa: E402
 from ottla.client.producer_identity import init_producer  # noqa: E402

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pytest
 
 import ottla
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UnreachableError
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -251,7 +251,7 @@ def test_a_response_of_a_broker_that_was_replaced_meanwhile_is_not_read(
         request = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=[topic])
         answer = InProcessConnection(log).send(request, newest=11)
         log.append("t", b"value")
-        with pytest.raises(ottla.UserError, match="a call was interrupted"):
+        with pytest.raises(UnreachableError, match="a call was interrupted"):
             answer()
         assert [one.value for one in log.read("t")] == [b"value"]
 

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import UnknownNameError
+from ottla.base.errors import UnknownNameError, UnreachableError
 from ottla.base.texts import matching
 from ottla.cli.endings import EXIT_FAILED
 
 if TYPE_CHECKING:
     from ottla.client.at_rest.groups import GroupList
-    from ottla.client.connection import UnreachableError
 
 
 class KnownGroups:
@@ -60,7 +59,7 @@ class KnownGroups:
     def lag_unknown(self, group: str, error: Exception) -> None:
         self._say(f"the lag of {group} is not known: {error}")
 
-    def _leave_out(self, error: "UnreachableError") -> None:
+    def _leave_out(self, error: UnreachableError) -> None:
         self._unreachable.append(error)
         self._say(f"a broker does not answer, and its groups are left out: {error}")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.cli.mirror.options import with_pair
 from ottla.cli.mirror.rounds import CopyOptions, run
 from ottla.cli.terminal import (
@@ -115,7 +115,6 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and reports the result; exits with 1 if something was refused."""
     from ottla.base.clock import SystemClock
     from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
-    from ottla.client.connection import UnreachableError
     from ottla.mirror.mirror import Mirror, MirrorOptions
     from ottla.mirror.places import check_apart, open_source, target_directory
     from ottla.mirror.source import Selection

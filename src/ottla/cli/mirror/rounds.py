@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.base.errors import UnreachableError
 from ottla.base.values import dataclass
 from ottla.cli.output import Output
 from ottla.cli.settings_files import read_security
@@ -52,8 +53,6 @@ def run(
     totals: "Totals",
 ) -> None:
     """Runs one round, or rounds until it is stopped; waits for a source that is absent."""
-    from ottla.client.connection import UnreachableError
-
     while True:
         try:
             totals.add(run_round())

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.client.connection import UnreachableError
+from ottla.base.errors import UnreachableError
 from ottla.client.security import (
     FILE,
     MECHANISMS,

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UnknownNameError
+from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
 from ottla.client.cluster import CoordinatorKind, check
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.groups import Committed, commit_from_outside, committed_by
 from ottla.client.reading import by_partition
 from ottla.client.refusals import RefusedError, refusals

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UserError
+from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UnreachableError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
@@ -27,9 +27,6 @@ from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
-if TYPE_CHECKING:
-    from ottla.client.connection import UnreachableError
-
 
 class GroupList(Protocol):
     """Lists and describes groups: an `Admin`, or the files of a directory."""
@@ -38,7 +35,7 @@ class GroupList(Protocol):
         self,
         *,
         states: Collection[str] = (),
-        on_unreachable: "Callable[[UnreachableError], object] | None" = None,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[ListedGroup]: ...
 
     def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]: ...
@@ -62,7 +59,7 @@ class GroupsAtRest:
         self,
         *,
         states: Collection[str] = (),
-        on_unreachable: "Callable[[UnreachableError], object] | None" = None,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[ListedGroup]:
         """`on_unreachable` is never called."""
         wanted = {one.lower() for one in states}

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from ottla.base.arguments import check_topic_name
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
-from ottla.client.connection import UnreachableError
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.errors import (

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
 from ottla.client.consumer.classic_member import ClassicMember
 from ottla.client.consumer.consumer_member import ConsumerMember

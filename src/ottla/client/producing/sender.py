@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, OttlaError, UserError
+from ottla.base.errors import ApiError, OttlaError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import PASSING, Cluster
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.producer_identity import ProducerIdentity, init_producer
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
 from ottla.client.producing.batches import RecordBatchInMaking, Stamp

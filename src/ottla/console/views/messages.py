@@ -4,10 +4,9 @@ from dataclasses import asdict
 
 from starlette.responses import Response
 
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.browsing.fields import Entry
-from ottla.client.connection import UnreachableError
 from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
 from ottla.console.pages import Ask, Fields, Page

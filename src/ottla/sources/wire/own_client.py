@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.base.errors import ApiError, ProtocolError, UnreachableError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind
-from ottla.client.connection import Connection, UnreachableError
+from ottla.client.connection import Connection
 from ottla.client.fetching import aborted_in, committed_runs, fetches
 from ottla.client.groups import Committed, commit_from_outside
 from ottla.client.reading import (

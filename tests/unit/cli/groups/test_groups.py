@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ottla.base.errors import UnreachableError
 from ottla.client.administration.descriptions import ListedGroup
 from ottla.client.administration.groups import GroupAdmin
-from ottla.client.connection import UnreachableError
 from tests.unit.cli.administered import Administered, administered
 
 

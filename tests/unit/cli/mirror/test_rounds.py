@@ -5,11 +5,11 @@ import signal
 import pytest
 from rich.console import Console
 
+from ottla.base.errors import UnreachableError
 from ottla.cli.mirror.rounds import CopyOptions, run
 from ottla.cli.mirror.text import Totals
 from ottla.cli.output import Output
 from ottla.cli.terminal import StopAskedError, Stopping
-from ottla.client.connection import UnreachableError
 from ottla.mirror.mirror import PartitionReport, RoundReport
 from ottla.mirror.plan import Gap
 
