@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from ottla import aio as aio
     from ottla import table as table
     from ottla import testing as testing
-    from ottla.base.errors import ApiError, CorruptionError, OttlaError, StorageError, UserError
+    from ottla.base.errors import (
+        ApiError,
+        CorruptionError,
+        OttlaError,
+        StorageError,
+        UnknownNameError,
+        UnreachableError,
+        UserError,
+    )
     from ottla.base.partitions import TopicPartition
     from ottla.client.admin import Admin
     from ottla.client.administration.config_values import ResourceKind
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
     from ottla.client.producing.producer import Producer
     from ottla.client.producing.serializers import AvroSerializer
+    from ottla.client.refusals import RefusedError
     from ottla.embedded.followed import FollowedLog
     from ottla.embedded.log import Log, RecordMetadata, open
     from ottla.record.builder import RecordBatchBuilder
@@ -64,10 +73,13 @@ __all__ = [
     "Record",
     "RecordBatchBuilder",
     "RecordMetadata",
+    "RefusedError",
     "ResourceKind",
     "SimpleConsumer",
     "StorageError",
     "TopicPartition",
+    "UnknownNameError",
+    "UnreachableError",
     "UserError",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
@@ -93,10 +105,13 @@ _HOME = {
     "Record": "ottla.record.record",
     "RecordBatchBuilder": "ottla.record.builder",
     "RecordMetadata": "ottla.embedded.log",
+    "RefusedError": "ottla.client.refusals",
     "ResourceKind": "ottla.client.administration.config_values",
     "SimpleConsumer": "ottla.client.consumer.simple",
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",
+    "UnknownNameError": "ottla.base.errors",
+    "UnreachableError": "ottla.base.errors",
     "UserError": "ottla.base.errors",
     "UserScramCredentialDeletion": "ottla.client.administration.security_values",
     "UserScramCredentialUpsertion": "ottla.client.administration.security_values",

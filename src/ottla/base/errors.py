@@ -50,11 +50,22 @@ class RefusalError(UserError):
 
 
 class UnreachableError(UserError):
-    """No broker answers; a later attempt may succeed."""
+    """No broker answers; a later attempt may succeed.
+
+    >>> issubclass(ottla.UnreachableError, ottla.UserError)
+    True
+    """
 
 
 class UnknownNameError(RefusalError):
-    """A topic, group or pattern that matches nothing; the line suggests similar names."""
+    """A topic, group or pattern that matches nothing; `nearest` are similar names.
+
+    >>> try:
+    ...     log.offsets("order")
+    ... except ottla.UnknownNameError as error:
+    ...     print(error.name, error.nearest)
+    order ['orders']
+    """
 
     def __init__(self, noun: str, name: str, known: Iterable[str], where: str = "") -> None:
         names = sorted(known)

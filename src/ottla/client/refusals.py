@@ -35,7 +35,15 @@ FIXES = {
 
 
 class RefusedError(RefusalError):
-    """The broker refuses permanently: retries do not help."""
+    """The broker refuses permanently: retries do not help. `code` is Kafka's error code.
+
+    >>> with ottla.Admin(log) as admin:
+    ...     try:
+    ...         admin.create_topic("orders")
+    ...     except ottla.RefusedError as error:
+    ...         print(error.code.name)
+    TOPIC_ALREADY_EXISTS
+    """
 
     def __init__(self, what: str, error: ApiError) -> None:
         fix = FIXES.get(error.code)
