@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     )
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.deserializers import AvroDeserializer
+    from ottla.client.consumer.errors import CommitFailedError
     from ottla.client.consumer.records import ConsumerRecord
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
+    from ottla.client.producing.core import TransactionError
     from ottla.client.producing.producer import Producer
     from ottla.client.producing.serializers import AvroSerializer
     from ottla.client.refusals import RefusedError
@@ -62,6 +64,7 @@ __all__ = [
     "ApiError",
     "AvroDeserializer",
     "AvroSerializer",
+    "CommitFailedError",
     "Consumer",
     "ConsumerRecord",
     "CorruptionError",
@@ -78,6 +81,7 @@ __all__ = [
     "SimpleConsumer",
     "StorageError",
     "TopicPartition",
+    "TransactionError",
     "UnknownNameError",
     "UnreachableError",
     "UserError",
@@ -94,6 +98,7 @@ _HOME = {
     "ApiError": "ottla.base.errors",
     "AvroDeserializer": "ottla.client.consumer.deserializers",
     "AvroSerializer": "ottla.client.producing.serializers",
+    "CommitFailedError": "ottla.client.consumer.errors",
     "Consumer": "ottla.client.consumer.consumer",
     "ConsumerRecord": "ottla.client.consumer.records",
     "CorruptionError": "ottla.base.errors",
@@ -110,6 +115,7 @@ _HOME = {
     "SimpleConsumer": "ottla.client.consumer.simple",
     "StorageError": "ottla.base.errors",
     "TopicPartition": "ottla.base.partitions",
+    "TransactionError": "ottla.client.producing.core",
     "UnknownNameError": "ottla.base.errors",
     "UnreachableError": "ottla.base.errors",
     "UserError": "ottla.base.errors",

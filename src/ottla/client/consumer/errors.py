@@ -9,7 +9,16 @@ class ClosedError(UserError):
 
 
 class CommitFailedError(UserError):
-    """The partitions were assigned to another member, which reads their records again."""
+    """The partitions were assigned to another member, which reads their records again.
+
+    >>> with ottla.Consumer(log, group="cooks") as consumer:
+    ...     consumer.subscribe(["orders"])
+    ...     records = consumer.consume(4, timeout=1.0)
+    ...     try:
+    ...         consumer.commit()
+    ...     except ottla.CommitFailedError:
+    ...         records = []  # What they led to is taken back.
+    """
 
 
 class LogTruncatedError(UserError):

@@ -34,7 +34,15 @@ class BufferFullError(UserError):
 
 
 class TransactionError(UserError):
-    """A transaction could not be committed, and was aborted."""
+    """A transaction could not be committed, and was aborted.
+
+    >>> with ottla.Producer(log, settings={"transactional.id": "waiter"}) as producer:
+    ...     try:
+    ...         with producer.transaction():
+    ...             future = producer.send("orders", b"tea")
+    ...     except ottla.TransactionError:
+    ...         future = None  # Nothing was sent: another transaction may.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
