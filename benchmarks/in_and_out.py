@@ -89,7 +89,7 @@ def _threads(scale: Scale) -> Report:
     report = figures_report("threads that use an open log together")
     with scale.data_directory() as directory, ottla.open(directory) as log:
         log.create_topic("turns", partitions=THREADS)
-        for turn, what in ((_in_and_out_again, "in and out"), (_append_singly, "single appends")):
+        for turn, what in ((_append_and_read, "in and out"), (_append_singly, "single appends")):
             rates = scale.sampled(
                 {
                     "one thread": partial(_rate, log, turn, 1, turns),
@@ -103,7 +103,7 @@ def _threads(scale: Scale) -> Report:
     return report
 
 
-def _in_and_out_again(log: ottla.Log, partition: int) -> None:
+def _append_and_read(log: ottla.Log, partition: int) -> None:
     written = log.append_many("turns", [VALUE] * RECORDS_OF_A_TURN, partition=partition)
     begin = written[partition].from_offset
     assert sum(1 for _ in log.read("turns", partition, from_offset=begin))

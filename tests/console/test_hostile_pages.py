@@ -122,3 +122,15 @@ def test_every_link_field_and_button_is_reached_by_tab_and_shows_that_it_is(
             found[path] = page.evaluate("document.body.missed()")
         context.close()
     assert {path: missed for path, missed in found.items() if missed} == {}
+
+
+def test_a_list_is_not_busy_for_ever_when_its_figures_do_not_come(
+    chromium: Any, broker: LocalBroker
+) -> None:
+    with console_of(broker) as console:
+        page = chromium.new_page(base_url=console)
+        page.route("**/topics-figures*", lambda route: route.abort())
+        with page.expect_event("requestfailed"):
+            page.goto("/topics")
+        page.wait_for_selector("table[aria-busy=false]", timeout=PATIENCE_MS)
+        page.close()

@@ -87,13 +87,9 @@ def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds
         1,
         isolation=Isolation.LAST_STABLE,
     )
-
-    until_ms: float | None = None
+    until_ms = log.environment.clock.monotonic_ms() + 1000 * check_seconds(seconds)
 
     def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
-        nonlocal until_ms
-        if until_ms is None:
-            until_ms = at.monotonic_ms + 1000 * check_seconds(seconds)
         found = broker.fetch_or_wait(query, until_ms)
         if isinstance(found, Waiting):
             log.pending.enter(found)

@@ -85,6 +85,11 @@ def appear() -> None:
     raise OutOfNowhereError
 
 
+def tear(broker: Broker, at: Timestamps) -> None:
+    """For `hold`: leaves its change half done."""
+    raise KeyboardInterrupt
+
+
 def numbers(step: int = 1) -> Iterator[int]:
     """Of lines, until one is beyond the call's last."""
     number = 1
@@ -183,9 +188,6 @@ def test_a_recovery_waits_for_a_ticker_that_settles_meanwhile(
             assert has_ticked.wait(PATIENCE_S)
         stop(held)
 
-    def tear(broker: Broker, at: Timestamps) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(HeldBroker, "_settle_tick", noted_settle)
     monkeypatch.setattr(HeldBroker, "_stop", stop_in_a_tick)
     with ottla.open(tmp_path) as log:
@@ -200,13 +202,13 @@ def found_after_an_interrupt(log: ottla.Log, call: Callable[[], T]) -> T:
     with ThreadPoolExecutor() as threads:
         waiting: list[Future[T]] = []
 
-        def tear(broker: Broker, at: Timestamps) -> None:
+        def tear_while_another_waits(broker: Broker, at: Timestamps) -> None:
             waiting.append(threads.submit(call))
             wait_until(lambda: is_queued(log._lock))
-            raise KeyboardInterrupt
+            tear(broker, at)
 
         with pytest.raises(KeyboardInterrupt):
-            log.hold(tear)
+            log.hold(tear_while_another_waits)
         return waiting[0].result(PATIENCE_S)
 
 
@@ -234,9 +236,6 @@ def test_a_response_of_a_broker_that_was_replaced_meanwhile_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait_for = HeldBroker.wait_for
-
-    def tear(broker: Broker, at: Timestamps) -> None:
-        raise KeyboardInterrupt
 
     def wait_and_tear(held: HeldBroker, pending_id: Waiting[Any], broker: Broker) -> None:
         wait_for(held, pending_id, broker)

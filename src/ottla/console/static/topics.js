@@ -38,6 +38,7 @@ if (atOnce) {
       }
     } finally {
       isAsking = false;
+      table.ariaBusy = "false";
     }
     ask();
   }
