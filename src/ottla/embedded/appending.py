@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_partition
 from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange
 from ottla.codec.compression import CODECS, Compression
@@ -299,7 +300,8 @@ def _table(records: Any) -> Any | None:
     is_frame = kind == "pandas" or hasattr(records, "__arrow_c_stream__")
     if not is_frame and kind != "pyarrow" and not isinstance(records, Mapping):
         return None
-    import pyarrow as pa
+    with needed_for("append_many of columns"):
+        import pyarrow as pa
 
     if type(records).__name__ == "Series":
         raise UserError(f"append_many takes frames; make one of the Series: {SERIES[kind]}")

@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import CorruptionError
+from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -139,9 +140,9 @@ class Scan:
         >>> [batch.num_rows for batch in log.scan("orders").batches()]
         [3, 1]
         """
+        schema = self.schema
         import pyarrow as pa
 
-        schema = self.schema
         for partition in self.spans:
             number = pa.scalar(partition, pa.int32())
             for region in self._regions(partition):
@@ -156,7 +157,8 @@ class Scan:
         >>> log.scan("orders").schema.names
         ['partition', 'offset', 'timestamp_ms', 'key', 'value', 'headers']
         """
-        import pyarrow as pa
+        with needed_for("a scan by columns"):
+            import pyarrow as pa
 
         from ottla.record.columns import schema
 
@@ -169,9 +171,10 @@ class Scan:
         >>> log.scan("orders").to_arrow().num_rows
         4
         """
+        schema = self.schema
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.batches(), self.schema)
+        return pa.Table.from_batches(self.batches(), schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A pandas `DataFrame`.
@@ -187,7 +190,8 @@ class Scan:
         >>> log.scan("orders").to_polars()["value"].to_list()
         [b'tea', b'coffee', b'cake', b'milk']
         """
-        import polars
+        with needed_for("to_polars"):
+            import polars
 
         frame = polars.from_arrow(self.to_arrow())
         assert isinstance(frame, polars.DataFrame)
@@ -201,7 +205,8 @@ class Scan:
         >>> log.scan("orders").to_duckdb().aggregate("count(*)").fetchall()
         [(4,)]
         """
-        import duckdb
+        with needed_for("to_duckdb"):
+            import duckdb
 
         return (connection or duckdb).from_arrow(self.to_arrow())
 

@@ -1,6 +1,7 @@
 """Mistakes in calls of a log are answered with one line that names the fix."""
 
 import os
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,3 +234,37 @@ def test_names_of_clients_are_answered_with_those_of_a_log(log: ottla.Log) -> No
         with pytest.raises(AttributeError) as missing:
             getattr(log, name)
         assert str(missing.value) == f"ottla.Log has no {name!r}: {hint}"
+
+
+ARROW = "pyarrow is not installed: pip install 'ottla\\[arrow]'"
+
+
+@pytest.mark.parametrize(
+    ("package", "call", "line"),
+    [
+        ("pyarrow", lambda log: log.scan("orders").to_arrow(), f"a scan by columns: {ARROW}"),
+        ("pyarrow", lambda log: log.scan("orders").to_pandas(), f"a scan by columns: {ARROW}"),
+        ("pyarrow", lambda log: list(log.scan("orders").batches()), f"a scan by columns: {ARROW}"),
+        (
+            "pyarrow",
+            lambda log: log.append_many("orders", {"value": [b"tea"]}),
+            f"append_many of columns: {ARROW}",
+        ),
+        (
+            "polars",
+            lambda log: log.scan("orders").to_polars(),
+            "to_polars: polars is not installed: pip install polars",
+        ),
+        (
+            "duckdb",
+            lambda log: log.scan("orders").to_duckdb(),
+            "to_duckdb: duckdb is not installed: pip install 'ottla\\[sql]'",
+        ),
+    ],
+)
+def test_a_missing_package_is_named_with_the_extra_that_installs_it(
+    log: ottla.Log, monkeypatch: pytest.MonkeyPatch, package: str, call: Call, line: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ottla.UserError, match=f"^{line}$"):
+        call(log)
