@@ -4,13 +4,14 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
@@ -19,6 +20,13 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import PartitionReport, RoundReport
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.throttle import Throttle
+from ottla.storage.files.filenames import (
+    COPIED_META_PROPERTIES,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+)
+from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from tests.integration.cli.support import run_python
 from tests.support.mirroring import SOURCE, SourceLog
 from tests.support.patience import PATIENCE_S
@@ -275,3 +283,104 @@ def test_nobody_answering_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     source.create()
     with pytest.raises(UserError, match=r"127\.0\.0\.1:1: .*run the command again"):
         send(source, "127.0.0.1:1")
+
+
+def change_identity(source: SourceLog, **changes: Any) -> None:
+    """Rewrites `meta.properties`: as if another cluster had written the directory."""
+    path = f"{SOURCE}/{META_PROPERTIES}"
+    known = read_meta_properties(source.files, path)
+    assert known is not None
+    write_meta_properties(source.files, path, replace(known, **changes), now_ms=0)
+
+
+def filled(*values: bytes, before: int = 0) -> SourceLog:
+    """A source whose topic `t` has an id of its own for each number of topics made `before`."""
+    source = SourceLog()
+    for number in range(before):
+        source.create(f"before-{number}")
+        source.broker.delete_topic(source.broker.topics.get(f"before-{number}"))
+    source.create()
+    for value in values:
+        source.append(value)
+    return source
+
+
+def values_at(target: str) -> list[bytes]:
+    return [one[2] for one in received(target)]
+
+
+def test_two_sources_with_a_topic_of_one_name_need_names_of_their_own(target: str) -> None:
+    """Else the second lost what it had before the position of the first, in silence."""
+    first, second = filled(b"a", b"b", b"c"), filled(b"d", b"e", before=1)
+    change_identity(second, cluster_id="another-cluster-000001")
+    send(first, target)
+    refusal = send(second, target).refusals["t-0"]
+    assert "is that of another source (cluster a-cluster-for-tests-01, topic id " in refusal
+    assert "give each source a --name of its own" in refusal
+    assert values_at(target) == [b"a", b"b", b"c"]
+    assert not send(second, target, name="second").refusals
+    first.append(b"f")
+    assert not send(first, target).refusals
+    assert values_at(target) == [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_topic_that_was_created_again_is_sent_from_its_start(target: str, count: int) -> None:
+    send(filled(b"a", b"b", b"c"), target)
+    again = [b"%d" % number for number in range(count)]
+    source = filled(*again, before=2)
+    (report,) = send(source, target).partitions
+    assert report.refusal is None
+    assert "was deleted and created again in the source" in str(report.note)
+    source.append(b"more")
+    (report,) = send(source, target).partitions
+    assert (report.note, report.from_offset) == (None, count)
+    assert values_at(target) == [b"a", b"b", b"c", *again, b"more"]
+
+
+def without_ids(source: SourceLog) -> SourceLog:
+    """As an old broker leaves a directory, which knows neither cluster nor topic."""
+    source.broker.close()
+    for path in (
+        META_PROPERTIES,
+        COPIED_META_PROPERTIES,
+        TOPIC_FILE_NAME,
+        f"t-0/{PARTITION_METADATA}",
+    ):
+        with suppress(FileNotFoundError):
+            source.files.remove(f"{SOURCE}/{path}")
+    return source
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_without_ids_the_record_that_was_sent_last_tells_a_topic_from_another(
+    target: str, count: int
+) -> None:
+    send(without_ids(filled(b"a", b"b", b"c")), target)
+    assert not send(without_ids(filled(b"a", b"b", b"c", b"d")), target).refusals
+    assert values_at(target) == [b"a", b"b", b"c", b"d"]
+    other = without_ids(filled(*(b"%d" % number for number in range(count))))
+    refusal = send(other, target).refusals["t-0"]
+    assert "another --name sends it from its start" in refusal
+    assert values_at(target) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_copy_of_a_directory_that_has_gone_another_way_is_refused(target: str) -> None:
+    """It has the cluster's and the topic's ids."""
+    send(filled(b"a", b"b", b"c"), target)
+    refusal = send(filled(b"a", b"b", b"x", b"y"), target).refusals["t-0"]
+    assert "record at offset 2 is not the one that was sent" in refusal
+
+
+def test_a_position_without_an_origin_is_continued_and_that_is_said(target: str) -> None:
+    consumer = Consumer({"bootstrap.servers": target, "group.id": "ottla-mirror"})
+    source = filled(b"a", b"b")
+    send(source, target, selection=reproduce.Selection(topics=["none"]))
+    with closing(consumer):
+        admin = AdminClient({"bootstrap.servers": target})
+        admin.create_topics([NewTopic("t", 1)])["t"].result()
+        consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    (report,) = send(source, target).partitions
+    assert "does not say of which source it is" in str(report.note)
+    assert values_at(target) == [b"b"]
+    assert send(source, target).partitions[0].note is None

@@ -165,6 +165,8 @@ class Cluster(Closing):
         self._is_closed = False
         self._places: dict[int, Address] = {}
         self._controller = NO_NODE
+        self.cluster_id: str | None = None
+        """`None` before the first answer, and of brokers before Kafka 0.10.1."""
         self._silent: set[int] = set()
         """Brokers that did not answer recently, which are asked last."""
         self._topics: dict[str, ClusterTopic] = {}
@@ -218,6 +220,7 @@ class Cluster(Closing):
         for node_id in [one for one, at in self._places.items() if places.get(one) != at]:
             self._drop(node_id)
         self._places = places
+        self.cluster_id = answer.cluster_id or self.cluster_id
         if answer.controller_id != self._controller:
             self._controller = answer.controller_id
             self._silent.clear()

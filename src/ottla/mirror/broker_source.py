@@ -48,6 +48,10 @@ class BrokerSource:
         self._cluster = Cluster([(host, port)], ClientSettings(security=security), sleep=sleep)
         self.name = address_text(host, port)
 
+    @property
+    def cluster_id(self) -> str | None:
+        return self._cluster.cluster_id
+
     def close(self) -> None:
         self._cluster.close()
 

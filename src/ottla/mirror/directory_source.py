@@ -16,6 +16,7 @@ from ottla.coordinator.offsets.records import (
 )
 from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.record import Record
+from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_damage import Damage
@@ -43,6 +44,12 @@ class DirectorySource:
             open_for_reading(one, file_system, on_damage=on_damage) for one in (path, *others)
         ]
         self.name = ",".join((path, *others))
+
+    @property
+    def cluster_id(self) -> str | None:
+        """Of the first `meta.properties` that names a cluster; raises `CorruptionError`."""
+        found = (properties_of(one.file_system, one.path) for one in self._directories)
+        return next((one.cluster_id for one in found if one and one.cluster_id), None)
 
     def close(self) -> None:
         """Does nothing, as no file is held open."""

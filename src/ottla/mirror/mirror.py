@@ -26,6 +26,7 @@ from ottla.mirror.plan import (
     Gap,
     Refusal,
     TargetState,
+    check_emptied,
     check_identity,
     check_last,
     plan_copy,
@@ -65,6 +66,8 @@ class PartitionReport:
     size: int = 0
     gaps: list[Gap] = field(default_factory=list)
     refusal: str | None = None
+    note: str | None = None
+    """What a user should know of a partition that was not refused."""
 
     @property
     def name(self) -> str:
@@ -240,8 +243,10 @@ class Mirror:
     def _plan(self, topic: SourceTopic, index: int, bounds: Bounds) -> Copy | Refusal:
         state = self._target.state(topic.name, index)
         plan = plan_copy(bounds, state, allow_gaps=self._options.allow_gaps)
-        if isinstance(plan, Refusal) or plan.begins or state.last is None:
+        if isinstance(plan, Refusal) or plan.begins:
             return plan
+        if state.last is None:
+            return check_emptied(topic.topic_id, bounds, state) or plan
         return self._check_last(topic, index, state, bounds) or plan
 
     def _check_last(

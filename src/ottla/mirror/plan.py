@@ -102,6 +102,19 @@ def check_identity(source: Uuid | None, target: Uuid | None) -> Refusal | None:
     )
 
 
+def check_emptied(source: Uuid | None, bounds: Bounds, target: TargetState) -> Refusal | None:
+    """A refusal if a copy without batches cannot be told from that of another topic: one without an
+    id that has records before the copy's end.
+    """
+    if source is not None or bounds.start >= target.end:
+        return None
+    return Refusal(
+        f"the copy is empty up to offset {target.end:,}, where the source has records from "
+        f"{bounds.start:,} on, and its topic has no id: it may have been re-created; "
+        "delete the topic in the target and mirror it again, or mirror into another directory"
+    )
+
+
 def check_last(target: Batch, source: list[Batch], *, may_be_compacted: bool) -> Refusal | None:
     """A refusal if the target's last batch differs from the source's batches at its offsets."""
     same = next((one for one in source if one.base_offset == target.base_offset), None)

@@ -3,25 +3,38 @@
 Each transaction has some records of a partition, and commits the source's next offset for the
 mirror's group. An interrupted mirror aborts its transaction. After a crash, the next mirror with
 the same name aborts it, before it reads the committed offset (KIP-447). Keys, values, headers,
-timestamps and partitions are kept; batches, producers and leader epochs are not.
+timestamps and partitions are kept; batches, producers and leader epochs are not. An offset is
+committed with the log that it belongs to (`positions`).
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any
 
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.extras import needed_for
+from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.client.security import librdkafka_settings
 from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport, empty_reports
-from ottla.mirror.plan import Gap
-from ottla.mirror.source import Selection, Source, SourceTopic
+from ottla.mirror.plan import Gap, Refusal
+from ottla.mirror.positions import (
+    UNKNOWN,
+    Origin,
+    Position,
+    Restart,
+    check_content,
+    compare_origins,
+    parse_position,
+    sent,
+)
+from ottla.mirror.source import Bounds, Selection, Source, SourceTopic
 from ottla.mirror.throttle import Throttle
+from ottla.record.batch import InvalidBatchError
 from ottla.record.record import Record
 
 ANSWER_S = 30.0
@@ -69,6 +82,8 @@ class Reproducer:
         self._throttle = throttle
         self._on_progress = on_progress
         self._place = bootstrap
+        self._compared: set[tuple[tuple[str, int], Uuid | None]] = set()
+        """Partitions whose last record is known to be the one that was sent."""
         self._kafka = _client_module()
         client = {"bootstrap.servers": bootstrap, **librdkafka_settings(options.client)}
         with self._as_user_errors():
@@ -96,7 +111,7 @@ class Reproducer:
         reports = empty_reports(topics)
         for topic in self._prepared(topics, report):
             for one in reports[topic.name]:
-                self._send_partition(one)
+                self._send_partition(topic, one)
                 report.partitions.append(one)
         return report
 
@@ -137,59 +152,104 @@ class Reproducer:
 
     # Partitions
 
-    def _send_partition(self, report: PartitionReport) -> None:
+    def _send_partition(self, topic: SourceTopic, report: PartitionReport) -> None:
         try:
-            self._bring_up(report)
-        except (ApiError, CorruptionError) as error:
+            self._bring_up(topic, report)
+        except (ApiError, CorruptionError, InvalidBatchError) as error:
             report.refusal = str(error)
 
-    def _bring_up(self, report: PartitionReport) -> None:
+    def _bring_up(self, topic: SourceTopic, report: PartitionReport) -> None:
+        origin = Origin(cluster_id=self._source.cluster_id, topic_id=topic.topic_id)
         bounds = self._source.bounds(report.topic, report.partition)
         report.source_end = bounds.stable
-        offset = self._committed(report.topic, report.partition)
-        if offset is not None and offset < bounds.start:
-            gap = Gap(offset, bounds.start)
-            if not self._options.allow_gaps:
-                report.from_offset = report.until_offset = offset
-                report.refusal = (
-                    f"offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were removed from "
-                    "the source before they were sent; --allow-gaps continues without them"
-                )
+        known = self._committed(report.topic, report.partition)
+        if known is not None:
+            report.from_offset = report.until_offset = known.offset
+            found = compare_origins(known, origin, self._options.name)
+            if isinstance(found, Restart):
+                report.note = found.reason
+                known = None
+            else:
+                found = found or self._check(topic, report, known, bounds)
+            if isinstance(found, Refusal):
+                report.refusal = found.reason
                 return
-            report.gaps.append(gap)
-        start = bounds.start if offset is None else max(offset, bounds.start)
+        start = bounds.start if known is None else max(known.offset, bounds.start)
         report.from_offset = report.until_offset = start
         if start < bounds.stable:
-            self._send(report, bounds.stable)
+            last = None if known is None else known.last
+            self._send(report, Position(offset=bounds.stable, origin=origin, last=last))
 
-    def _committed(self, topic: str, index: int) -> int | None:
+    def _check(
+        self, topic: SourceTopic, report: PartitionReport, known: Position, bounds: Bounds
+    ) -> Refusal | None:
+        """Compares a position with the source's records, and notes what the source has deleted."""
+        if known.origin == UNKNOWN:
+            report.note = (
+                f"the position {known.offset:,} does not say of which source it is: it is taken "
+                "to be of this one"
+            )
+        place, last = (report.topic, report.partition), known.last
+        is_proven = topic.topic_id is not None and topic.topic_id == known.origin.topic_id
+        record = None
+        if last is not None and bounds.start <= last.offset < bounds.end:
+            if is_proven and (place, topic.topic_id) in self._compared:
+                return None
+            asked = self._source.committed_records(*place, last.offset, last.offset + 1)
+            record = next(iter(asked), None)
+        refusal = check_content(
+            known, bounds, record, may_be_gone=is_proven or topic.is_compacted
+        ) or self._gap(report, known, bounds)
+        if refusal is None:
+            self._compared.add((place, topic.topic_id))
+        return refusal
+
+    def _gap(self, report: PartitionReport, known: Position, bounds: Bounds) -> Refusal | None:
+        if known.offset >= bounds.start:
+            return None
+        gap = Gap(known.offset, bounds.start)
+        if not self._options.allow_gaps:
+            return Refusal(
+                f"offsets {gap.from_offset:,} to {gap.until_offset - 1:,} were removed from "
+                "the source before they were sent; --allow-gaps continues without them"
+            )
+        report.gaps.append(gap)
+        return None
+
+    def _committed(self, topic: str, index: int) -> Position | None:
         with self._as_user_errors():
             asked = [self._kafka.TopicPartition(topic, index)]
             (found,) = self._group.committed(asked, timeout=ANSWER_S)
-        return None if found.offset == NO_OFFSET else int(found.offset)
+        if found.offset == NO_OFFSET:
+            return None
+        return parse_position(int(found.offset), found.metadata)
 
-    def _send(self, report: PartitionReport, until: int) -> None:
+    def _send(self, report: PartitionReport, wanted: Position) -> None:
+        until, last = wanted.offset, wanted.last
         records = self._source.committed_records(
             report.topic, report.partition, report.until_offset, until
         )
         while report.until_offset < until:
             some = list(islice(up_to_size(records, SIZE_PER_TRANSACTION), RECORDS_PER_TRANSACTION))
             next_offset = some[-1].offset + 1 if some else until
-            self._send_together(report, some, next_offset)
+            last = sent(some[-1]) if some else last
+            self._send_together(report, some, replace(wanted, offset=next_offset, last=last))
             report.size += sum(map(size_of, some))
             report.until_offset = next_offset
             self._on_progress(report)
             self._throttle.take(sum(map(size_of, some)))
 
     def _send_together(
-        self, report: PartitionReport, records: list[Record], next_offset: int
+        self, report: PartitionReport, records: list[Record], position: Position
     ) -> None:
         """One transaction: the records, and the source's next offset."""
         with self._as_user_errors():
             self._producer.begin_transaction()
             for record in records:
                 self._produce(report, record)
-            place = self._kafka.TopicPartition(report.topic, report.partition, next_offset)
+            place = self._kafka.TopicPartition(
+                report.topic, report.partition, position.offset, position.metadata()
+            )
             group = self._group.consumer_group_metadata()
             send_offsets = self._producer.send_offsets_to_transaction
             within(ANSWER_S + GRACE_S, lambda: send_offsets([place], group, ANSWER_S))

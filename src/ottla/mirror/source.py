@@ -47,6 +47,10 @@ class Source(Protocol):
 
     name: str
 
+    @property
+    def cluster_id(self) -> str | None:
+        """The id of the cluster that wrote the log; `None` if it is not known."""
+
     def topics(self, selection: "Selection") -> list[SourceTopic]:
         """The selected topics without internal ones, ordered by name."""
 

@@ -8,6 +8,7 @@ from ottla.mirror.plan import (
     Gap,
     Refusal,
     TargetState,
+    check_emptied,
     check_identity,
     check_last,
     differing_record,
@@ -142,6 +143,21 @@ def test_patterns_choose_topics() -> None:
     chosen = Selection(topics=("orders*", "users"), exclude=("*-test",))
     names = ["orders", "orders-eu", "orders-test", "users", "users2"]
     assert [one for one in names if chosen.takes(one)] == ["orders", "orders-eu", "users"]
+
+
+ID = Uuid(b"1" * 16)
+
+
+@pytest.mark.parametrize(
+    ("source_id", "start", "is_refused"),
+    [(None, 0, True), (None, 8, True), (None, 9, False), (ID, 0, False)],
+)
+def test_an_emptied_copy_of_a_topic_without_an_id_cannot_be_told_from_anothers(
+    source_id: Uuid | None, start: int, is_refused: bool
+) -> None:
+    target = TargetState(topic_id=Uuid(b"2" * 16), start=9, end=9)
+    refusal = check_emptied(source_id, bounds(start, 20), target)
+    assert (refusal is not None) is is_refused
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ class Totals:
         topic.ends[one.partition] = one.until_offset
         topic.offset_count += one.until_offset - one.from_offset
         topic.size += one.size
+        if one.note is not None:
+            self.say_once(f"{one.name}: {one.note}")
         for gap in one.gaps:
             topic.gaps.append((one.partition, gap))
             self.say_once(
