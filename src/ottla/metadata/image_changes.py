@@ -2,7 +2,8 @@
 
 From an empty image, they are the content of a new metadata log. The settings of a removed topic are
 removed first: Apache Kafka 3.9 gives them to a later topic of the same name if it replays both in
-one delta. Kafka's counterparts: the writers of its images (`TopicsImage.write` and the like).
+one delta. A removed credential may cost it others, which `credentials_again` prevents. Kafka's
+counterparts: the writers of its images (`TopicsImage.write` and the like).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,10 @@ from ottla.codec.schema import Message
 from ottla.metadata.image import Configs, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
+    BeginTransactionRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    EndTransactionRecord,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -26,6 +29,8 @@ from ottla.metadata.records import (
 )
 
 METADATA_VERSION = "metadata.version"
+FIRST_WITH_TRANSACTIONS = 13
+"""3.6-IV1, the first version with metadata transactions (KIP-868)."""
 FIRST_WITH_DIRECTORIES = 17
 """3.7-IV2, the first version whose partition records have log directories (KIP-858)."""
 
@@ -56,6 +61,25 @@ def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedR
             0,
         )
     yield from _security(old, new)
+
+
+def credentials_again(image: MetadataImage) -> Iterator[VersionedRecord]:
+    """All credentials once more, in a metadata transaction: for the end of a log that has removals.
+
+    Kafka 3.9 loses credentials when a delta has a removal that leaves a mechanism without users and
+    another user of that mechanism: `ScramDelta.apply` drops the mechanism's map, and the user goes
+    into the dropped one if its hash comes later. At a start one delta is everything up to the end
+    of the log, or up to the next BeginTransaction, and begins with an empty image: a credential
+    that is added and removed in it is such a removal, wherever in the log. So the transaction has a
+    delta of its own without removals, which the empty one after it ends, before Kafka's next
+    records.
+    """
+    yield BeginTransactionRecord(name="SCRAM credentials"), 0
+    for credential in image.scram_credentials.values():
+        yield credential, 0
+    yield EndTransactionRecord(), 0
+    yield BeginTransactionRecord(name="End of the delta of SCRAM credentials"), 0
+    yield EndTransactionRecord(), 0
 
 
 def _nodes(old: MetadataImage, new: MetadataImage, version: int) -> Iterator[VersionedRecord]:

@@ -53,8 +53,10 @@ from ottla.metadata.image import (
 )
 from ottla.metadata.image_changes import (
     FIRST_WITH_DIRECTORIES,
+    FIRST_WITH_TRANSACTIONS,
     METADATA_VERSION,
     VersionedRecord,
+    credentials_again,
     image_changes,
 )
 from ottla.metadata.log_writing import epoch_bytes, snapshot_bytes
@@ -65,6 +67,7 @@ from ottla.metadata.records import (
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    RemoveUserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
 from ottla.record.batch import InvalidBatchError, iter_batches
@@ -201,6 +204,7 @@ def plan_handover(
         ),
     )
     new = with_exported(new, found.security, options.new_id)
+    records = list(image_changes(known, new))
     return Handover(
         paths=paths,
         metadata_path=metadata_path,
@@ -208,7 +212,7 @@ def plan_handover(
         is_new=is_new,
         old=known,
         new=new,
-        records=_framed(list(image_changes(known, new)), is_new=is_new),
+        records=_framed(records) if is_new else _with_credentials(records, new),
         is_imported=not found.is_import,
     )
 
@@ -518,10 +522,31 @@ def _changed(theirs: Configs, taken: Configs, ours: Configs) -> dict[str, str]:
 # Writing
 
 
-def _framed(records: list[VersionedRecord], *, is_new: bool) -> list[VersionedRecord]:
-    """Puts a new log's first records into a metadata transaction, as Kafka's controller does."""
-    if not is_new:
+def _with_credentials(
+    records: list[VersionedRecord], new: MetadataImage
+) -> list[VersionedRecord]:
+    """Ends the records with all credentials, whose loss by a removal Kafka 3.9 then does not meet.
+
+    The removal may also be in the log as Kafka left it. Raises `UserError` for a removal in a log
+    that is too old for transactions.
+    """
+    if not records or not new.scram_credentials:
         return records
+    if new.features.get(METADATA_VERSION, 0) >= FIRST_WITH_TRANSACTIONS:
+        return [*records, *credentials_again(new)]
+    for one, _ in records:
+        if isinstance(one, RemoveUserScramCredentialRecord):
+            raise UserError(
+                f"user {one.name}: Apache Kafka may lose other passwords when it reads that this "
+                f"one was removed, with metadata.version below {FIRST_WITH_TRANSACTIONS}; set a "
+                "password for the user again with ottla users, hand over, and remove it with "
+                "kafka-configs"
+            )
+    return records
+
+
+def _framed(records: list[VersionedRecord]) -> list[VersionedRecord]:
+    """Puts a new log's first records into a metadata transaction, as Kafka's controller does."""
     begin = BeginTransactionRecord(name="Bootstrap records"), 0
     first = [one for one in records if isinstance(one[0], FeatureLevelRecord)]
     state = ZkMigrationStateRecord(zk_migration_state=0), 0

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.broker.adoption import handover
 from ottla.broker.adoption.handover import (
     Handover,
     HandoverOptions,
@@ -39,10 +40,15 @@ from ottla.metadata.log_writing import epoch_bytes
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
     AccessControlEntryRecord,
+    BeginTransactionRecord,
     ConfigRecord,
     RegisterBrokerRecord,
+    RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
+    decode_record,
 )
+from ottla.record.batch import iter_batches
+from ottla.record.record import read_records
 from ottla.storage.files.checkpoints import checkpoint_text
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import FakeFileSystem
@@ -236,6 +242,93 @@ def test_users_acls_and_tokens_that_were_changed_here_go_with_the_log(
     again = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
     assert again.security.state.acls == kept.acls
     assert again.security.state.credentials == kept.credentials
+
+
+def written_records(file_system: FileSystem) -> list[Message]:
+    """All records of the log, as Kafka reads them at its start."""
+    names = sorted(name for name in file_system.list(LOG) if name.endswith(".log"))
+    return [
+        decode_record(record.value or b"")[0]
+        for name in names
+        for one in iter_batches(read_file(file_system, f"{LOG}/{name}"))
+        if not one.is_control
+        for record in read_records(one)
+    ]
+
+
+Credentials = frozenset[tuple[str, int]]
+
+
+def kafkas_credentials(records: list[Message], first: str) -> Credentials:
+    """What Kafka 3.9 knows after it has replayed the log, with a user's changes first in each
+    delta: `MetadataBatchLoader` begins a delta at each BeginTransaction, and `ScramDelta.apply`
+    drops a mechanism's map once a removal leaves it empty.
+    """
+    image: dict[int, set[str]] = {}
+    changes: dict[int, dict[str, bool]] = {}
+    for one in [*records, BeginTransactionRecord()]:
+        if isinstance(one, UserScramCredentialRecord | RemoveUserScramCredentialRecord):
+            is_added = isinstance(one, UserScramCredentialRecord)
+            changes.setdefault(one.mechanism, {})[one.name] = is_added
+        if isinstance(one, BeginTransactionRecord):
+            for mechanism, users in changes.items():
+                found = image.setdefault(mechanism, set())
+                for user in sorted(users, key=lambda user: (user != first, user)):
+                    if users[user]:
+                        found.add(user)
+                    else:
+                        found.discard(user)
+                        if not found:
+                            image.pop(mechanism, None)
+            changes = {}
+    return frozenset((user, mechanism) for mechanism, users in image.items() for user in users)
+
+
+def users_of(file_system: FileSystem) -> set[Credentials]:
+    """The credentials for each order in which Kafka may apply a delta."""
+    records = written_records(file_system)
+    return {kafkas_credentials(records, first) for first in "abc"}
+
+
+def test_kafka_keeps_a_credential_whose_mechanism_a_removal_empties(
+    stopped: FakeFileSystem,
+) -> None:
+    a, b, c = (frozenset({(name, 1)}) for name in "abc")
+    for added, gone, kept in ("a", "", a), ("b", "a", b), ("c", "", b | c), ("", "b", c):
+        broker = open_broker(stopped)
+        for name in added:
+            set_password(broker, name, "secret")
+        for name in gone:
+            broker.security.alter_users([ScramUpsertion(user=name, mechanism_code=1)])
+        broker.close()
+        hand_over(stopped)
+        assert users_of(stopped) == {kept}
+    assert hand_over(stopped) == []
+    records = written_records(stopped)
+    removal = RemoveUserScramCredentialRecord(name="x", mechanism=1)
+    assert {kafkas_credentials([*records, removal], "x")} == {c}, "Kafka's next record"
+
+
+def test_a_log_too_old_for_transactions_takes_no_removal_beside_another_user(
+    stopped: FakeFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "RELEASE_LEVEL", 12)
+    for added in "ab":
+        broker = open_broker(stopped)
+        set_password(broker, added, "secret")
+        broker.close()
+        hand_over(stopped)
+    assert sum(isinstance(one, BeginTransactionRecord) for one in written_records(stopped)) == 1
+    broker = open_broker(stopped)
+    broker.security.alter_users([ScramUpsertion(user="a", mechanism_code=1)])
+    broker.close()
+    with pytest.raises(UserError, match="user a: Apache Kafka may lose other passwords"):
+        hand_over(stopped)
+    broker = open_broker(stopped)
+    broker.security.alter_users([ScramUpsertion(user="b", mechanism_code=1)])
+    broker.close()
+    hand_over(stopped)
+    assert image_of(stopped).scram_credentials == {}
 
 
 def test_several_directories_have_one_log_and_tell_where_partitions_lie() -> None:
