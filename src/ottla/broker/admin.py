@@ -15,7 +15,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
 from ottla.broker.configs.cluster_file import ClusterState, QuotaEntity, Quotas
 from ottla.broker.configs.config_changes import Alteration
-from ottla.broker.configs.settings import BrokerSettings, ConfigSource, check_dynamic
+from ottla.broker.configs.settings import (
+    BrokerSettings,
+    ConfigSource,
+    ScopedSetting,
+    check_dynamic,
+    configs_of,
+    with_configs_of,
+)
 from ottla.broker.events import PartitionsAdded, setting_changes
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
@@ -126,13 +133,10 @@ class Admin:
 
         def changed(state: ClusterState) -> ClusterState:
             nonlocal before, values, config
-            before = state.broker_configs if is_ours else state.default_configs
+            before = configs_of(state, scope)
             values = alteration.apply(before, broker_settings())
             check_dynamic(values, scope)
-            if is_ours:
-                new = dataclasses.replace(state, broker_configs=values)
-            else:
-                new = dataclasses.replace(state, default_configs=values)
+            new = with_configs_of(state, scope, values)
             config = self._checked_config(new)
             return state if validate_only else new
 
@@ -144,6 +148,39 @@ class Admin:
         self._broker.reconfigure(config)
         self._store.change_defaults(config.topic_defaults)
         self._report(owner, before, values, alteration.by)
+
+    def adopt_configs(
+        self, theirs: Sequence[ScopedSetting]
+    ) -> tuple[list[ScopedSetting], list[ScopedSetting]]:
+        """Adds another cluster's settings of brokers; those that are set here stay.
+
+        Returns the added ones, and those that were refused, as from a client. Raises
+        `StorageError`.
+        """
+        state, config = self._cluster.state, self._settings.config
+
+        def is_taken(one: ScopedSetting) -> bool:
+            nonlocal state, config
+            values = {**configs_of(state, one.scope), one.name: one.value}
+            wanted = with_configs_of(state, one.scope, values)
+            try:
+                check_dynamic({one.name: one.value}, one.scope)
+                config, state = self._checked_config(wanted), wanted
+            except ApiError:
+                return False
+            return True
+
+        new = [one for one in theirs if one.name not in configs_of(state, one.scope)]
+        left, refused = new, [one for one in new if not is_taken(one)]
+        while len(refused) < len(left):
+            # A setting may need another that came after it, as a certificate needs its key.
+            left, refused = refused, [one for one in refused if not is_taken(one)]
+        if state is not self._cluster.state:
+            self._cluster.replace(state)
+            self._settings.follow(self._cluster.state, config)
+            self._broker.reconfigure(config)
+            self._store.change_defaults(config.topic_defaults)
+        return [one for one in new if one not in refused], refused
 
     def _checked_config(self, state: ClusterState) -> BrokerConfig:
         """Returns the config that results from a state; raises `ApiError` for invalid settings."""

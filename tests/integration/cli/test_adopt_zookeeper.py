@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.broker.configs.settings import ConfigSource
 from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import main
 from tests.support.serving import open_broker
@@ -22,6 +23,9 @@ SETTINGS = {
     "/kafka/config/topics/kept": b'{"version":1,"config":{"retention.ms":"-1"}}',
     "/kafka/config/topics/keyed": b'{"version":1,"config":{"cleanup.policy":"compact"}}',
     "/kafka/config/users/alice": b'{"version":1,"config":{"producer_byte_rate":"1048576"}}',
+    "/kafka/config/brokers/<default>": b'{"version":1,"config":{"log.retention.ms":"-1"}}',
+    "/kafka/config/brokers/1": b'{"version":1,"config":{"num.io.threads":"6"}}',
+    "/kafka/config/brokers/2": b'{"version":1,"config":{"num.io.threads":"7"}}',
     "/kafka/latest_producer_id_block": b'{"version":1,"broker":0,"block_start":"1000",'
     b'"block_end":"1999"}',
     "/kafka/brokers/topics/kept": b"{}",
@@ -49,13 +53,16 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     assert result.exit_code == 1
     assert "1 topic left unconfirmed: elsewhere" in result.output
     assert (
-        "1 quota, 0 users with passwords, 0 ACLs, and that the next producer id is 2000"
-        in result.output
+        "2 settings of brokers, 1 quota, 0 users with passwords, 0 ACLs, 0 delegation tokens, and "
+        "that the next producer id is 2000" in result.output
     )
+    assert "not taken over: the settings of other brokers (2)" in result.output
     broker = open_broker(tmp_path / "d")
     assert broker.allocate_producer_id() == 2000
     found = {topic.name: topic.overrides for topic in broker.topics}
     assert list(broker.adoption.unknown) == ["elsewhere"]
+    assert broker.topics.get("plain").config.retention_ms == -1
+    assert broker.settings.sources[ConfigSource.BROKER] == {"num.io.threads": "6"}
     broker.close()
     assert found == {
         "kept": {"retention.ms": "-1"},

@@ -522,9 +522,7 @@ def _changed(theirs: Configs, taken: Configs, ours: Configs) -> dict[str, str]:
 # Writing
 
 
-def _with_credentials(
-    records: list[VersionedRecord], new: MetadataImage
-) -> list[VersionedRecord]:
+def _with_credentials(records: list[VersionedRecord], new: MetadataImage) -> list[VersionedRecord]:
     """Ends the records with all credentials, whose loss by a removal Kafka 3.9 then does not meet.
 
     The removal may also be in the log as Kafka left it. Raises `UserError` for a removal in a log

@@ -6,6 +6,7 @@ Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
@@ -116,6 +117,26 @@ PER_BROKER = frozenset(
 
 STORES = lazy_pattern(r"ssl\.(key|(key|trust)store\.)")
 """Locations of keys and certificates: can be changed for one listener only, as in Kafka."""
+
+
+class ScopedSetting(NamedTuple):
+    """A setting of all brokers, or of one."""
+
+    scope: ConfigSource
+    name: str
+    value: str
+
+
+def configs_of(state: ClusterState, scope: ConfigSource) -> Mapping[str, str]:
+    return state.broker_configs if scope is ConfigSource.BROKER else state.default_configs
+
+
+def with_configs_of(
+    state: ClusterState, scope: ConfigSource, values: Mapping[str, str]
+) -> ClusterState:
+    if scope is ConfigSource.BROKER:
+        return replace(state, broker_configs=values)
+    return replace(state, default_configs=values)
 
 
 def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:

@@ -77,14 +77,15 @@ class Security:
         """Applies the state in a cluster's registries."""
         self._store.follow(state)
 
-    def adopt(self, credentials: Credentials, acls: Sequence[Acl]) -> None:
-        """Adds another cluster's users and rules; existing passwords stay."""
+    def adopt(self, credentials: Credentials, acls: Sequence[Acl], tokens: Tokens) -> None:
+        """Adds another cluster's users, rules and tokens; existing passwords and tokens stay."""
 
         def with_theirs(state: SecurityState) -> SecurityState:
             return dataclasses.replace(
                 state,
                 credentials={**credentials, **state.credentials},
                 acls=tuple(dict.fromkeys((*state.acls, *acls))),
+                tokens={**tokens, **state.tokens},
             )
 
         self._change(with_theirs, self._follow_acls)

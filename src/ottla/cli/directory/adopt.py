@@ -38,7 +38,7 @@ EXIT_UNCONFIRMED = 1
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT",
-    help="ZooKeeper of the cluster, to read settings, quotas and producer ids from.",
+    help="ZooKeeper of the cluster, to take settings, quotas, users, ACLs and tokens from.",
 )
 @zookeeper_access_option
 @click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
@@ -57,11 +57,13 @@ def adopt_command(
     """Confirm the settings of topics in the log directories DIR whose settings are unknown.
 
     Until then nothing of these topics is deleted or compacted. Without --config and --zookeeper the
-    command shows what the defaults would delete, and asks. The broker must be stopped. Exits with 1
-    when a topic stays unconfirmed.
+    command shows what the defaults would delete, and asks. --zookeeper also takes over what clients
+    have changed for all brokers and for this one, and quotas, users, ACLs and tokens. The broker
+    must be stopped. Exits with 1 when a topic stays unconfirmed.
     """
     from ottla.base.clock import SystemClock
     from ottla.broker.adoption.prospects import prospects
+    from ottla.cli.directory.adopt_cluster import TakingOver
     from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
     from ottla.runtime.opening import open_broker
 
@@ -70,6 +72,7 @@ def adopt_command(
         raise UserError("--config and --zookeeper exclude each other")
     given: Mapping[str, Mapping[str, str]] | None = None
     cluster: ClusterSettings | None = None
+    taking: TakingOver | None = None
     if config_file is not None:
         given = read_topic_settings(config_file)
     elif zookeeper is not None:
@@ -82,6 +85,9 @@ def adopt_command(
         only_logged_from(logging.ERROR, "ottla.broker.adoption.adoption_store"),
         closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
     ):
+        if cluster is not None:
+            taking = TakingOver(broker, cluster)
+            given = taking.take_configs()
         unknown, defaults = broker.adoption.unknown, broker.config.topic_defaults
         found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
         for one in found:
@@ -89,8 +95,8 @@ def adopt_command(
         wanted = [one for one in found if one.is_decided]
         if given is not None or is_confirmed or not wanted or _confirm(len(wanted), output):
             _adopt(broker, wanted, output)
-        if cluster is not None:
-            _adopt_cluster(broker, cluster, output)
+        if taking is not None:
+            taking.take_the_rest(output)
         left = sorted(broker.adoption.unknown)
     _say_what_is_left(left, len(wanted), output)
     if left:
@@ -120,38 +126,6 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]", output: Output) -> None:
         output.say(
             f"{unread}: of quotas, users, ACLs and settings of brokers and groups only what is set "
             "here counts"
-        )
-
-
-def _adopt_cluster(broker: "Broker", cluster: "ClusterSettings", output: Output) -> None:
-    """Takes over quotas, users and ACLs, and the producer ids that are in use."""
-    from ottla.broker.adoption.accepted_settings import accepted_quotas
-    from ottla.config.security import STANDARD_AUTHORIZER
-
-    taken, refused = accepted_quotas(cluster.quotas)
-    kept = broker.admin.adopt_quotas(taken)
-    broker.adopt_producer_ids(cluster.next_producer_id)
-    broker.security.adopt(cluster.credentials, cluster.acls)
-    users = sorted({user for user, _ in cluster.credentials})
-    quota_count = sum(map(len, kept.values()))
-    output.say(
-        f"taken over from ZooKeeper: {counted(quota_count, 'quota')}, "
-        f"{counted(len(users), 'user')} with passwords, {counted(len(cluster.acls), 'ACL')}, and "
-        f"that the next producer id is {cluster.next_producer_id}",
-        {
-            "type": "cluster",
-            "quotas": quota_count,
-            "refused": refused,
-            "next_producer_id": cluster.next_producer_id,
-            "scram_users": users,
-            "acls": len(cluster.acls),
-        },
-    )
-    if refused:
-        output.say(f"not taken over, they have no effect here: {', '.join(refused)}")
-    if cluster.acls and broker.authorizer is None:
-        output.say(
-            f"ACLs take effect if the broker has authorizer.class.name={STANDARD_AUTHORIZER}"
         )
 
 

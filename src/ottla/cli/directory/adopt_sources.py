@@ -9,27 +9,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
-from ottla.base.scram import ScramCredential
+from ottla.base.scram import HASHES, ScramCredential
 from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
 from ottla.broker.security.acls import Acl
-from ottla.broker.security.registered import acls_of, credentials_of, limits_of
-from ottla.config.broker import topic_settings_by_broker_name
-from ottla.registries.access import ResourceName, decode_acls
-from ottla.registries.controllers import decode_producer_ids
-from ottla.registries.entities import decode_config, setting_text
+from ottla.broker.security.registered import acls_of, credentials_of, limits_of, token_of
+from ottla.broker.security.tokens import DelegationToken
+from ottla.registries.access import ResourceName, decode_acls, decode_token
+from ottla.registries.controllers import decode_features, decode_producer_ids
+from ottla.registries.entities import SCRAM_PREFIX, decode_config, setting_text
 from ottla.registries.paths import (
     ACL_FOLDERS,
+    CONFIG_TYPES,
     DEFAULT_ENTITY,
+    DELEGATION_TOKENS,
+    DELETE_TOPICS,
+    EXTENDED_ACLS,
+    FEATURE,
     PRODUCER_ID_BLOCK,
+    REASSIGN_PARTITIONS,
     TOPICS,
     config_path,
     desanitized,
+    token_path,
 )
 
 if TYPE_CHECKING:
@@ -119,6 +127,14 @@ class ClusterSettings:
     credentials: Mapping[tuple[str, str], ScramCredential] = field(default_factory=dict)
     """By user and mechanism."""
     acls: tuple[Acl, ...] = ()
+    tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """By token id."""
+    default_configs: Mapping[str, str] = field(default_factory=dict)
+    """The settings of all brokers; passwords are encrypted, as in ZooKeeper."""
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The settings of single brokers, by id."""
+    left_out: tuple[str, ...] = ()
+    """What has no counterpart in a single broker's directories, in words."""
 
 
 def read_zookeeper(address: str, access: "Access | None" = None) -> ClusterSettings:
@@ -161,8 +177,16 @@ def cluster_settings_of(zookeeper: ZooKeeper) -> ClusterSettings:
     """Raises `ValueError` for a node that Kafka would not write."""
     topics = topic_settings_of(zookeeper)
     clients = dict(_client_settings(zookeeper))
+    brokers = {
+        name: _settings_at(zookeeper, f"brokers/{name}")
+        for name in _children(zookeeper, config_path("brokers"))
+    }
     return ClusterSettings(
         topics=topics,
+        default_configs=brokers.pop(DEFAULT_ENTITY, {}),
+        broker_configs={name: settings for name, settings in brokers.items() if settings},
+        tokens=dict(_tokens(zookeeper)),
+        left_out=tuple(_left_out(zookeeper, clients)),
         quotas={
             entity: limits
             for entity, settings in clients.items()
@@ -204,6 +228,39 @@ def _acls(zookeeper: ZooKeeper) -> Iterator[Acl]:
                 yield from acls_of(resource, entries)
 
 
+def _tokens(zookeeper: ZooKeeper) -> Iterator[tuple[str, DelegationToken]]:
+    for name in _children(zookeeper, DELEGATION_TOKENS):
+        content = _content(zookeeper, token_path(name))
+        if content:
+            yield name, token_of(decode_token(name, content))
+
+
+def _left_out(
+    zookeeper: ZooKeeper, clients: Mapping[QuotaEntity, Mapping[str, str]]
+) -> Iterator[str]:
+    """Returns what a user may miss: a cluster's work in progress, and kinds of a later Kafka."""
+    for entity, settings in clients.items():
+        for name in sorted(settings):
+            if name.startswith(SCRAM_PREFIX) and (name not in HASHES or len(entity) > 1):
+                whom = " and ".join(f"{kind} {who or 'default'}" for kind, who in entity)
+                yield f"the {name} password of {whom}"
+    for kind in _children(zookeeper, "/config"):
+        names = _children(zookeeper, config_path(kind))
+        if kind not in (*CONFIG_TYPES, "changes") and names:
+            yield f"the settings of {kind} {', '.join(map(unquote, names))}"
+    for kind in _children(zookeeper, EXTENDED_ACLS):
+        if f"{EXTENDED_ACLS}/{kind}" not in ACL_FOLDERS.values():
+            yield f"the ACLs of the pattern type {kind}"
+    deleted = _children(zookeeper, DELETE_TOPICS)
+    if deleted:
+        yield f"the deletion of {', '.join(deleted)}, which the cluster had not finished"
+    if _content(zookeeper, REASSIGN_PARTITIONS):
+        yield "the reassignment of partitions that was in progress"
+    features = _content(zookeeper, FEATURE)
+    if features and (named := decode_features(features).features):
+        yield f"the finalized features {', '.join(sorted(named))}"
+
+
 def _content(zookeeper: ZooKeeper, path: str) -> bytes | None:
     return zookeeper.get(path)[0] if zookeeper.exists(path) else None
 
@@ -215,20 +272,13 @@ def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
 def topic_settings_of(zookeeper: ZooKeeper) -> TopicSettings:
     """Returns every topic of the cluster, with its settings under `/config/topics`.
 
-    For a topic without settings of its own, those that a client changed for all brokers apply;
-    ZooKeeper does not know what is in a server.properties. Raises `ValueError` for a node that
-    Kafka would not write.
+    The brokers' settings apply to a topic as well; ZooKeeper does not know those that are in a
+    server.properties. Raises `ValueError` for a node that Kafka would not write.
     """
     if not zookeeper.exists(TOPICS):
         raise ValueError(f"it has no {TOPICS}; add the chroot to the address, as HOST:PORT/kafka")
-    rows = topic_settings_by_broker_name()
-    defaults = {
-        rows[name].name: text
-        for name, text in _settings_at(zookeeper, f"brokers/{DEFAULT_ENTITY}").items()
-        if name in rows
-    }
     return {
-        topic: {**defaults, **_settings_at(zookeeper, f"topics/{topic}")}
+        topic: _settings_at(zookeeper, f"topics/{topic}")
         for topic in sorted(zookeeper.get_children(TOPICS))
     }
 

@@ -1,6 +1,7 @@
 """`ottla adopt`: topics of another Kafka get the settings that a person says, and none before."""
 
 import json
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,8 +13,12 @@ from click.testing import CliRunner, Result
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.principal import Principal
 from ottla.base.scram import ScramCredential
 from ottla.base.timestamps import Timestamps
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.password_encoder import Encryption, PasswordEncoder
+from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.acls import (
     Acl,
@@ -24,6 +29,8 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.broker.security.registered import token_node
+from ottla.broker.security.tokens import DelegationToken
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import (
     ClusterSettings,
@@ -36,7 +43,7 @@ from ottla.cli.explain.compaction import compaction_command
 from ottla.cli.explain.retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
-from ottla.registries.access import AclEntry, encode_acls
+from ottla.registries.access import AclEntry, encode_acls, encode_token
 from ottla.registries.entities import ScramCredential as ScramOfZooKeeper
 from ottla.registries.entities import encode_scram
 from tests.support import SHARED
@@ -247,11 +254,7 @@ def test_zookeeper_says_the_settings_of_every_topic() -> None:
     assert found["alpha"] == {"min.insync.replicas": "2", "retention.ms": "-1"}
     assert found["beta"] == {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     del zookeeper.data["/config/topics/gamma"]
-    zookeeper.data["/config/brokers/<default>"] = (
-        '{"version":1,"config":{"log.retention.ms":"-1","num.io.threads":"3"}}'
-    )
-    again = topic_settings_of(zookeeper)
-    assert again["gamma"] == {"retention.ms": "-1"}
+    assert topic_settings_of(zookeeper)["gamma"] == {}
     zookeeper.data["/config/topics/alpha"] = "{"
     with pytest.raises(ValueError, match="/config/topics/alpha is not what Kafka writes there"):
         topic_settings_of(zookeeper)
@@ -267,6 +270,8 @@ def test_zookeeper_says_quotas_producer_ids_users_and_acls() -> None:
     assert found.topics == topic_settings_of(zookeeper)
     assert found.quotas == {(("user", "alice"),): {"producer_byte_rate": 1048576.0}}
     assert (found.next_producer_id, found.credentials, found.acls) == (2000, {}, ())
+    assert (found.default_configs, found.broker_configs) == ({}, {"1": {"num.io.threads": "6"}})
+    assert (found.tokens, found.left_out) == ({}, ())
     for path, config in {
         "users/alice": {"SCRAM-SHA-256": encode_scram(PASSWORD)},
         "users/b%20%2F": {"consumer_byte_rate": "5"},
@@ -313,6 +318,134 @@ def test_zookeeper_says_quotas_producer_ids_users_and_acls() -> None:
     zookeeper.data["/latest_producer_id_block"] = "{"
     with pytest.raises(ValueError, match="latest_producer_id_block is not what Kafka writes"):
         cluster_settings_of(zookeeper)
+
+
+TOKEN = DelegationToken(
+    token_id="t-1",
+    owner=Principal("User", "alice"),
+    requester=Principal("User", "admin"),
+    renewers=(Principal("User", "bob"),),
+    issued_ms=1,
+    expires_ms=1 << 50,
+    max_ms=1 << 50,
+)
+
+
+@pytest.mark.skipif(not ZNODES.exists(), reason="needs the recorded znodes")
+def test_zookeeper_says_what_else_a_cluster_has() -> None:
+    zookeeper = RecordedZooKeeper()
+
+    def config(*settings: str) -> str:
+        named = dict(one.split("=") for one in settings)
+        return json.dumps({"version": 1, "config": named})
+
+    zookeeper.data |= {
+        "/config/brokers/<default>": config("log.retention.ms=-1", "num.io.threads=3"),
+        "/config/brokers/2": config(),
+        "/config/users/<default>": config("producer_byte_rate=5"),
+        "/config/users/<default>/clients": None,
+        "/config/users/<default>/clients/<default>": config("request_percentage=6"),
+        "/config/users/carol": '{"version":1,"config":{"SCRAM-SHA-1":"x"}}',
+        "/config/ips/<default>": config("connection_creation_rate=7"),
+        "/config/client-metrics": None,
+        "/config/client-metrics/a%20b": config("interval.ms=5"),
+        "/config/groups": None,
+        "/kafka-acl-extended": None,
+        "/kafka-acl-extended/regex": None,
+        "/delegation_token": None,
+        "/delegation_token/tokens": None,
+        "/delegation_token/tokens/t-1": encode_token(token_node(TOKEN)).decode(),
+        "/delegation_token/tokens/gone": None,
+        "/admin/delete_topics/gamma": None,
+        "/admin/reassign_partitions": '{"version":1,"partitions":[]}',
+        "/feature": '{"version":1,"status":1,"features":{"f":{"max_version_level":1}}}',
+    }
+    found = cluster_settings_of(zookeeper)
+    assert found.default_configs == {"log.retention.ms": "-1", "num.io.threads": "3"}
+    assert found.broker_configs == {"1": {"num.io.threads": "6"}}
+    assert found.quotas == {
+        (("user", "alice"),): {"producer_byte_rate": 1048576.0},
+        (("user", None),): {"producer_byte_rate": 5.0},
+        (("client-id", None), ("user", None)): {"request_percentage": 6.0},
+        (("ip", None),): {"connection_creation_rate": 7.0},
+    }
+    assert found.tokens == {"t-1": TOKEN}
+    assert found.left_out == (
+        "the SCRAM-SHA-1 password of user carol",
+        "the settings of client-metrics a b",
+        "the ACLs of the pattern type regex",
+        "the deletion of gamma, which the cluster had not finished",
+        "the reassignment of partitions that was in progress",
+        "the finalized features f",
+    )
+
+
+def taken_over(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *options: str, **more: Any
+) -> Result:
+    cluster = ClusterSettings(topics={"kept": {}, "keyed": {}, "plain": {}}, **more)
+    monkeypatch.setattr("ottla.cli.directory.adopt_sources.read_zookeeper", lambda *_: cluster)
+    return run(directory, "--zookeeper", "somewhere:2181", *options)
+
+
+def test_what_clients_changed_for_the_brokers_of_a_cluster_is_taken_over(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = PasswordEncoder("secret", None, Encryption(iterations=2048), secrets.token_bytes)
+    password = "listener.name.internal.ssl.key.password"
+    more: dict[str, Any] = {
+        "default_configs": {"log.retention.ms": "-1", "node.id": "7", "message.max.bytes": "9999"},
+        "broker_configs": {
+            "1": {"message.max.bytes": "8888", password: encoder.encode("of the key")},
+            "3": {"num.io.threads": "3"},
+        },
+        "tokens": {"t-1": TOKEN},
+        "left_out": ("the settings of groups g",),
+    }
+    result = taken_over(directory, monkeypatch, **more)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert next(one for one in lines if one.startswith("plain: ")).endswith("bytes, kept")
+    (taken,) = (one for one in lines if one.startswith("taken over"))
+    assert "3 settings of brokers, 0 quotas" in taken
+    assert "1 delegation token, and" in taken
+    assert "not taken over, they have no effect here: node.id of all brokers" in lines
+    assert "not taken over: the settings of other brokers (3)" in lines
+    assert "not taken over: the settings of groups g" in lines
+    assert f"not taken over: {password} of broker 1 (password.encoder.secret is not set; " in (
+        result.output
+    )
+    broker = open_broker(directory)
+    assert broker.topics.get("plain").overrides == {}
+    assert broker.topics.get("plain").config.retention_ms == -1
+    broker.admin.alter_broker(
+        ConfigSource.ALL_BROKERS,
+        Alteration(changes=[ConfigChange(name="message.max.bytes", value="77")]),
+    )
+    broker.close()
+    option = "-o", "password.encoder.secret=secret"
+    result = taken_over(directory, monkeypatch, *option, **more)
+    assert "1 setting of brokers" in result.output
+    broker = open_broker(directory)
+    sources = broker.settings.sources
+    assert sources[ConfigSource.ALL_BROKERS] == {
+        "log.retention.ms": "-1",
+        "message.max.bytes": "77",
+    }
+    assert sources[ConfigSource.BROKER] == {"message.max.bytes": "8888", password: "of the key"}
+    assert broker.security.state.tokens == {"t-1": TOKEN}
+    broker.close()
+
+
+def test_a_default_of_the_cluster_that_is_refused_leaves_topics_unconfirmed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else retention would delete what the cluster kept."""
+    defaults = {"log.cleanup.policy": "shred", "log.retention.ms": "5"}
+    result = taken_over(directory, monkeypatch, default_configs=defaults)
+    assert result.exit_code == 1
+    assert "left unchanged, since they have no effect here: cleanup.policy=shred" in result.output
+    assert "3 topics left unconfirmed" in result.output
 
 
 def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
