@@ -40,7 +40,7 @@ def replace_segments(
     old = {base_offset for group in groups for base_offset in group.replaced}
     new = {base_offset for group in groups for base_offset in group.cleaned}
     with log.health.guarding(changes_files=True):
-        log.maintenance.leave_gaps_below(old | new)
+        log.maintenance.leave_gaps_below(old | new, sorted(new))
         for group in reversed(groups):
             for base_offset in reversed(group.cleaned):
                 renaming.rename(base_offset, FileSuffix.CLEANED, FileSuffix.SWAP)

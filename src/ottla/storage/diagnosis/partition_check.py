@@ -17,7 +17,6 @@ from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
-    scan_log,
     scan_segment,
 )
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
@@ -45,6 +44,7 @@ from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.scan import first_offset_in_header
+from ottla.storage.segment.swaps import judge_swaps, swap_groups
 
 T = TypeVar("T")
 
@@ -167,6 +167,7 @@ class _PartitionCheck:
         self._add(self._check_names(set(bases)))
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(iter(damage))
+        self._add(self._check_swaps(bases))
         report = self._report
         # Listed again, since compaction may have been replacing a segment.
         report.base_offsets = {*bases, *listed_base_offsets(self._files, self._path)}
@@ -205,8 +206,6 @@ class _PartitionCheck:
             if found is not None:
                 kind, reason = found
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
-            if described.suffix is FileSuffix.SWAP and described.role is Role.LOG:
-                yield from self._check_swap(self._at(name), described.offset)
             if described.is_whole_snapshot:
                 yield from metadata_snapshot_findings(self._files, self._at(name))
         for base_offset in sorted(bases)[:-1]:
@@ -220,21 +219,18 @@ class _PartitionCheck:
                         reason="is missing, though its segment is not the active one",
                     )
 
-    def _check_swap(self, path: str, base_offset: int) -> Iterator[Finding]:
-        """Damage in a `.swap` log, which must not replace sound segments then."""
-        file = self._files.open(path)
-        try:
-            damage = (one for one in scan_log(file, base_offset) if isinstance(one, DamagedRegion))
-            region = next(damage, None)
-        finally:
-            file.close()
-        if region is not None:
-            yield Finding(
-                kind=FindingKind.DAMAGED_SWAP,
-                path=path,
-                position=region.position,
-                reason=region.reason,
-            )
+    def _check_swaps(self, bases: list[int]) -> Iterator[Finding]:
+        """Swaps that must not replace segments, and that the next start sets aside."""
+        parsed = (filenames.parse_file_name(name) for name in self._names)
+        for group in swap_groups(one for one in parsed if one is not None):
+            found = judge_swaps(self._files, self._path, group, bases, self._report.integrity)
+            if found.fault is not None:
+                yield Finding(
+                    kind=FindingKind.DAMAGED_SWAP,
+                    path=found.fault.path,
+                    position=found.fault.position,
+                    reason=found.fault.reason,
+                )
 
     # Segments
 

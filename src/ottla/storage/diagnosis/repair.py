@@ -375,7 +375,7 @@ def cut_path(path: str, position: int) -> str:
 
 def damaged_path(path: str) -> str:
     """The new path of an unreadable file; unlike a partition's, it does not end in a number."""
-    return f"{path}.damaged"
+    return path + filenames.SET_ASIDE
 
 
 def _chunks(file: File, position: int, size: int) -> Iterator[bytes]:

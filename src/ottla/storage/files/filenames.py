@@ -42,6 +42,9 @@ MARKS = {
 }
 """Ottla's optional files, each with the mark that records that it was written."""
 
+SET_ASIDE = ".damaged"
+"""The ending of files that a repair or a start has set aside, and that nothing reads."""
+
 NAMES_KNOWN = 4096
 """Size of the cache of parsed names; partitions have many file names in common."""
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
-WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,), "snapshot": (3,)}
+WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,), "snapshot": (3,), "swap": (4,)}
 """Word counts by kind of line, without the checksum; earlier versions wrote no segment size."""
 
 NEIGHBOURS_ASKED = 100
@@ -106,6 +106,9 @@ class Integrity:
     """By base offset; includes segments that were removed since."""
     snapshots: Mapping[int, int] = field(default_factory=dict)
     """Checksums of producer snapshots by offset; includes snapshots that were removed since."""
+    swaps: Mapping[int, SegmentFacts] = field(default_factory=dict)
+    """The segments that the last compaction put in place, by base offset. They stay recorded, since
+    a power failure may undo the last renames."""
     line_count: int = 0
     """0 if there is no file."""
     is_whole: bool = True
@@ -298,15 +301,21 @@ class IntegrityFile:
             self.known = replace(self.known, gapless_from=None)
             self._write()
 
-    def open_gaps(self, offset: int, replaced: Collection[int] = ()) -> None:
+    def open_gaps(
+        self,
+        offset: int,
+        replaced: Collection[int] = (),
+        swaps: Mapping[int, SegmentFacts] | None = None,
+    ) -> None:
         """Durably allows gaps before the segment that begins at `offset`.
 
         Everything before it must be on disk, since a loss there can no longer be detected. Forgets
-        the segments in `replaced`, which are about to be replaced.
+        the segments in `replaced`, which `swaps` are about to replace.
         """
         self.tight_from = max(self.tight_from, offset)
+        self.known = replace(self.known, swaps=swaps or {})
         was_known = [self._forget(one) for one in replaced]
-        if any(was_known) or self.known.gap_checkpoint != self.tight_from:
+        if any(was_known) or swaps or self.known.gap_checkpoint != self.tight_from:
             self._record()
 
     def record_gap_checkpoint(self) -> None:
@@ -493,6 +502,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     found: Integrity | None = None
     segments: dict[int, SegmentFacts] = {}
     snapshots: dict[int, int] = {}
+    swaps: dict[int, SegmentFacts] = {}
     start_offset = count = position = 0
     is_whole = True
     for line in content.splitlines(keepends=True):
@@ -506,6 +516,8 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
                 segments[int(words[1])] = _parse_segment(words)
             elif words[0] == "snapshot":
                 snapshots[int(words[1])] = int(words[2], 16)
+            elif words[0] == "swap":
+                swaps[int(words[1])] = _parse_swap(words)
             else:
                 start_offset = int(words[1])
         except CorruptionError as error:
@@ -523,6 +535,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
         start_offset=start_offset,
         segments=segments,
         snapshots=snapshots,
+        swaps=swaps,
         line_count=count,
         is_whole=is_whole,
     )
@@ -564,6 +577,11 @@ def _parse_segment(words: list[str]) -> SegmentFacts:
     )
 
 
+def _parse_swap(words: list[str]) -> SegmentFacts:
+    first = None if words[2] == UNKNOWN else int(words[2], 16)
+    return SegmentFacts(first_checksum=first, size=_number(words[3]))
+
+
 def integrity_text(known: Integrity) -> bytes:
     """Formats the file, without obsolete lines."""
     lines = [log_line(known)]
@@ -571,6 +589,7 @@ def integrity_text(known: Integrity) -> bytes:
         lines.append(_start_line(known.start_offset))
     lines += [segment_line(*one) for one in sorted(known.segments.items())]
     lines += [_snapshot_line(*one) for one in sorted(known.snapshots.items())]
+    lines += [_swap_line(*one) for one in sorted(known.swaps.items())]
     return b"".join(lines)
 
 
@@ -600,6 +619,11 @@ def _start_line(offset: int) -> bytes:
 
 def _snapshot_line(offset: int, checksum: int) -> bytes:
     return _line("snapshot", str(offset), f"{checksum:08x}")
+
+
+def _swap_line(base_offset: int, facts: SegmentFacts) -> bytes:
+    first = UNKNOWN if facts.first_checksum is None else f"{facts.first_checksum:08x}"
+    return _line("swap", str(base_offset), first, _text(facts.size))
 
 
 def _line(*words: str) -> bytes:

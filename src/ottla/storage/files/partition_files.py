@@ -4,15 +4,22 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools take files.
 """
 
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import islice
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
 from ottla.base.values import dataclass
+from ottla.record.batch import Batch, InvalidBatchError, batch_at
+from ottla.record.layout import HEADER_SIZE
 from ottla.storage.files.filenames import (
+    MAX_OFFSET,
     FileKind,
     FileName,
     FileSuffix,
+    log_file_name,
     parse_file_name,
 )
 
@@ -55,10 +62,10 @@ class PartitionFiles:
 
 def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
     """The base offsets of segments, including those that compaction is putting in place."""
+    parsed = map(parse_file_name, file_system.list(directory))
+    states = (FileSuffix.LIVE, FileSuffix.SWAP)
     return {
-        one.offset
-        for name in file_system.list(directory)
-        if (one := parse_file_name(name)) is not None and _is_log(one)
+        one.offset for one in parsed if one and one.kind is FileKind.LOG and one.suffix in states
     }
 
 
@@ -95,17 +102,15 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
 
 
 def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
-    logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
     has_transaction_index = False
-    for name in file_system.list(directory):
+    names = file_system.list(directory)
+    logs = _logs(file_system, directory, names)
+    for name in names:
         parsed = parse_file_name(name)
         if parsed is None:
             continue
-        if _is_log(parsed):
-            # Sorted names: "N.log" comes before "N.log.swap" and wins.
-            logs.setdefault(parsed.offset, join(directory, name))
-        elif parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
+        if parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
             snapshots[parsed.offset] = join(directory, name)
         elif parsed.kind is FileKind.TRANSACTION_INDEX:
             has_transaction_index = True
@@ -119,5 +124,48 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
     )
 
 
-def _is_log(name: FileName) -> bool:
-    return name.kind is FileKind.LOG and name.suffix in (FileSuffix.LIVE, FileSuffix.SWAP)
+def _logs(file_system: FileSystem, directory: str, names: Iterable[str]) -> dict[int, str]:
+    """The paths of the log files, by base offset.
+
+    A `.swap` counts where the segments that it replaces are gone. Beside them it has replaced
+    nothing yet, or is not of this log.
+    """
+    listed = [one for one in map(parse_file_name, names) if one and one.kind is FileKind.LOG]
+    live = [one.offset for one in listed if one.suffix is FileSuffix.LIVE]
+    logs = {one: join(directory, log_file_name(one)) for one in live}
+    first_deleted = min(
+        (one.offset for one in listed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
+    )
+    for one in listed:
+        if one.suffix is not FileSuffix.SWAP or one.offset in logs:
+            continue
+        path = join(directory, one.text)
+        before = max((base_offset for base_offset in live if base_offset < one.offset), default=-1)
+        if before >= 0 and _reaches(file_system, logs[before], one.offset):
+            continue
+        if one.offset >= first_deleted or _may_begin_at(file_system, path, one.offset):
+            logs[one.offset] = path
+    return logs
+
+
+def _reaches(file_system: FileSystem, path: str, offset: int) -> bool:
+    """Whether a log file has a batch at or after an offset."""
+    return any(one.last_offset >= offset for one in _headers(file_system, path))
+
+
+def _may_begin_at(file_system: FileSystem, path: str, offset: int) -> bool:
+    """Whether a file is empty, or begins with a batch at or after an offset."""
+    status = file_system.status(path)
+    if status is None or status.is_directory or not status.size:
+        return status is not None and not status.is_directory
+    return any(one.last_offset >= offset for one in islice(_headers(file_system, path), 1))
+
+
+def _headers(file_system: FileSystem, path: str) -> Iterator[Batch]:
+    """The headers of a log file up to the first that is damaged, or that is not there."""
+    with suppress(OSError, InvalidBatchError), closing(file_system.open(path)) as file:
+        position, end = 0, file.size()
+        while position < end:
+            batch = batch_at(file.pread(HEADER_SIZE, position))
+            position += batch.size
+            yield batch

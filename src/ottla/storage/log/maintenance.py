@@ -14,7 +14,7 @@ Kafka's counterparts: `UnifiedLog.flush`, `truncateTo`, `truncateFullyAndStartAt
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -29,7 +29,7 @@ from ottla.storage.log.producer_state import ProducerEntry, ProducerState
 from ottla.storage.log.state import LogState
 from ottla.storage.log.writer import LogWriter
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.segment_facts import segment_facts
+from ottla.storage.segment.segment_facts import cleaned_facts, segment_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,17 +265,19 @@ class LogMaintenance:
 
     # Compaction; the caller guards and orders these steps (`compaction/replacement.py`)
 
-    def leave_gaps_below(self, replaced: Collection[int]) -> None:
+    def leave_gaps_below(self, replaced: Collection[int], cleaned: Sequence[int]) -> None:
         """Records that there may be gaps up to the end of the last replaced segment, durably.
 
-        `replaced` are the base offsets of the segments. All of them must be flushed.
+        `replaced` are the base offsets of the segments, all of which must be flushed. What the
+        `.cleaned` files of `cleaned` hold is recorded too, by which a start knows them.
         """
         log = self._log
         end = log.segments.values[log.segments.floor_index(max(replaced)) + 1].base_offset
         assert end <= log.offsets.recovery_point, "an unflushed segment is compacted"
         # Before there is a gap, as readers take a gap that is not recorded for a loss
         # (`KnownLosses`).
-        log.integrity.open_gaps(end, replaced)
+        swaps = {one: cleaned_facts(log.file_system, log.directory, one) for one in cleaned}
+        log.integrity.open_gaps(end, replaced, swaps)
 
     def retire(self, base_offsets: Collection[int], by: Collection[int]) -> list[DeletedSegment]:
         """Removes the segments `base_offsets`, which the segments `by` replace; returns them."""

@@ -1,60 +1,146 @@
 """Phase 1: finishes or undoes an interrupted deletion, compaction or split.
 
 `.deleted` and `.cleaned` files are removed, and so are the `.swap` files of unfinished work. Other
-`.swap` files replace the segments that they were made from. Kafka's counterparts: in `LogLoader`,
-`removeTempFilesAndCollectSwapFiles` and the swaps of `load`.
+`.swap` files replace the segments that they were made from, if they are sound (`segment/swaps.py`);
+otherwise they are set aside, and the old segments are kept. Kafka's counterparts: in `LogLoader`,
+`removeTempFilesAndCollectSwapFiles` and the swaps of `load`, which trust every swap.
 """
 
+import logging
+from collections.abc import Iterable, Sequence
+
 from ottla.base.files import FileSystem, join, remove_if_present
-from ottla.storage import scan
-from ottla.storage.files.filenames import FileKind, FileName, FileSuffix, parse_file_name
-from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.filenames import (
+    SET_ASIDE,
+    FileKind,
+    FileName,
+    FileSuffix,
+    log_file_name,
+    parse_file_name,
+    segment_file_names,
+)
+from ottla.storage.files.integrity import Integrity
+from ottla.storage.segment.swaps import SwapGroup, judge_swaps, swap_groups
+
+logger = logging.getLogger(__name__)
 
 
-def finish_leftovers(file_system: FileSystem, directory: str) -> None:
-    finish_swaps(file_system, directory, clean_temporary_files(file_system, directory))
+def finish_leftovers(
+    file_system: FileSystem, directory: str, integrity: Integrity | None = None
+) -> None:
+    remove_unfinished(file_system, directory)
+    leftovers = _Leftovers(file_system, directory, integrity)
+    leftovers.finish_swaps()
+    leftovers.remove_deleted()
 
 
-def clean_temporary_files(file_system: FileSystem, directory: str) -> list[FileName]:
-    """Removes temporary files; returns the `.swap` files of finished work (KAFKA-6264)."""
+def remove_unfinished(file_system: FileSystem, directory: str) -> None:
+    """Removes `.cleaned` files, and the `.swap` files of unfinished work (KAFKA-6264)."""
     listed = listed_files(file_system, directory)
     cleaned = [one for one in listed if one.suffix is FileSuffix.CLEANED]
+    least = min((one.offset for one in cleaned), default=None)
     swaps = [one for one in listed if one.suffix is FileSuffix.SWAP]
-    least_cleaned = min((one.offset for one in cleaned), default=None)
-    unfinished = [one for one in swaps if least_cleaned is not None and one.offset >= least_cleaned]
-    deleted = [one for one in listed if one.suffix is FileSuffix.DELETED]
+    unfinished = [one for one in swaps if least is not None and one.offset >= least]
     # A `.cleaned` file marks later `.swap` files as unfinished, so it is removed after them.
-    for one in (*deleted, *unfinished, *cleaned):
+    for one in (*unfinished, *cleaned):
         remove_if_present(file_system, join(directory, one.text))
-    return [one for one in swaps if one not in unfinished]
 
 
-def finish_swaps(file_system: FileSystem, directory: str, swaps: list[FileName]) -> None:
-    """Replaces live segments by the `.swap` files of finished work, durably."""
-    logs = [one for one in swaps if one.kind is FileKind.LOG]
-    if logs:
-        first = min(one.offset for one in logs)
-        end = max(_next_offset_of(file_system, directory, one) for one in logs)
-        for one in listed_files(file_system, directory):
-            is_replaced = one.suffix is FileSuffix.LIVE and first <= one.offset < end
-            if is_replaced and one.kind is not FileKind.PRODUCER_SNAPSHOT:
-                remove_if_present(file_system, join(directory, one.text))
-    for one in swaps:
-        live = FileName(offset=one.offset, kind=one.kind).text
-        file_system.rename(join(directory, one.text), join(directory, live))
-    if swaps:
-        file_system.sync_directory(directory)
+def finish_split(file_system: FileSystem, directory: str, base_offsets: Sequence[int]) -> None:
+    """Puts the pieces of a split in place, which this process has just written."""
+    names = [FileName(offset=one, kind=FileKind.LOG, suffix=SWAP) for one in base_offsets]
+    leftovers = _Leftovers(file_system, directory, None)
+    leftovers.replace(SwapGroup(logs=tuple(names)), [base_offsets[0]])
+    leftovers.remove_deleted()
 
 
-def _next_offset_of(file_system: FileSystem, directory: str, swap: FileName) -> int:
-    log = LogFile.open(file_system, join(directory, swap.text))
-    try:
-        next_offset = swap.offset
-        for _, header in scan.headers(log):
-            next_offset = header.last_offset + 1
-        return next_offset
-    finally:
-        log.close()
+SWAP, LIVE, DELETED = FileSuffix.SWAP, FileSuffix.LIVE, FileSuffix.DELETED
+
+
+class _Leftovers:
+    """The swaps and the deleted files of one directory."""
+
+    def __init__(
+        self, file_system: FileSystem, directory: str, integrity: Integrity | None
+    ) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._integrity = integrity
+
+    def finish_swaps(self) -> None:
+        names = listed_files(self._file_system, self._directory)
+        if not any(one.suffix is SWAP for one in names):
+            return
+        for group in swap_groups(names):
+            live = self._offsets(LIVE)
+            found = judge_swaps(self._file_system, self._directory, group, live, self._integrity)
+            if found.fault is None:
+                self.replace(group, [one for one in live if found.replaces(group, one)])
+                continue
+            logger.error(
+                "%s; it replaces no segment, and is set aside as *%s", found.fault, SET_ASIDE
+            )
+            self._restore(group)
+            for one in group.logs:
+                self._set_aside(one.offset)
+        self._finish_indexes()
+        self._file_system.sync_directory(self._directory)
+
+    def replace(self, group: SwapGroup, replaced: Iterable[int]) -> None:
+        """Puts swaps in the place of live segments, which are marked as deleted until then."""
+        for base_offset in replaced:
+            self._rename_all(base_offset, LIVE, DELETED)
+        for one in group.logs:
+            self._rename_all(one.offset, SWAP, LIVE)
+        self._file_system.sync_directory(self._directory)
+
+    def remove_deleted(self) -> None:
+        for one in listed_files(self._file_system, self._directory):
+            if one.suffix is DELETED:
+                remove_if_present(self._file_system, join(self._directory, one.text))
+
+    def _restore(self, group: SwapGroup) -> None:
+        """Puts old segments back that were marked as deleted, but not replaced."""
+        following = min((one for one in self._offsets(LIVE) if one > group.first), default=None)
+        for base_offset in self._offsets(DELETED):
+            is_of_group = base_offset >= group.first
+            if is_of_group and (following is None or base_offset < following):
+                path = join(self._directory, log_file_name(base_offset))
+                if self._file_system.status(path) is None:
+                    logger.warning("%s was marked as deleted, and is put back", path)
+                    self._rename_all(base_offset, DELETED, LIVE)
+
+    def _finish_indexes(self) -> None:
+        """Places the swaps of indexes whose log was placed before a crash."""
+        for one in listed_files(self._file_system, self._directory):
+            if one.suffix is not SWAP:
+                continue
+            live = FileName(offset=one.offset, kind=one.kind).text
+            path = join(self._directory, one.text)
+            status = self._file_system.status(join(self._directory, live))
+            if status is None:
+                self._file_system.rename(path, join(self._directory, live))
+            else:
+                logger.error("%s replaces no file, and is set aside as *%s", path, SET_ASIDE)
+                self._set_aside(one.offset)
+
+    def _set_aside(self, base_offset: int) -> None:
+        for name in segment_file_names(base_offset, SWAP):
+            path = join(self._directory, name)
+            if self._file_system.status(path) is not None:
+                self._file_system.rename(path, path + SET_ASIDE)
+
+    def _rename_all(self, base_offset: int, before: FileSuffix, after: FileSuffix) -> None:
+        """Renames the files of a segment; its log last, by which it is found again."""
+        olds = segment_file_names(base_offset, before)
+        for old, new in zip(olds, segment_file_names(base_offset, after), strict=True):
+            path = join(self._directory, old)
+            if self._file_system.status(path) is not None:
+                self._file_system.rename(path, join(self._directory, new))
+
+    def _offsets(self, suffix: FileSuffix) -> list[int]:
+        names = listed_files(self._file_system, self._directory)
+        return [one.offset for one in names if one.kind is FileKind.LOG and one.suffix is suffix]
 
 
 def listed_files(file_system: FileSystem, directory: str) -> list[FileName]:

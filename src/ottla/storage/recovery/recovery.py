@@ -6,7 +6,7 @@ Recovery is idempotent. Kafka's counterpart: `LogLoader`.
 
 from ottla.storage.log.state import RecoveredLog
 from ottla.storage.recovery.ending import find_end
-from ottla.storage.recovery.leftovers import finish_leftovers
+from ottla.storage.recovery.leftovers import finish_leftovers, finish_split
 from ottla.storage.recovery.opened_log import LoadRequest, OpenedLog
 from ottla.storage.recovery.opening import open_segments
 from ottla.storage.recovery.reconciling import reconcile
@@ -33,7 +33,7 @@ def _load_segments(log: OpenedLog) -> None:
     """Phases 1 to 3; they start again after a segment with too wide an offset span is split."""
     file_system, directory = log.request.file_system, log.request.directory
     while True:
-        finish_leftovers(file_system, directory)
+        finish_leftovers(file_system, directory, log.request.integrity)
         try:
             open_segments(log)
             recover_segments(log)
@@ -42,5 +42,6 @@ def _load_segments(log: OpenedLog) -> None:
             from ottla.storage.segment.splitting import split_segment
 
             log.integrity.split(overflow.base_offset)
-            split_segment(file_system, directory, overflow.log, overflow.base_offset)
+            made = split_segment(file_system, directory, overflow.log, overflow.base_offset)
             log.forget_segments()
+            finish_split(file_system, directory, made)

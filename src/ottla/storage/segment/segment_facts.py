@@ -5,14 +5,15 @@ which log it belongs to.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem
+from ottla.base.files import FileSystem, join
 from ottla.storage import scan
+from ottla.storage.files.filenames import FileKind, FileName, FileSuffix
 from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
@@ -33,6 +34,14 @@ def segment_facts(file_system: FileSystem, log: LogFile, index_path: str) -> Seg
         aborted=checksum_of(file_system, index_path),
         size=log.size,
     )
+
+
+def cleaned_facts(file_system: FileSystem, directory: str, base_offset: int) -> SegmentFacts:
+    """The facts about a segment that compaction has written, and not yet put in place."""
+    name = FileName(offset=base_offset, kind=FileKind.LOG, suffix=FileSuffix.CLEANED)
+    with closing(file_system.open(join(directory, name.text))) as file:
+        log = LogFile(file_system, file, file.size())
+        return SegmentFacts(first_checksum=first_checksum(log), size=log.size)
 
 
 def first_checksum(log: LogFile) -> int | None:

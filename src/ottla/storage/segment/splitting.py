@@ -5,8 +5,9 @@ Indexes hold offsets relative to the segment's base offset, in 31 bits. Compacti
 
 The pieces are written as `.cleaned` files and renamed to `.swap` from the last to the first, as
 after a compaction. While a `.cleaned` file is left, later `.swap` files are unfinished work, and
-the old segment is complete. Then `finish_swaps` replaces the old segment by the pieces, at this
-start or the next. Kafka's counterpart: `LocalLog.splitOverflowedSegment`.
+the old segment is complete. Then recovery replaces the old segment by the pieces, or, after a
+crash before that, splits it again if they do not fit. Kafka's counterpart:
+`LocalLog.splitOverflowedSegment`.
 """
 
 import logging
@@ -61,8 +62,13 @@ def pieces_of(
     return [*pieces, Piece(base, start, size)]
 
 
-def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_offset: int) -> None:
-    """Writes the pieces of a log as `.swap` files, durably; the log itself is not changed."""
+def split_segment(
+    file_system: FileSystem, directory: str, log: LogFile, base_offset: int
+) -> list[int]:
+    """Writes the pieces of a log as `.swap` files, durably; the log itself is not changed.
+
+    Returns their base offsets, ascending.
+    """
     pieces = pieces_of(
         base_offset,
         _ends_of(log),
@@ -77,6 +83,7 @@ def split_segment(file_system: FileSystem, directory: str, log: LogFile, base_of
         _write(file_system, join(directory, piece.name(FileSuffix.CLEANED)), log, piece)
     file_system.sync_directory(directory)
     _mark_as_finished(file_system, directory, pieces)
+    return [piece.base_offset for piece in pieces]
 
 
 def _ends_of(log: LogFile) -> Iterator[tuple[int, int]]:

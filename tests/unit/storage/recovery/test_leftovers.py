@@ -82,11 +82,35 @@ ROWS = [
         {"10.log": "10-19 old", "0.index.swap": ""},
         {"10.log": "10-19 old"},
     ),
+    Row("an empty swap replaces nothing", {**OLD, "10.log.swap": ""}, OLD),
+    Row("a swap that is no log replaces nothing", {**OLD, "10.log.swap": "garbage"}, OLD),
+    Row("a cut swap replaces nothing", {**OLD, "0.log.swap": "0-19 new cut"}, OLD),
+    Row("a swap with a flipped bit replaces nothing", {**OLD, "0.log.swap": "0-19 new flip"}, OLD),
+    Row("a swap replaces no batch that it lacks", {**OLD, "0.log.swap": "0-14 new"}, OLD),
+    Row("a swap of later offsets replaces nothing", {**OLD, "0.log.swap": "20-29 new"}, OLD),
+    Row("a swap of earlier offsets replaces nothing", {**OLD, "10.log.swap": "0-9 new"}, OLD),
+    Row("a swap within a segment replaces nothing", {**OLD, "5.log.swap": "5-9 new"}, OLD),
     Row(
-        "a swap of which nothing is left takes only its own place",
-        {**OLD, "10.log.swap": ""},
-        {**OLD, "10.log": ""},
+        "a damaged part of several swaps keeps the segment of all",
+        {"0.log": "0-29 old", "0.log.swap": "0-9 new", "10.log.swap": "10-29 new cut"},
+        {"0.log": "0-29 old"},
     ),
+    Row(
+        "of two replacements only the damaged one is undone",
+        {**OLD, "0.log.swap": "0-9 new flip", "10.log.swap": "10-19 new"},
+        {**OLD, "10.log": "10-19 new"},
+    ),
+    Row(
+        "segments come back from their deletion if their swap is damaged",
+        {
+            "0.log.deleted": "0-9 old",
+            "10.log.deleted": "10-19 old",
+            "0.log.swap": "0-19 new flip",
+            "20.log": "20-29 old",
+        },
+        OLD,
+    ),
+    Row("an index swap beside its index replaces nothing", {**OLD, "0.index.swap": "garbage"}, OLD),
 ]
 
 
@@ -98,12 +122,20 @@ def long_name(short: str) -> str:
 def content_of(text: str) -> bytes:
     if not text:
         return b""
-    offsets, value = text.split()
+    if text == "garbage":
+        return b"garbage" * 10
+    offsets, value, *damage = text.split()
     first, last = map(int, offsets.split("-"))
     builder = RecordBatchBuilder(first)
     for _ in range(first, last + 1):
         builder.append(b"k", value.encode(), NOW_MS)
-    return builder.build()
+    content = builder.build()
+    match damage:
+        case ["cut"]:
+            return content[: len(content) // 2]
+        case ["flip"]:
+            return content[:-1] + bytes([content[-1] ^ 1])
+    return content
 
 
 def disk_of(files: Files) -> FakeFileSystem:
