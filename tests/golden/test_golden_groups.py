@@ -9,10 +9,11 @@ import pytest
 
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.internal_topic import batches_of
 from ottla.broker.stored_records import latest_records
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
+from ottla.storage.files.integrity import NO_LOSSES
+from ottla.storage.reading.sound_batches import sound_batches
 from tests.golden.directories import GOLDEN
 from tests.support import SHARED
 from tests.support.serving import open_broker
@@ -79,7 +80,9 @@ def test_kafka_and_ottla_look_for_a_group_in_the_same_partition(broker: Broker) 
     assert topic.partition_count == 2
     seen = set()
     for index, partition in topic.partitions.items():
-        for record in latest_records(batches_of(partition.log), partition.log.directory):
+        for record in latest_records(
+            sound_batches(partition.log, NO_LOSSES), partition.log.directory
+        ):
             size = int.from_bytes(record.key[2:4], "big")
             group_id = record.key[4 : 4 + size].decode()
             assert partition_for(group_id, topic.partition_count) == index

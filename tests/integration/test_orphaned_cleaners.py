@@ -4,13 +4,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.base.files import CAN_LEND_LOCKS, OsFileSystem
+from ottla.base import file_locks
+from ottla.base.file_locks import CAN_LEND_LOCKS
+from ottla.base.files import OsFileSystem
+from ottla.runtime import children
+from ottla.storage.directory.owner_note import refuse_in_use
 from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.support.patience import PATIENCE_S, wait_until
 
@@ -27,22 +32,16 @@ KEY_COUNT = 1900
 """Nearly all records of a round stay, so that a pass writes for longer than it reads."""
 
 PARENT = """
-import os, subprocess, sys
-ours, its = os.pipe()
-child = subprocess.Popen(
-    [sys.executable, "-c", sys.argv[1], str(ours), str(os.getpid())], pass_fds=[ours]
-)
-os.close(ours)
-print(child.pid, flush=True)
-child.wait()
+import subprocess, sys
+from ottla.runtime import children
+child = children.start_child("orphan", stdout=sys.stdout.fileno())
+with child as process:
+    print(process.pid, flush=True)
+    process.wait()
 """
 
 CHILD = """
 import sys, threading
-from ottla.runtime import cleaning_process
-if {is_elsewhere}:
-    cleaning_process.sys = type("sys", (), {{"platform": "darwin"}})
-cleaning_process.end_with_parent(int(sys.argv[1]), int(sys.argv[2]))
 print("at work", flush=True)
 threading.Event().wait()
 """
@@ -58,41 +57,81 @@ cleaner.wait()
 """
 
 
-def started(code: str, *arguments: str) -> "subprocess.Popen[str]":
+def started(code: str, *arguments: str, folders: Sequence[Path] = ()) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=ENVIRONMENT,
+        env=environment(folders),
         text=True,
     )
 
 
+def environment(folders: Sequence[Path]) -> dict[str, str]:
+    """Python finds modules in these folders first, the last one before the others."""
+    paths = [str(one) for one in reversed(folders)]
+    return {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([*paths, *sys.path])}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["this system", "without prctl"])
-def test_a_child_ends_when_its_parent_is_killed(is_elsewhere: bool) -> None:
-    with started(PARENT, CHILD.format(is_elsewhere=is_elsewhere)) as parent:
-        assert parent.stdout is not None
-        assert {parent.stdout.readline().strip() for _ in range(2)} > {"at work"}
-        os.kill(parent.pid, signal.SIGKILL)
-        # The child has the other end too: it is over when both are.
-        assert parent.communicate(timeout=PATIENCE_S)[0] == ""
+def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "orphan.py").write_text(CHILD)
+    # Where there is no `prctl` the child has the pipe alone.
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/ctypes.py").write_text("raise OSError('there is none')")
+    for folders in ([tmp_path], [tmp_path, tmp_path / "elsewhere"]):
+        with started(PARENT, folders=folders) as parent:
+            assert parent.stdout is not None
+            assert {parent.stdout.readline().strip() for _ in range(2)} > {"at work"}
+            os.kill(parent.pid, signal.SIGKILL)
+            # The child has the other end too: it is over when both are.
+            assert parent.communicate(timeout=PATIENCE_S)[0] == ""
+
+
+@pytest.mark.slow
+def test_a_child_whose_parent_ends_before_it_watches_ends_before_its_first_import(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "orphan.py").write_text("print('at work', flush=True)")
+    ours, its = os.pipe()
+    command = children.child_command(ours, "orphan")
+    command[command.index(str(os.getpid()))] = "1"  # as if the parent were another one
+    child = subprocess.run(
+        command, pass_fds=[ours], capture_output=True, env=environment([tmp_path])
+    )
+    os.close(its)
+    os.close(ours)
+    assert (child.returncode, child.stdout, child.stderr) == (1, b"", b"")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CAN_LEND_LOCKS, reason="locks cannot be lent on this system")
-def test_a_directory_stays_claimed_until_the_cleaner_of_a_killed_broker_has_ended(
-    tmp_path: Path,
+def test_a_start_waits_for_a_lent_lock_until_the_child_of_a_killed_broker_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / ".lock")
+
+    def refuse_to_wait() -> None:
+        raise AssertionError("a lock of a living process is refused at once")
+
     with started(BROKER, path) as broker:
         assert broker.stdout is not None
         assert broker.stdout.readline() == "at work\n"
+        monkeypatch.setattr(file_locks, "_pause", refuse_to_wait)
+        assert OsFileSystem().lock(path) is None
         os.kill(broker.pid, signal.SIGKILL)
+        # The killed process may still have it, and its child has it as long as it lives.
+        monkeypatch.setattr(file_locks, "LENT_WAIT_S", 0.0)
+        assert OsFileSystem().lock(path) is None
         broker.wait(PATIENCE_S)
         assert OsFileSystem().lock(path) is None
-        broker.communicate("\n", timeout=PATIENCE_S)
-    lock = OsFileSystem().lock(path)
+        note = refuse_in_use(OsFileSystem(), str(tmp_path), "stop it")
+        assert "in use by a child of a process that has ended" in str(note)
+        monkeypatch.setattr(
+            file_locks, "_pause", lambda: broker.communicate("\n", timeout=PATIENCE_S)
+        )
+        monkeypatch.setattr(file_locks, "LENT_WAIT_S", PATIENCE_S)
+        lock = OsFileSystem().lock(path)
     assert lock is not None
     lock.release()
 
@@ -156,8 +195,8 @@ def is_free(directory: Path) -> bool:
 
 
 def cleaners_of(broker: int) -> list[str]:
-    """The cleaner's processes that run; their last argument is the broker's id."""
-    pattern = f"cleaning_process [0-9]+ {broker}$"
+    """The cleaner's processes that run; one argument is the broker's id."""
+    pattern = f"_lifeline.py [0-9]+ {broker} ottla.runtime.cleaning_process$"
     return subprocess.run(["pgrep", "-f", pattern], capture_output=True, text=True).stdout.split()
 
 

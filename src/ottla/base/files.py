@@ -7,18 +7,18 @@ unchanged, since only the caller knows which directory must go offline.
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
 import stat
-import struct
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from ottla.base.directories import make_directories
 from ottla.base.exchange import exchange_names
+from ottla.base.file_locks import OsFileLock, holder_of_lock, take_lock
 from ottla.base.open_files import OpenFiles
+from ottla.base.regular_files import open_regular
 from ottla.base.values import dataclass
 
 Buffer = bytes | bytearray | memoryview
@@ -26,13 +26,6 @@ Buffer = bytes | bytearray | memoryview
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors from a lack of descriptors or memory; see `is_shortage`."""
-
-CAN_LEND_LOCKS: Final = sys.platform == "linux"
-"""On other systems `flock` and record locks exclude each other, even within a process."""
-
-IS_BSD: Final = sys.platform == "darwin"
-FLOCK: Final = struct.Struct("qqihh" if IS_BSD else "hhqqi4x")
-"""C's `struct flock`: type, origin, start, length and process id, in the system's order."""
 
 IOV_MAX: Final = 1024
 """The maximum number of buffers in one vectored write on Linux and macOS."""
@@ -180,6 +173,7 @@ class FileSystem(Protocol):
     def lock(self, path: str) -> "FileLock | None":
         """Takes an exclusive advisory lock on a file, made if needed; `None` when it is taken.
 
+        Waits some seconds for a lock that only a killed process or its children still have.
         Do not open that file while the lock is held: POSIX drops a process's record locks with
         the first descriptor of the file that the process closes.
         """
@@ -343,7 +337,7 @@ class OsFileSystem:
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> "OsFile":
         flags = os.O_RDWR if writable or create else os.O_RDONLY
-        return OsFile(path, _open_regular(path, flags | (os.O_CREAT if create else 0)))
+        return OsFile(path, open_regular(path, flags | (os.O_CREAT if create else 0)))
 
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
@@ -403,58 +397,11 @@ class OsFileSystem:
         finally:
             os.close(descriptor)
 
-    def lock(self, path: str) -> "OsFileLock | None":
-        with contextlib.suppress(OSError):
-            if _identity(os.stat(path)) in _LOCKED_HERE:
-                return None
-        descriptor = _open_regular(path, os.O_RDWR | os.O_CREAT)
-        identity = _identity(os.fstat(descriptor))
-        token = [descriptor]
-        if _LOCKED_HERE.setdefault(identity, token) is not token:
-            # Another thread was faster; closing this descriptor would release its lock.
-            return None
-        try:
-            # Java's FileChannel.lock is a POSIX record lock, so the same kind excludes Kafka.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if CAN_LEND_LOCKS:
-                # The holder may have died while its child still runs: see `lend`.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-        except OSError as error:
-            del _LOCKED_HERE[identity]
-            os.close(descriptor)
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                return None
-            raise
-        return OsFileLock(descriptor, identity, token)
+    def lock(self, path: str) -> OsFileLock | None:
+        return take_lock(path)
 
     def lock_holder(self, path: str) -> int | None:
-        try:
-            if _identity(os.stat(path)) in _LOCKED_HERE:
-                return os.getpid()
-            descriptor = _open_regular(path, os.O_RDONLY)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        identity = _identity(os.fstat(descriptor))
-        token = [descriptor]
-        if _LOCKED_HERE.setdefault(identity, token) is not token:
-            return os.getpid()  # locked by another thread just now; see `lock`
-        try:
-            return _record_lock_holder(descriptor)
-        finally:
-            os.close(descriptor)
-            del _LOCKED_HERE[identity]
-
-
-def _record_lock_holder(descriptor: int) -> int | None:
-    """The process that holds a record lock on a file; 0 for one in another pid namespace."""
-    wanted = (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET) if IS_BSD else (fcntl.F_WRLCK, 0, 0, 0, 0)
-    found = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(*wanted))
-    if IS_BSD:
-        _, _, pid, kind, _ = FLOCK.unpack(found)
-    else:
-        kind, _, _, _, pid = FLOCK.unpack(found)
-    return None if kind == fcntl.F_UNLCK else max(0, pid)
+        return holder_of_lock(path)
 
 
 def _stat(path: str) -> os.stat_result:
@@ -464,34 +411,6 @@ def _stat(path: str) -> os.stat_result:
         if error.errno not in (errno.ENOENT, errno.ELOOP):
             raise
         return os.lstat(path)
-
-
-def _open_regular(path: str, flags: int) -> int:
-    """A descriptor of a regular file.
-
-    Opening a FIFO waits for its other end, a link leads to a file of another name, and a device
-    never ends: a broker writes none of them.
-    """
-    try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        if error.errno == errno.ELOOP and os.path.islink(path):
-            raise _not_regular(path, "a symbolic link") from error
-        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV):
-            raise _not_regular(path, "a socket or a device") from error
-        raise
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    os.close(descriptor)
-    # The kernel rejects directories only for writing; the first `pread` would be too late.
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise _not_regular(path, "a FIFO" if stat.S_ISFIFO(mode) else "a socket or a device")
-
-
-def _not_regular(path: str, kind: str) -> OSError:
-    return OSError(errno.EINVAL, f"it is {kind} where a regular file belongs; move it away", path)
 
 
 _DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -524,53 +443,6 @@ def _open_directory(path: str) -> int:
 def _release_spare() -> None:
     with contextlib.suppress(IndexError):
         os.close(_SPARE.pop())
-
-
-_LOCKED_HERE: dict[tuple[int, int], list[int]] = {}
-"""Device and inode of each file that this process has locked, and the lock's descriptor.
-
-A record lock does not exclude other threads of its process, so they check this table. A child
-process does not inherit such locks.
-"""
-
-
-def _give_up_locks() -> None:
-    """In a forked child: closes the locks, which could otherwise outlive the parent if lent."""
-    for (descriptor,) in _LOCKED_HERE.values():
-        os.close(descriptor)
-    _LOCKED_HERE.clear()
-
-
-os.register_at_fork(after_in_child=_give_up_locks)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return (status.st_dev, status.st_ino)
-
-
-class OsFileLock:
-    """A lock of the process that took it; in a forked child `release` does nothing."""
-
-    def __init__(self, descriptor: int, identity: tuple[int, int], token: list[int]) -> None:
-        self._descriptor = descriptor
-        self._identity = identity
-        self._token = token
-
-    def lend(self) -> int | None:
-        if not CAN_LEND_LOCKS or _LOCKED_HERE.get(self._identity) is not self._token:
-            return None
-        # A record lock belongs to the process; this lock belongs to all holders of the descriptor.
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return self._descriptor
-
-    def release(self) -> None:
-        if _LOCKED_HERE.get(self._identity) is not self._token:
-            return
-        if CAN_LEND_LOCKS:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child may hold it too
-        # In this order: closing later would release the lock of the next thread.
-        os.close(self._descriptor)
-        del _LOCKED_HERE[self._identity]
 
 
 class OsFile:

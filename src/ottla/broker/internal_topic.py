@@ -19,7 +19,6 @@ from ottla.broker.stored_records import (
     STEP_RECORDS,
     LatestRecords,
     StoredRecord,
-    latest_records,
 )
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
@@ -27,16 +26,17 @@ from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
 from ottla.record.batch import Batch, BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.files.integrity import NO_LOSSES, KnownLosses
 from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import Isolation
-from ottla.storage.reading.checked_batches import checked_batches, repair_hint
+from ottla.storage.reading.checked_batches import repair_hint
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.sound_batches import sound_batches
 
 logger = logging.getLogger(__name__)
 
-READ_SIZE = 1 << 20
+MAX_NAMED: Final = 20
+"""How many groups or transactional ids a message about damage names."""
 
 
 class Appender(Protocol):
@@ -74,6 +74,19 @@ class EncodedRecord:
     value: bytes | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptState:
+    """What an internal topic keeps, for messages about damage.
+
+    `owner_of` returns the id of the group, or the transactional id, that the key of a record
+    belongs to; `owners` is their name in the plural, and `remedy` what users can do.
+    """
+
+    owner_of: Callable[[bytes], str | None]
+    owners: str
+    remedy: str
+
+
 class InternalTopic:
     """A compacted topic that is created at the first request that may write to it."""
 
@@ -82,8 +95,10 @@ class InternalTopic:
         broker: Appender,
         new: NewTopic,
         compression: Compression,
+        kept: KeptState,
         cluster: ClusterPartitions | None = None,
     ) -> None:
+        self._kept = kept
         self._broker = broker
         self._new = new
         self._cluster = cluster
@@ -154,8 +169,9 @@ class InternalTopic:
     def read_all(self) -> Iterator[StoredRecord]:
         """Yields the last record of every key in every partition, and records of open transactions.
 
-        Skips partitions that are offline or damaged; requests for their keys are refused from then
-        on (`is_unread`). Raises `StorageError`.
+        Skips partitions that are offline or lost, or so damaged that nothing is left; requests for
+        their keys are refused from then on (`is_unread`). Of another damaged partition all sound
+        records are served, and the error names whose records may be lost. Raises `StorageError`.
         """
         topic = self._broker.topics.find(self.name)
         if topic is None:
@@ -164,28 +180,50 @@ class InternalTopic:
         for index, partition in sorted(topic.partitions.items()):
             if partition.directory.is_offline:
                 continue
+            latest = LatestRecords()
+            for _ in latest.take_all(_found_in(partition), partition.log.directory):
+                pass
             try:
-                yield from latest_records(_batches_in(partition), partition.log.directory)
+                self._report_damage(latest, partition.log)
             except CorruptionError as error:
                 self.unread.add(index)
                 logger.error("%s; what %s keeps is not served", error, partition.log.name)
+            yield from latest.sorted()
 
     def read_in_steps(self, index: int, take: Callable[[StoredRecord], None]) -> Iterator[None]:
         """As `read_all`, for one partition; passes a few records to `take` in each step.
 
-        Raises `CorruptionError`, and `StorageError`, also for a partition that is not on this
-        broker.
+        Raises `CorruptionError` if it is damaged and nothing is left, and `StorageError`, also for
+        a partition that is not on this broker.
         """
         partition = self.partition(index)
         partition.log.writer.write_out()
         latest = LatestRecords()
-        for _ in latest.take_all(_batches_in(partition), partition.log.directory):
+        for _ in latest.take_all(_found_in(partition), partition.log.directory):
             yield
+        self._report_damage(latest, partition.log)
         records = latest.in_order()
         while part := list(islice(records, STEP_RECORDS)):
             for record in part:
                 take(record)
             yield
+
+    def _report_damage(self, latest: LatestRecords, log: PartitionLog) -> None:
+        if not latest.damage:
+            return
+        owners = sorted(filter(None, set(map(self._kept.owner_of, latest.keys))))
+        if not owners:
+            # Clients that are told that there is nothing skip records, or read all of them again.
+            raise latest.damage[0].error()
+        named = ", ".join(owners[:MAX_NAMED])
+        if len(owners) > MAX_NAMED:
+            named += f" and {len(owners) - MAX_NAMED} more"
+        logger.error(
+            "%s: %s; what is sound is served, without what was last written for these %s, or for "
+            "others of which nothing is left: %s; %s; %s",
+            log.name, "; ".join(map(str, latest.damage)), self._kept.owners, named,
+            self._kept.remedy, repair_hint(log.directory),
+        )  # fmt: skip
 
     def partition(self, index: int) -> Partition:
         """Returns one of this broker's partitions; raises `StorageError` for any other."""
@@ -227,31 +265,7 @@ class InternalTopic:
         return not partition.directory.is_offline
 
 
-def _batches_in(partition: Partition) -> Iterator[Batch]:
+def _found_in(partition: Partition) -> Iterator[Batch | Damage]:
     place = TopicPartition(partition.topic, partition.index)
     cleaned_until = partition.directory.checkpoints.cleaned.get(place, 0)
-    return batches_of(partition.log, partition.log.losses(cleaned_until))
-
-
-def batches_of(log: PartitionLog, losses: KnownLosses = NO_LOSSES) -> Iterator[Batch]:
-    """Yields every batch of a log, checked, to its end.
-
-    Raises `CorruptionError` for damage, and at offsets that `losses` records as lost.
-    """
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.reader.read(offset, READ_SIZE, Isolation.LOG_END)
-        region = data.records.read() if data.records else b""
-        if data.records is None or not region:
-            _check_gap(log, losses.within(offset, log.log_end_offset))
-            return
-        for batch in checked_batches(data.records, region):
-            _check_gap(log, losses.within(offset, batch.base_offset))
-            yield batch
-            offset = batch.last_offset + 1
-
-
-def _check_gap(log: PartitionLog, lost: tuple[int, int] | None) -> None:
-    if lost is not None:
-        reason = f"offsets {lost[0]} to {lost[1] - 1} are missing"
-        raise CorruptionError(log.directory, 0, f"{reason}; {repair_hint(log.directory)}")
+    return sound_batches(partition.log, partition.log.losses(cleaned_until))

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Final
 
-from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
+from ottla.storage.reading.read_damage import Damage
+from ottla.storage.reading.sound_batches import damage_at
 
 STEP_RECORDS: Final = 256
 """The number of records per step of loading, which takes well under a millisecond."""
@@ -36,16 +37,20 @@ class LatestRecords:
 
     values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
+    """What could not be read."""
 
-    def take_all(self, batches: Iterable[Batch], place: str) -> Iterator[None]:
-        """Reads batches in steps; raises `CorruptionError` with `place` and the offset."""
-        offset = 0
-        try:
-            for batch in batches:
-                offset = batch.base_offset
-                yield from self._take(batch)
-        except InvalidBatchError as error:
-            raise CorruptionError(f"{place} at offset {offset}", 0, str(error)) from error
+    def take_all(self, found: Iterable[Batch | Damage], place: str) -> Iterator[None]:
+        """Reads the batches of the log in the directory `place`, in steps."""
+        for one in found:
+            if isinstance(one, Damage):
+                self.damage.append(one)
+                continue
+            try:
+                yield from self._take(one)
+            except InvalidBatchError as error:
+                bounds = one.base_offset, one.last_offset + 1
+                self.damage.append(damage_at(place, str(error), bounds))
 
     def _take(self, batch: Batch) -> Iterator[None]:
         if batch.is_control:
@@ -73,6 +78,17 @@ class LatestRecords:
                 self.values.pop(key, None)
                 self.values[key] = (offset, value)
 
+    @property
+    def keys(self) -> Iterator[bytes]:
+        """The keys of all records that were read, also of deleted ones."""
+        yield from self.values
+        for values in self.open.values():
+            yield from values
+
+    def sorted(self) -> Iterator[StoredRecord]:
+        """Yields all current records in order of offset."""
+        return iter(sorted(self.in_order(), key=lambda one: one.offset))
+
     def in_order(self) -> Iterator[StoredRecord]:
         """Yields the current records, and then those of open transactions."""
         for key, (offset, value) in self.values.items():
@@ -92,4 +108,6 @@ def latest_records(batches: Iterable[Batch], place: str) -> Iterator[StoredRecor
     latest = LatestRecords()
     for _ in latest.take_all(batches, place):
         pass
-    return iter(sorted(latest.in_order(), key=lambda one: one.offset))
+    for damage in latest.damage:
+        raise damage.error()
+    return latest.sorted()

@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import StorageError
+from ottla.base.failures import Failures
 from ottla.base.files import FileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -112,6 +113,7 @@ class Cleaning:
         self._clock = clock
         self._lock = lock
         self._running: dict[CleaningTask, threading.Thread] = {}
+        self._failures = Failures()
         self._is_stopping = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ottla-cleaner", daemon=True)
@@ -138,12 +140,26 @@ class Cleaning:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            with self._lock:
-                self._start_due()
-                wait_ms = self._broker.cleaner.backoff_ms
             # The end of a pass wakes this thread too: another may be due.
-            self._wake.wait(max(wait_ms, 10) / 1000)
+            self._wake.wait(max(self._one_round(), 10) / 1000)
             self._wake.clear()
+
+    def _one_round(self) -> float:
+        """Starts what is due; returns how long to wait for the next round in ms.
+
+        An error must not end the thread, which nobody would notice.
+        """
+        with self._lock:
+            backoff_ms = self._broker.cleaner.backoff_ms
+            try:
+                self._start_due()
+            except Exception as error:
+                now_ms = self._clock.monotonic_ms()
+                if self._failures.note(None, error, now_ms, backoff_ms):
+                    logger.exception("the cleaner failed, and will try again")
+                return (self._failures.retry_ms(None) or now_ms) - now_ms
+            self._failures.over(None)
+            return backoff_ms
 
     def _start_due(self) -> None:
         cleaner = self._broker.cleaner
@@ -154,7 +170,11 @@ class Cleaning:
             name = f"ottla-cleaner-{task.log.name}"
             thread = threading.Thread(target=self.carry_out, args=[task], name=name, daemon=True)
             self._running[task] = thread
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no more threads
+                del self._running[task]
+                cleaner.fail(task, error, read_clock(self._clock))
 
     def carry_out(self, task: CleaningTask) -> None:
         """Runs one pass, and reports its result or error to the cleaner."""
@@ -174,10 +194,6 @@ class Cleaning:
     def _end(self, task: CleaningTask, ending: Callable[[Timestamps], None]) -> None:
         with HeldInterrupts(), self._lock:
             self._running.pop(task, None)
-            try:
+            with suppress(StorageError):  # Logged where the directory went offline.
                 ending(read_clock(self._clock))
-            except StorageError:
-                pass  # Logged where the directory went offline.
-            except Exception:
-                logger.exception("%s: a compaction could not be finished", task.log.name)
         self._wake.set()

@@ -1,24 +1,22 @@
-"""A pass of the cleaner in a separate process: `python -m ottla.runtime.cleaning_process`.
+"""A pass of the cleaner in a separate process, a child of `runtime.children`.
 
 It reads the plan as JSON from standard input, writes the outcome as JSON to standard output, and
 runs at a low priority. If it is killed, it leaves `.cleaned` files, which the next pass or the next
-start removes. It ends when its broker ends (`end_with_parent`), and holds the directory's lock
+start removes. It ends when its broker ends, and holds the directory's lock
 until then: the next broker must not remove files that are still being written.
 """
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from ottla.base.files import OsFileSystem
 from ottla.broker.log_jobs.cleaner import CleaningTask
+from ottla.runtime.children import start_child
 from ottla.runtime.cleaning import Throttle
 from ottla.storage.compaction.compaction import (
     CleanedGroup,
@@ -38,8 +36,6 @@ from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 NICENESS = 10
-PR_SET_PDEATHSIG = 1
-"""Of Linux's `prctl`: sets the signal to receive when the parent thread ends."""
 
 
 class CleaningProcessError(Exception):
@@ -55,20 +51,21 @@ class ProcessEngine:
 
     def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
         claim = task.directory.lend_claim()
-        ours, its = os.pipe()
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", __spec__.name, str(ours), str(os.getpid())],
+            child = start_child(
+                __spec__.name,
+                pass_fds=[] if claim is None else [claim],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=self._environment,
-                pass_fds=[ours] if claim is None else [ours, claim],
             )
-            os.close(ours)
+        except OSError as error:  # of the system, and not of the log's disk
+            raise CleaningProcessError(
+                f"the cleaner's process cannot be started: {error.strerror}"
+            ) from error
+        with child as process:
             return self._await_outcome(process, task, bytes_per_second)
-        finally:
-            os.close(its)
 
     @staticmethod
     def _await_outcome(
@@ -145,29 +142,7 @@ def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[A
     return "result", [asdict(result)]
 
 
-def end_with_parent(pipe: int, parent: int) -> None:
-    """Ends this process when its parent ends, even if the parent was killed with SIGKILL.
-
-    Linux sends a signal then (`prctl`). For other systems, and if `prctl` fails, a thread waits for
-    the end of a pipe that only the parent has open for writing.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            import ctypes  # Imported here: the broker imports this module, but not ctypes.
-
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)  # the parent ended before the call of `prctl`
-
-    def wait() -> None:
-        os.read(pipe, 1)
-        os._exit(1)
-
-    threading.Thread(target=wait, name="ottla-parent", daemon=True).start()
-
-
 def main() -> None:
-    end_with_parent(int(sys.argv[1]), int(sys.argv[2]))
     os.nice(NICENESS)
     fields, bytes_per_second = json.load(sys.stdin)
     json.dump(_outcome(_read_plan(fields), bytes_per_second), sys.stdout)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from ottla.base.clock import Clock
+from ottla.base.failures import Failures
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 
@@ -38,6 +39,7 @@ class Flusher:
         self._clock = clock
         self._lock = lock
         self._on_failure = on_failure
+        self._failures = Failures()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
 
@@ -51,8 +53,24 @@ class Flusher:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._is_stopping.wait(INTERVAL_S):
+        wait_s = INTERVAL_S
+        while not self._is_stopping.wait(wait_s):
+            wait_s = self.run_once()
+
+    def run_once(self) -> float:
+        """One round; returns how long to wait for the next one in seconds.
+
+        An error must not end the thread, which nobody would notice.
+        """
+        try:
             self.flush_due()
+        except Exception as error:
+            now_ms = self._clock.monotonic_ms()
+            if self._failures.note(None, error, now_ms, INTERVAL_S * 1000):
+                logger.exception("flushing failed, and will be tried again")
+            return ((self._failures.retry_ms(None) or now_ms) - now_ms) / 1000
+        self._failures.over(None)
+        return INTERVAL_S
 
     def flush_due(self) -> None:
         """One round: every flush that is due now."""

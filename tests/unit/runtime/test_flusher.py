@@ -3,6 +3,8 @@
 import errno
 import threading
 
+import pytest
+
 from ottla.broker.topics.topics import NewTopic
 from ottla.runtime.flusher import Flusher
 from ottla.testing import FakeClock
@@ -46,3 +48,18 @@ def test_a_clock_that_is_set_back_holds_no_flush_up() -> None:
         flusher.flush_due()
         assert log.offsets.recovery_point == log.log_end_offset
         clock.step(-3_600_000)
+
+
+def test_a_round_that_fails_is_repeated_later_and_its_cause_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    broker = open_broker(disk("/d"))
+    flusher = Flusher(broker, disk("/d"), clock=clock, lock=threading.RLock())
+    with monkeypatch.context() as patch:
+        patch.setattr(broker, "due_flushes", lambda _: [].pop())
+        assert [flusher.run_once() for _ in range(3)] == pytest.approx([0.2, 0.4, 0.8])
+    assert flusher.run_once() == 0.2
+    assert [one.getMessage() for one in caplog.records] == [
+        "flushing failed, and will be tried again"
+    ]

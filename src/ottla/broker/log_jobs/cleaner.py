@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.errors import CorruptionError, OttlaError, StorageError
 from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
@@ -97,6 +97,8 @@ class Cleaner:
         self._config = config
         self._removals = removals
         self._troubles: dict[TopicPartition, Trouble] = {}
+        self._told: dict[TopicPartition, str] = {}
+        """The cause of each log's failures that was already logged."""
         for directory in directories:
             self._troubles.update(_read_troubles(file_system, directory))
 
@@ -149,12 +151,14 @@ class Cleaner:
     def _noting_failures(
         self, directory: LogDirectory, key: TopicPartition, log: PartitionLog, at: Timestamps
     ) -> Iterator[None]:
-        """Records corruption as a failure of its log; the other logs are still considered."""
+        """Records an error as a failure of its log; the other logs are still considered."""
         with suppress(StorageError):  # Logged where the directory went offline.
             try:
                 with directory.health.guarding():
                     yield
-            except CorruptionError as error:
+            except Exception as error:
+                if directory.is_offline:
+                    raise
                 self._note_failure(directory, key, log, error, at)
 
     def task_for(self, key: TopicPartition, at: Timestamps) -> CleaningTask | None:
@@ -257,13 +261,21 @@ class Cleaner:
         return self._access.end_cleaning(task.key, task.log)
 
     def finish(self, task: CleaningTask, result: "CompactionResult", at: Timestamps) -> None:
-        """Puts a pass's new segments into the log, unless the log has changed too much since."""
+        """Puts a pass's new segments into the log, unless the log has changed too much since.
+
+        A failure is recorded and retried like one of the pass itself.
+        """
+        is_wanted = self._end(task)
+        if not task.directory.is_offline:
+            with self._noting_failures(task.directory, task.key, task.log, at):
+                self._put_in_place(task, result, at, is_wanted=is_wanted)
+
+    def _put_in_place(
+        self, task: CleaningTask, result: "CompactionResult", at: Timestamps, *, is_wanted: bool
+    ) -> None:
         from ottla.storage.compaction.replacement import fits, remove_cleaned, replace_segments
 
-        is_wanted = self._end(task)
         log, directory = task.log, task.directory
-        if directory.is_offline:
-            return
         if not is_wanted or not fits(log, result.groups):
             with directory.health.guarding():
                 remove_cleaned(self._file_system, log.directory, result.groups)
@@ -273,6 +285,7 @@ class Cleaner:
             self._removals.add(directory, deleted, due_ms)
         directory.checkpoints.move_cleaned(task.key, result.end_offset)
         trouble = self.trouble_of(task.key)
+        self._told.pop(task.key, None)
         self._note(directory, task.key, replace(trouble, failure_count=0, reason="", failed_ms=0))
         stats = result.stats
         self.totals.passes += 1
@@ -299,8 +312,7 @@ class Cleaner:
         """Records a pass that failed; its files are already removed."""
         is_wanted = self._end(task)
         if isinstance(error, OSError):
-            task.directory.health.fail(error)
-            return
+            error = task.directory.health.fail(error)
         if not is_wanted or task.is_stopped or task.directory.is_offline:
             return
         self._note_failure(task.directory, task.key, task.log, error, at)
@@ -325,8 +337,13 @@ class Cleaner:
         )
         if isinstance(error, DamagedSegmentError):
             trouble = self._set_aside(log, error, trouble)
-        if trouble.failure_count:
-            logger.error("%s could not be compacted, and will be retried: %s", log.name, error)
+        if trouble.failure_count and self._told.get(key) != trouble.reason:
+            self._told[key] = trouble.reason
+            is_ours = not isinstance(error, OttlaError)
+            logger.error(
+                "%s could not be compacted, and will be retried: %s",
+                log.name, trouble.reason, exc_info=error if is_ours else None,
+            )  # fmt: skip
         self._note(directory, key, trouble)
 
     def _set_aside(
@@ -360,6 +377,7 @@ class Cleaner:
     def forget(self, key: TopicPartition) -> None:
         """Stops cleaning a log that will be deleted, and forgets its troubles."""
         self._troubles.pop(key, None)
+        self._told.pop(key, None)
 
 
 def _read_troubles(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, field
 from typing import Any
 
+from ottla.base.failures import wait_after
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.base.json_files import read_json_file, write_json_file
 from ottla.base.partitions import TopicPartition
@@ -16,7 +17,6 @@ from ottla.base.values import dataclass
 
 TROUBLES_FILE_NAME = "ottla-cleaner.json"
 FORMAT_VERSION = 1
-MAX_BACKOFF_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,7 @@ class Trouble:
         """
         if not self.failure_count:
             return None
-        wait_ms = backoff_ms << min(self.failure_count - 1, 20)
-        retry_ms = self.failed_ms + min(wait_ms, MAX_BACKOFF_MS)
+        retry_ms = self.failed_ms + int(wait_after(self.failure_count, backoff_ms))
         return retry_ms if self.failed_ms <= now_ms < retry_ms else None
 
 

@@ -5,11 +5,16 @@ and is called again in the next round. Kafka's counterpart: `LogManager.startup`
 the same work on threads.
 """
 
+import logging
 from collections.abc import Callable
 
+from ottla.base.errors import OttlaError
+from ottla.base.failures import Failures
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
+
+logger = logging.getLogger(__name__)
 
 Work = Callable[[Timestamps], bool | None]
 """Returns whether more is left to do."""
@@ -17,8 +22,9 @@ Work = Callable[[Timestamps], bool | None]
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Work that is due every `interval_ms()`."""
+    """Work that is due every `interval_ms()`; `name` is for the log."""
 
+    name: str
     interval_ms: Callable[[], int]
     initial_ms: Callable[[], int]
     run: Work
@@ -31,6 +37,7 @@ class Jobs:
         self._new: list[Job] = []
         """Jobs that were added since the last `advance`."""
         self._due: Timers[Job] = timers.new_room()
+        self._failures = Failures()
 
     def add(
         self,
@@ -42,19 +49,39 @@ class Jobs:
         """Adds a job; its first run is `initial_ms` (by default its interval) after the next
         `advance`.
         """
-        self._new.append(Job(interval_ms, initial_ms or interval_ms, run))
+        name = getattr(run, "__qualname__", type(run).__name__)
+        self._new.append(Job(name, interval_ms, initial_ms or interval_ms, run))
 
     def advance(self, at: Timestamps) -> None:
-        """Runs the jobs that are due."""
+        """Runs the jobs that are due.
+
+        A job that fails ends neither the others nor the broker; it waits longer after each failure.
+        """
         for job in self._new:
             self._due.set(job, at.monotonic_ms + _at_least_one(job.initial_ms()))
         self._new.clear()
         due = self._due.take_all_due(at.monotonic_ms)
-        for job in due:  # all first: a job that raises must not end the others
-            self._due.set(job, at.monotonic_ms + _at_least_one(job.interval_ms()))
         for job in due:
-            if job.run(at):
+            self._due.set(job, at.monotonic_ms + _at_least_one(job.interval_ms()))
+            try:
+                has_more = job.run(at)
+            except Exception as error:
+                self._failed(job, error, at)
+                continue
+            self._failures.over(job)
+            if has_more:
                 self._due.set(job, at.monotonic_ms)
+
+    def _failed(self, job: Job, error: Exception, at: Timestamps) -> None:
+        interval_ms = _at_least_one(job.interval_ms())
+        if self._failures.note(job, error, at.monotonic_ms, interval_ms):
+            is_ours = not isinstance(error, OttlaError)
+            logger.error(
+                "%s failed, and will be tried again: %s", job.name, error, exc_info=is_ours
+            )
+        retry_ms = self._failures.retry_ms(job)
+        if retry_ms is not None:
+            self._due.set(job, retry_ms)
 
 
 def _at_least_one(interval_ms: int) -> int:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.errors import ApiError, OttlaError, StorageError
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
@@ -217,7 +217,7 @@ class Moves:
             is_over, wait_ms = self._step(move, at)
         except StorageError:
             return 0.0  # logged where the directory went offline; the next start continues
-        except (ApiError, CorruptionError) as error:
+        except Exception as error:  # a move that cannot go on must not end the others
             self._give_up(move, error)
             return 0.0
         if not is_over:
@@ -289,7 +289,11 @@ class Moves:
         logger.info("%s-%d has moved from %s to %s", *key, left.path, target.path)
 
     def _give_up(self, move: Move, error: Exception) -> None:
-        logger.error("%s-%d cannot be moved to %s: %s", *move.key, move.target.path, error)
+        is_ours = not isinstance(error, OttlaError)
+        logger.error(
+            "%s-%d cannot be moved to %s: %s",
+            *move.key, move.target.path, error, exc_info=is_ours,
+        )  # fmt: skip
         with suppress(StorageError):
             self._discard(move)
 

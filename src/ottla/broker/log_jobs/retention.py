@@ -13,8 +13,9 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import CorruptionError, StorageError
+from ottla.base.errors import OttlaError, StorageError
 from ottla.base.events import OnEvent, pass_over
+from ottla.base.failures import Failures
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
@@ -94,6 +95,8 @@ class Retention:
         self._removals = removals
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
         self._leaving: deque[_Leaving] = deque()
+        self._skipped = Failures()
+        """By directory of the log."""
         self._warned: dict[str, int] = {}
         """By directory of the log: the segment for which a warning was already logged."""
 
@@ -124,15 +127,24 @@ class Retention:
                 plan = self._begin(log, now_ms, left)
             except StorageError:
                 continue  # logged where the directory went offline
-            except CorruptionError as error:
-                logger.error("%s: retention skips it: %s; ottla log check", log.name, error)
+            except Exception as error:  # it must not keep retention from the other logs
+                self._note_skipped(log, error, now_ms)
                 continue
+            self._skipped.over(log.directory)
             if plan.is_cut_short:
                 self._to_do.appendleft((directory, key))
             if plan.going:
                 left -= len(plan.going)
                 begun.append(_Leaving(directory, key, log, len(plan.going), plan.is_cut_short))
         return begun
+
+    def _note_skipped(self, log: PartitionLog, error: Exception, now_ms: int) -> None:
+        """Logs each cause once; the next pass tries again."""
+        if self._skipped.note(log.directory, error, now_ms, 0):
+            is_ours = not isinstance(error, OttlaError)
+            logger.error(
+                "%s: retention skips it: %s; ottla log check", log.name, error, exc_info=is_ours
+            )
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> "RetentionPlan":
         # Lazy import: a log that a command opens deletes nothing.
@@ -187,6 +199,9 @@ class Retention:
             )
         except StorageError:
             return 0  # logged where the directory went offline
+        except Exception as error:  # they lie below the log start: the next pass tries again
+            self._note_skipped(one.log, error, at.now_ms)
+            return 0
         for deleted in taken:
             self._removals.add(one.directory, deleted, due_ms)
         return len(taken)

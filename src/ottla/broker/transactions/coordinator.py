@@ -10,6 +10,7 @@ that a restart would not know, and no partition remains without a marker. Kafka'
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -26,6 +27,7 @@ from ottla.broker.internal_topic import (
     ClusterPartitions,
     EncodedRecord,
     InternalTopic,
+    KeptState,
 )
 from ottla.broker.marker_requests import Marker, MarkerRequest
 from ottla.broker.stored_records import StoredRecord
@@ -60,6 +62,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+def _owner_of(key: bytes) -> str | None:
+    with suppress(ProtocolError):
+        parsed = decode_key(key)
+        return None if parsed is None else parsed.transactional_id
+    return None
+
+
+KEPT: Final = KeptState(
+    owner_of=_owner_of,
+    owners="transactional ids",
+    remedy="`ottla transactions list` and `ottla transactions find-hanging` show how they stand",
+)
 
 RETRY_MS: Final = 1000
 """When markers that a partition did not accept are tried again."""
@@ -102,7 +118,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
             return TransactionMachine(config, broker.allocate_producer_id, its_timers)
 
-        topic = InternalTopic(broker, state_topic(config), Compression.NONE, cluster)
+        topic = InternalTopic(broker, state_topic(config), Compression.NONE, KEPT, cluster)
         shards: Shards[TransactionMachine] | None = None
         self.sender: MarkerSender | None = None
         if cluster is not None:

@@ -35,6 +35,8 @@ def replace_segments(
 
     Raises `StorageError`; the next start then finishes or undoes the replacement.
     """
+    if not groups:
+        return []  # every segment is damaged, and stays as it is
     assert fits(log, groups)
     renaming = _Renaming(file_system, log.directory)
     old = {base_offset for group in groups for base_offset in group.replaced}

@@ -62,7 +62,12 @@ def owner_of(file_system: FileSystem, directory: str) -> Owner | None:
 
 def refuse_in_use(file_system: FileSystem, directory: str, remedy: str) -> UserError:
     """The error for a caller that has found the lock of a directory taken."""
-    owner = owner_of(file_system, directory) or Owner(pid=0)
+    owner = owner_of(file_system, directory)
+    if owner is None:
+        return UserError(
+            f"{directory} is in use by a child of a process that has ended, such as a compaction; "
+            "try again"
+        )
     if is_this_process(owner.pid):
         return UserError(f"{directory} is in use by this process; use the open log, or close it")
     return UserError(f"{directory} is in use by {owner.text}; {remedy}")

@@ -289,6 +289,63 @@ def test_a_log_that_cannot_be_planned_for_keeps_no_other_from_the_cleaner(
     assert broker.cleaner.states.is_free(("t", 0))
 
 
+def test_a_log_whose_segments_are_all_damaged_is_left_as_it_is() -> None:
+    """There is nothing to replace, which is no failure."""
+    file_system = disk("/d")
+    broker = broker_with(file_system, t=30)
+    log = log_of(broker, "t")
+    for number in range(len(log.segments.values) - 1):
+        damage(broker, file_system, number)
+    before = [one.base_offset for one in log.segments.values]
+    clean_until_done(broker, file_system)
+    assert [one.base_offset for one in log.segments.values] == before
+    trouble = broker.cleaner.trouble_of(("t", 0))
+    assert (len(trouble.damaged), trouble.failure_count) == (len(before) - 1, 0)
+    assert broker.cleaner.next_task(later(10**9)) is None
+
+
+def test_a_failure_at_any_step_is_retried_later_and_each_cause_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_system = disk("/d")
+    broker = broker_with(file_system, t=30)
+    cleaner = broker.cleaner
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no luck")
+
+    places = (
+        "ottla.storage.compaction.cleanable.cleanable",
+        "ottla.storage.compaction.planning.plan_compaction",
+        "ottla.storage.compaction.replacement.replace_segments",
+    )
+    now = 0
+    for count, place in enumerate(places, 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, fail)
+            task = cleaner.next_task(later(now))
+            if task is not None:
+                cleaner.finish(task, carry_out(task, file_system), later(now))
+        assert cleaner.trouble_of(("t", 0)).failure_count == count
+        assert cleaner.totals.failures == count
+        assert not can_begin(broker, now + 14_999)
+        now += 1_000_000
+    said = [one for one in caplog.records if "could not be compacted" in one.getMessage()]
+    assert len(said) == 1
+    clean_until_done(broker, file_system, now)
+    assert len(values(log_of(broker, "t"))) < 30
+
+
+def test_a_lack_of_descriptors_is_retried_later_too() -> None:
+    broker = broker_with(disk("/d"), t=30)
+    task = broker.cleaner.next_task(later())
+    assert task is not None
+    broker.cleaner.fail(task, OSError(24, "Too many open files", "/d/t-0"), later())
+    assert not broker.directories[0].is_offline
+    assert not can_begin(broker, 14_999)
+    assert "Too many open files" in broker.cleaner.trouble_of(("t", 0)).reason
+
+
 def test_a_disk_that_fails_while_a_pass_is_planned_goes_offline_alone() -> None:
     inner = disk("/d", "/e")
     broker_with(inner, t=30).close()

@@ -62,12 +62,24 @@ def test_an_interval_that_is_changed_holds_from_the_next_run(timers: AllTimers) 
     assert timers.next_deadline_ms == 107
 
 
-def test_a_job_that_raises_is_due_again_and_so_are_the_others(timers: AllTimers) -> None:
-    jobs, runs = Jobs(timers), []
-    jobs.add(lambda: 100, lambda moment: 1 // 0 > 0)
-    jobs.add(lambda: 100, lambda moment: runs.append(moment.monotonic_ms))
-    jobs.advance(at(0))
-    for now in (100, 200):
-        with pytest.raises(ZeroDivisionError):
-            jobs.advance(at(now))
-    assert timers.next_deadline_ms == 300
+def test_a_job_that_fails_waits_longer_each_time_and_says_each_cause_once(
+    timers: AllTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs, runs, others = Jobs(timers), [], []
+    causes: list[Exception | None] = [ValueError("a"), ValueError("a"), ValueError("b"), None]
+
+    def fail(moment: Timestamps) -> None:
+        runs.append(moment.monotonic_ms)
+        cause = causes.pop(0) if causes else None
+        if cause is not None:
+            raise cause
+
+    jobs.add(lambda: 100, fail)
+    jobs.add(lambda: 100, lambda moment: others.append(moment.monotonic_ms))
+    for now in range(0, 1001, 100):
+        jobs.advance(at(now))
+    assert runs == [100, 200, 400, 800, 900, 1000]
+    assert others == list(range(100, 1001, 100))
+    said = [one.getMessage() for one in caplog.records]
+    assert [one.rpartition(": ")[2] for one in said] == ["a", "b"]
+    assert all("fail failed, and will be tried again" in one for one in said)

@@ -10,6 +10,9 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
 from ottla.broker.topics.topics import NewTopic
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.retention import retention as storage_retention
+from ottla.storage.retention.retention import LogFacts
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind
@@ -265,3 +268,32 @@ def test_the_starts_of_many_segments_are_written_down_once() -> None:
     calls = [(one.kind, one.path) for one in file_system.calls[made:]]
     assert calls.count((IoKind.RENAME, "/d/log-start-offset-checkpoint.tmp")) == 1
     assert calls.count((IoKind.SYNC_DIRECTORY, "/d/t-0")) <= 4
+
+
+def test_a_log_that_fails_keeps_retention_from_no_other_and_each_cause_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(disk("/d"), partitions=2, retention_ms="1000")
+    for partition in range(2):
+        world.append(3, partition=partition)
+    at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
+    failing = world.broker.topics.partition("t", 0).log
+    facts_of = storage_retention.facts_of
+
+    def fail(log: PartitionLog) -> LogFacts:
+        if log is failing:
+            raise ValueError("no luck")
+        return facts_of(log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage_retention, "facts_of", fail)
+        for _ in range(3):
+            while world.broker.retention.run_slice(at):
+                pass
+    assert (world.segments(0), world.segments(1)) == (3, 1)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == [
+        "t-0: retention skips it: no luck; ottla log check"
+    ]
+    while world.broker.retention.run_slice(at):
+        pass
+    assert world.segments(0) == 1
