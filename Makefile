@@ -14,11 +14,12 @@ AZURITE_SERVER := $(AZURITE)/node_modules/.package-lock.json
 READERS := tests/compat/readers
 READERS_VENV := .venv-readers
 
-.PHONY: help fairness run test compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers azure-store fuzz crash sim site clean
+.PHONY: help fairness run test test-all compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers azure-store fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
-	@echo "make test    every test a newcomer should see pass"
+	@echo "make test    every quick test, and a part of the slow ones, another at each commit: make test [PART=7]"
+	@echo "make test-all  every test: the quick ones, then the slow ones, and which of them took long"
 	@echo "make compiled  the package compiled, as a wheel has it, and the quick tests with it"
 	@echo "make wheels  wheels with the compiled broker, a pure one and an sdist, checked, in dist/"
 	@echo "make check   format, lint, types, import contracts, tidy"
@@ -47,9 +48,13 @@ run: $(READY)
 	@$(BIN)/python -m examples.flights
 
 # Hundreds of tests start a process: what is imported is compiled once, whatever the host's default.
-test: export PYTHONDONTWRITEBYTECODE :=
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal --part $(or $(PART),commit)
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow" --durations 10
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m slow --durations 40
 
 # An editable install leaves the broker as Python; the package index's users get it compiled.
 COMPILED := build/compiled
@@ -92,14 +97,14 @@ site: $(READY)
 bench: $(COMPILED)/.ready
 	@$(BIN)/python -m benchmarks
 
-# Also what `make test` needs to hold sessions with clients for Node.
+# Also what `make test-all` needs to hold sessions with clients for Node.
 node-clients: $(NODE_CLIENTS)
 
 $(NODE_CLIENTS): $(NODE)/package-lock.json
 	@command -v npm >/dev/null || { echo "the clients for Node need node (20 or newer) and npm"; exit 2; }
 	@cd $(NODE) && npm ci --omit=optional --no-audit --no-fund --loglevel=error
 
-# What `make test` looks for faults of access in the console's pages with; it also needs Chromium.
+# What `make test-all` looks for faults of access in the console's pages with; it also needs Chromium.
 console-axe: $(AXE_CORE)
 
 $(AXE_CORE): $(AXE)/package-lock.json

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from ottla.base import files
+from tests.support.parts import BY_COMMIT, COUNT, chosen_part, of_part
 
 # Where a run decides whether a change may land, it tries the same examples every time; at a desk,
 # each run looks for new ones. How long one takes says more of the machine than of the code.
@@ -34,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long the crash tests try new seeds after their fixed ones, all together",
     )
     parser.addoption(
+        "--part",
+        help=f"run of the slow tests of each kind a part: 1 to {COUNT}, or {BY_COMMIT}, which says "
+        "that the number of commits chooses (make test)",
+    )
+    parser.addoption(
         "--compiled",
         action="store_true",
         help="fail unless the package is one whose broker is compiled (make compiled)",
@@ -51,6 +57,27 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{found} is not compiled")
     if not config.getoption("--crash-seconds"):
         _leave_out_syncs(config)
+    if config.option.part is not None:
+        # Workers get the number: all of them take the same part.
+        config.option.part = str(chosen_part(config.option.part, TESTS.parent))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return _part_text(config)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if text := _part_text(config):
+        terminalreporter.write_line(text)
+
+
+def _part_text(config: pytest.Config) -> str | None:
+    part = config.option.part
+    if part is None:
+        return None
+    return f"slow tests: part {part} of {COUNT} of each kind; the same again: make test PART={part}"
 
 
 def _leave_out_syncs(config: pytest.Config) -> None:
@@ -95,9 +122,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What is too long for every run is left out without it.
     """
     if not config.getoption("--crash-seconds"):
-        is_long = {item: item.get_closest_marker("long") is not None for item in items}
-        config.hook.pytest_deselected(items=[item for item in items if is_long[item]])
-        items[:] = [item for item in items if not is_long[item]]
+        _leave_out(config, items, [item for item in items if item.get_closest_marker("long")])
+    if config.option.part is not None:
+        slow = {item.nodeid: item for item in items if item.get_closest_marker("slow")}
+        for name in of_part(slow, int(config.option.part)):
+            del slow[name]
+        _leave_out(config, items, list(slow.values()))
     items.sort(key=_turn)
     looping = [item for item in items if "crash_seconds" in getattr(item, "fixturenames", ())]
     share = config.getoption("--crash-seconds") / max(1, len(looping))
@@ -105,6 +135,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if share:
         for item in looping:
             item.add_marker(pytest.mark.timeout(ORDINARY_TIMEOUT_SECONDS + share))
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], some: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=some)
+    names = {item.nodeid for item in some}
+    items[:] = [item for item in items if item.nodeid not in names]
 
 
 def _turn(item: pytest.Item) -> int:

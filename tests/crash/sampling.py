@@ -1,4 +1,4 @@
-"""The crash points that `make test` tries: some of each kind. `make crash` tries all of them.
+"""The crash points that `make test-all` tries: some of each kind. `make crash` tries all of them.
 
 A kind is a call to the disk, the sort of file that it was for, and what the crash made of it.
 Workloads make the same calls for the same sort of file again and again.

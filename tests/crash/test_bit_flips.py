@@ -1,7 +1,7 @@
 """Bits of an index flipped, one at a time: nobody who reads or searches is told anything else.
 
 Kafka believes the indexes of a clean stop. Here an entry is compared with the log: of offsets and
-times when it is used, of transactions at the start. `make test` tries every fifth
+times when it is used, of transactions at the start. `make test-all` tries every fifth
 bit of offsets and times, `make crash` all.
 """
 

@@ -1,7 +1,7 @@
 """Every bit of small directories flipped, one at a time: see `flips` and docs/durability.md.
 
-Nothing kills the process, and nothing false is served. `make test` tries some of the bits, `make
-crash` all.
+Nothing kills the process, and nothing false is served. `make test-all` tries some of the bits,
+`make crash` all.
 """
 
 import pytest

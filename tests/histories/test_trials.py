@@ -1,7 +1,7 @@
 """Whatever is done to clients and broker, no promise of Kafka's is broken.
 
-A few seconds in `make test`, and as long as it is told in `make crash`. What failed is tried again
-with `python -m tests.histories SEED SECONDS ROLES`.
+A few seconds in `make test-all`, and as long as it is told in `make crash`. What failed is tried
+again with `python -m tests.histories SEED SECONDS ROLES`.
 """
 
 import contextlib

@@ -118,7 +118,7 @@ SPECULATION = {
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[str]:
-    """With one worker in `make test`: each is a Java more, and so is its executor."""
+    """With one worker in `make test-all`: each is a Java more, and so is its executor."""
     workers = 2 if pytestconfig.getoption("--crash-seconds") else 1
     with standalone_cluster(tmp_path_factory.mktemp("cluster"), workers) as address:
         yield address

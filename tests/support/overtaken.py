@@ -16,7 +16,7 @@ from ottla.testing.recording import RecordingFileSystem
 from tests.support.mirroring import SourceLog, partition_path
 
 STRIDE = 3
-"""Of the calls `make test` takes every third, from another one each time; `make crash` all."""
+"""Of the calls `make test-all` takes every third, from another one each time; `make crash` all."""
 
 
 class OvertakingFileSystem(RecordingFileSystem):

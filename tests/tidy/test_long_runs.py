@@ -1,4 +1,4 @@
-"""What is too long for `make test` is run by `make crash`: a folder that was moved was left out."""
+"""What is too long for `make test-all` is run by `make crash`: a moved folder was left out."""
 
 import re
 from pathlib import Path
