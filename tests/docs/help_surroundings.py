@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,11 +196,12 @@ def needs_process(line: str) -> bool:
     return line.startswith("ottla quick") or "--background" in line
 
 
-def make_template(folder: Path) -> None:
+def make_template(folder: Path, *more: Callable[[Log], None]) -> None:
     """Everything that examples name, at rest."""
     folder.mkdir()
     with ottla.open(folder / "data", SETTINGS) as log:
-        make_log(log)
+        for one in (make_log, *more):
+            one(log)
     write_log(folder / "kafka-0.7-logs", "my_topic", 0, [message(b"tea")])
     prepared.unconfirmed(str(folder / "kafka"))
     (folder / "tests").mkdir()

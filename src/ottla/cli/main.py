@@ -434,7 +434,9 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _prepare_output() -> None:
-    """Escapes what the terminal's encoding lacks, and drops output that the shell closed."""
+    """Escapes what a terminal would obey, or its encoding lacks; drops output that the shell
+    closed.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -442,3 +444,7 @@ def _prepare_output() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             is_whole = stream.encoding.lower().replace("-", "") == "utf8"
             stream.reconfigure(errors="surrogateescape" if is_whole else "backslashreplace")
+            if stream.isatty():
+                from ottla.cli.visible import show_controls
+
+                show_controls(name)

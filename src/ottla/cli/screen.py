@@ -1,8 +1,7 @@
 """Output on a terminal: the layout of `--help`, for which click needs at least 50 columns,
-NO_COLOR, and the error of an unknown option.
+and the error of an unknown option.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,16 +36,15 @@ class ScreenFormatter(click.HelpFormatter):
 
 
 class ScreenContext(click.Context):
-    """The context of every command: with NO_COLOR, output through click has neither colours nor
-    bold text.
+    """The context of every command: output through click is printed as it is. For what is not a
+    terminal, click would cut out of names and data what looks like a colour.
     """
 
     formatter_class = ScreenFormatter
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        if os.environ.get("NO_COLOR"):
-            self.color = False
+        self.color = True
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from ottla.cli.visible import styled, visible
+
 GAP = "   "
 LEAST_WIDTH = 8
 """Minimum width of a narrowed column."""
@@ -22,15 +24,14 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     """
     is_screen = sys.stdout.isatty()
     width = _screen_width() if is_screen else None
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    shown = visible if is_screen else str
+    texts = [["" if cell is None else shown(str(cell)) for cell in row] for row in rows]
     if width is not None and least_width(columns, texts) > width:
         for line in block_lines(columns, texts):
             click.echo(line)
         return
     heading, rule, *lines = table_lines(columns, texts, width)
-    if is_screen:
-        heading, rule = click.style(heading, bold=True), click.style(rule, dim=True)
-    for line in (heading, rule, *lines):
+    for line in (styled(heading, bold=True), styled(rule, dim=True), *lines):
         click.echo(line)
 
 

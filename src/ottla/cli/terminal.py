@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,11 +14,14 @@ import click
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
 from ottla.cli.screen import ScreenContext, hinted
+from ottla.cli.visible import VisibleText, escaped, own_error, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.segment import Segment
     from rich.table import Table
+    from rich.text import Text as RichText
 
 WIDTH = 200
 LOOK_S = 0.1
@@ -52,18 +55,31 @@ def new_console(*, stderr: bool = False, is_quiet: bool = False) -> "Console":
     """
     from rich.console import Console
 
+    stream = sys.stderr if stderr else sys.stdout
+    # Rich's own escape sequences are obeyed, and no text's.
+    is_screen = isinstance(stream, VisibleText)
+
     class Screen(Console):
         def on_broken_pipe(self) -> None:
             """Handles a reader that has enough, which is not a failure; rich would exit with 1."""
             raise BrokenPipeError
 
-    stream = sys.stderr if stderr else sys.stdout
+        def render_str(self, text: str, **more: Any) -> "RichText":
+            """Returns a text as wide as what is shown of it."""
+            return super().render_str(escaped(text) if is_screen else text, **more)
+
+        def render(self, *given: Any, **more: Any) -> "Iterable[Segment]":
+            """Yields what is printed of a text, a table or a line of progress."""
+            for one in super().render(*given, **more):
+                yield one._replace(text=escaped(one.text)) if is_screen and not one.control else one
+
     # Output that is not a terminal has no width, so nothing is cut.
     width = None if stream.isatty() else WIDTH
     # With NO_COLOR rich only drops colours; bold and dim must be dropped too.
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return Screen(
         stderr=stderr,
+        file=stream.obeyed if isinstance(stream, VisibleText) else None,
         quiet=is_quiet,
         width=width,
         color_system=colors,
@@ -96,7 +112,7 @@ class ProgressLine:
         is_shown = console is not None and console.is_terminal and not console.quiet
         self._bar = _new_bar(console) if console is not None and is_shown else None
         if self._bar is not None:
-            self._line = self._bar.add_task(words, total=None, counts="")
+            self._line = self._bar.add_task(visible(words), total=None, counts="")
 
     def __enter__(self) -> "ProgressLine":
         if self._bar is not None:
@@ -113,7 +129,11 @@ class ProgressLine:
             return
         counts = f"{done:,}/{total:,} {self._noun}" if total else ""
         self._bar.update(
-            self._line, description=words, completed=done, total=total or None, counts=counts
+            self._line,
+            description=visible(words),
+            completed=done,
+            total=total or None,
+            counts=counts,
         )
 
 
@@ -121,7 +141,7 @@ def _new_bar(console: "Console") -> "Progress":
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[counts]}"),
         TimeElapsedColumn(),
@@ -260,9 +280,7 @@ def draw_over(text: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         width = WIDTH
-    # The escape clears the line; it is not a colour for click to remove.
-    line = f"\r\x1b[K{text[: max(1, width - 1)]}"
-    click.echo(line, nl=False, err=True, color=sys.stderr.isatty())
+    click.echo(own_error("\r\x1b[K") + visible(text)[: max(1, width - 1)], nl=False, err=True)
 
 
 # Signals

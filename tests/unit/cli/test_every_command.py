@@ -17,10 +17,14 @@ from typing import TextIO
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from ottla.cli.main import main
+import ottla
+from ottla.base.partitions import TopicPartition
+from ottla.cli.main import cli, main
 from ottla.cli.output import ERRORS_ONLY
 from ottla.cli.target import TargetCommand
+from ottla.embedded.log import Log
 from tests.docs.help_surroundings import (
     BROKERS,
     Prepared,
@@ -34,8 +38,30 @@ from tests.unit.cli.test_help import COMMANDS, calls_in
 pytestmark = pytest.mark.slow
 
 NARROW = 40
-STYLE = re.compile(r"\x1b\[[\d;]*m")
-"""A colour, or bold or dim text."""
+OBEYED = re.compile(r"(?!\r\n|\n|\t)[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys: colours, and what else names and data of others may have."""
+LINE_IN_PLACE = re.compile(r"\x1b\[\?25[lh]|\r?(?:\x1b\[\d?[AK])+")
+"""What draws a line of progress, and removes it."""
+HOSTILE = "\x1b[35m\x1b]0;owned\x07\x9b35m\u202eevil\x7f\r"
+ESCAPE = re.compile(r"\\[xu]")
+NAMING = ("groups list", "transactions list", "quotas list", "acls list")
+"""Commands whose examples print the hostile name."""
+DATA = (
+    "ottla records data/ --topic logs-web --format line",
+    "ottla records data/ --topic logs-web --format '%h %k: %s\\n'",
+    "ottla records data/ --topic logs-web --format '{headers} {key}: {value}'",
+    "ottla records data/ --topic logs-web --format json",
+    "ottla consume data/ logs-web --from beginning --grep evil",
+    "ottla sql data/ 'select * from \"logs-web\"'",
+    "ottla sql data/ --json 'select * from \"logs-web\"'",
+    "ottla log dump data/logs-web-0 --deep",
+    "ottla groups describe data/ '{hostile}'",
+    "ottla groups delete data/ '{hostile} of nobody' --yes",
+    "ottla topics describe data/ '{hostile}'",
+    "ottla records '{hostile}/' --topic logs-web",
+    "ottla '{hostile}'",
+)
+"""Lines that print names or data of others, and their errors."""
 
 
 def own_example(name: str) -> str | None:
@@ -79,6 +105,33 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Surroundings:
     return Surroundings(folder / "here", folder / "template")
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Surroundings:
+    folder = tmp_path_factory.mktemp("hostile")
+    make_template(folder / "template", make_hostile)
+    return Surroundings(folder / "here", folder / "template")
+
+
+def make_hostile(log: Log) -> None:
+    """What others may name so, on their way to the terminal of who looks."""
+    data = HOSTILE.encode() + b"\x9b"
+    for topic in ("orders", "logs-web", "orders-eu", "shop.carts", "test-1"):
+        log.append(topic, data, key=data, partition=0, headers=[(HOSTILE, data)])
+    with ottla.Admin(log) as admin:
+        admin.alter_group_offsets(HOSTILE, {TopicPartition("orders", 0): 1})
+    with ottla.Producer(log, settings={"transactional.id": HOSTILE}) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("orders", data, key=data, partition=0)
+    address = log.listen("127.0.0.1:0").address
+    for words in (
+        ("quotas", "set", address, "--client-id", HOSTILE, "producer_byte_rate=10M"),
+        ("acls", "add", address, f"User:{HOSTILE}", "--role", "consumer", "--topic", "orders"),
+    ):
+        done = CliRunner().invoke(cli, words)
+        assert done.exit_code == 0, done.output
+
+
 PRINTING_JSON = [one for one in OWN if option_of(one, "as_json") and " -- " not in OWN[one]]
 """Without `quick -- COMMAND`, whose command prints what it likes."""
 
@@ -113,15 +166,31 @@ def test_a_reader_that_is_gone_is_no_failure(name: str, surroundings: Surroundin
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_a_narrow_terminal_without_colour_gets_plain_text(
-    name: str, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
+def test_a_narrow_terminal_without_colour_gets_plain_text_whatever_names_and_data_hold(
+    name: str, hostile: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    with surroundings.of(OWN[name]) as prepared, Screen() as screen:
-        code, errors = run_here(words_of(OWN[name], prepared), screen.file)
-    assert code == 0, errors
-    assert not STYLE.search(screen.text)
+    with hostile.of(OWN[name]) as prepared, Screen() as screen:
+        code, _ = run_here(words_of(OWN[name], prepared), screen.file, screen.file)
+    assert code == 0, screen.text
+    found = LINE_IN_PLACE.sub("", screen.text)
+    assert not OBEYED.search(found), OBEYED.findall(found)
+    if name in NAMING:
+        assert ESCAPE.search(found)
+
+
+def test_a_terminal_shows_what_is_hostile_in_data_names_and_errors(
+    hostile: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for line in DATA:
+        with hostile.of(line) as prepared, Screen() as screen:
+            words = [one.replace("{hostile}", HOSTILE) for one in words_of(line, prepared)]
+            run_here(words, screen.file, screen.file)
+        found = LINE_IN_PLACE.sub("", screen.text)
+        assert not OBEYED.search(found), (line, found)
+        assert ESCAPE.search(found), (line, found)
 
 
 @pytest.mark.parametrize("name", OF_BROKERS)
@@ -155,22 +224,22 @@ def words_of(example: str, prepared: Prepared) -> list[str]:
     return next(calls_in(prepared.placed(example)))[1:]
 
 
-def run_here(words: list[str], output: TextIO) -> tuple[int, str]:
+def run_here(words: list[str], output: TextIO, errors: TextIO | None = None) -> tuple[int, str]:
     """As the shell runs it, with another standard output; the exit code and what was complained."""
-    errors = io.StringIO()
+    complaints = io.StringIO()
     with pytest.MonkeyPatch.context() as streams, open(os.devnull) as nothing:
         streams.setattr(sys, "stdin", nothing)
         streams.setattr(sys, "stdout", output)
-        streams.setattr(sys, "stderr", errors)
+        streams.setattr(sys, "stderr", errors or complaints)
         # A worker of a parallel run leaves Ctrl-C to its parent.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             main(words)
         except SystemExit as end:
-            return int(end.code or 0), errors.getvalue()
+            return int(end.code or 0), complaints.getvalue()
         finally:
             signal.signal(signal.SIGINT, before)
-    return 0, errors.getvalue()
+    return 0, complaints.getvalue()
 
 
 class Screen:

@@ -12,6 +12,7 @@ from ottla.base.times import time_text
 from ottla.cli.endings import named_files
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, offsets_text, print_json, text_of_bytes
+from ottla.cli.visible import styled
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.rows import Row
 
@@ -88,11 +89,11 @@ class Listing:
     def write(self, path: str, found: Iterable[Row]) -> None:
         for row_type, group in groupby(found, key=type):
             if row_type is rows.FileRow:
-                click.secho(heading_text(path, next(group)), bold=True)
+                click.echo(styled(heading_text(path, next(group)), bold=True))
             elif row_type in self._lines:
                 text_of, style = self._lines[row_type]
                 for row in group:
-                    click.secho(text_of(row), **style)
+                    click.echo(styled(text_of(row), **style))
             else:
                 while some := list(islice(group, ROWS_PER_TABLE)):
                     write_table([cells(row) for row in some])
@@ -107,10 +108,10 @@ def write_table(lines: list[dict[str, str]]) -> None:
     """
     names = [name for name in lines[0] if any(line[name] for line in lines)]
     widths = {name: max(len(name), *(len(line[name]) for line in lines)) for name in names}
-    click.secho(line_text({name: name for name in names}, widths), dim=True)
+    click.echo(styled(line_text({name: name for name in names}, widths), dim=True))
     for line in lines:
         is_bad = line.get("crc", "ok") != "ok"
-        click.secho(line_text(line, widths), fg="red" if is_bad else None)
+        click.echo(styled(line_text(line, widths), fg="red" if is_bad else None))
 
 
 def line_text(line: dict[str, str], widths: dict[str, int]) -> str:

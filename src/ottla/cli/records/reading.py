@@ -33,6 +33,7 @@ from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import counted, with_options
+from ottla.cli.visible import own
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
@@ -356,7 +357,7 @@ def _pattern(text: str) -> Pattern:
 
 
 def _red(found: Match) -> bytes:
-    return MATCH + found[0] + PLAIN if found[0] else b""
+    return own(MATCH) + found[0] + own(PLAIN) if found[0] else b""
 
 
 def _has_colour() -> bool:

@@ -22,6 +22,7 @@ from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, Field, parse_field
 from ottla.cli.records.encodings import TEXT, Encoding, field_reader, json_bytes
 from ottla.cli.records.json_lines import record_object
+from ottla.cli.visible import own
 
 Piece = Callable[[Entry], bytes]
 
@@ -87,7 +88,9 @@ def _joined(pieces: list[Piece]) -> Piece:
 
 
 def _constant(data: bytes) -> Piece:
-    return lambda _: data
+    """What the user gave: a terminal obeys it."""
+    shown = own(data)
+    return lambda _: shown
 
 
 def unescaped(data: bytes) -> bytes:
@@ -126,7 +129,7 @@ class _Pieces:
         """Prints values, or keys and values, each followed by a newline."""
         if self._style.separator is None:
             return lambda entry: self.value(entry) + b"\n"
-        between = self._style.separator
+        between = own(self._style.separator)
         return lambda entry: self.key(entry) + between + self.value(entry) + b"\n"
 
     def line(self, entry: Entry) -> bytes:

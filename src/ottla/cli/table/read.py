@@ -126,11 +126,9 @@ def _plain(value: Any) -> Any:
 
 def _show(names: list[str], rows: Iterator[dict[str, Any]], counted: Any) -> None:
     """Prints a table, and a remark on the row count of what is `counted`, if anything."""
-    from rich.text import Text
-
     shown = new_table(*names)
     for row in rows:
-        shown.add_row(*(Text(_text(row[name])) for name in names))
+        shown.add_row(*(_text(row[name]) for name in names))
     if counted is not None:
         shown.caption = f"{shown.row_count:,} of {counted.count_rows():,} rows"
     new_console().print(shown)
