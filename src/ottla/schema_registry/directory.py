@@ -60,18 +60,21 @@ class DirectoryRegistry:
             except (OSError, UnicodeDecodeError) as error:
                 raise UserError(f"{path} cannot be read: {error}") from error
             _check_text(path, kind, text)
-            references = self._imported(text, {}) if kind == PROTOBUF else {}
+            references = self._imported(text) if kind == PROTOBUF else {}
             return RegisteredSchema(text=text, kind=kind, references=references)
         self._check()
         raise UnknownSchemaError(f"{self._path} has no {what} ({name}.avsc)")
 
-    def _imported(self, text: str, found: dict[str, str]) -> dict[str, str]:
+    def _imported(self, text: str) -> dict[str, str]:
         """The imports of a `.proto` text that are in the directory, without well-known types."""
-        for name in imports(text):
+        found: dict[str, str] = {}
+        names = imports(text)
+        while names:
+            name = names.pop()
             path = self._path / name
             if name not in found and ".." not in path.parts and path.is_file():
                 found[name] = path.read_text(encoding="utf-8", errors="replace")
-                self._imported(found[name], found)
+                names += imports(found[name])
         return found
 
 

@@ -24,6 +24,8 @@ PATIENCE_S = 30.0
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 _LONGEST_ANSWER = 16 << 20
+MOST_REFERENCES = 1000
+"""Of one schema, with those of the schemas that it references."""
 
 
 class HttpRegistry:
@@ -58,35 +60,64 @@ class HttpRegistry:
         numbers = self._ask(path, what)
         if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
             raise self._fault(f"its response has no versions of {what}")
-        return [self._schema(self._ask(f"{path}/{one}", what), ()) for one in sorted(numbers)]
+        return [self._schema(self._ask(f"{path}/{one}", what)) for one in sorted(numbers)]
 
     def _kept(self, path: str, what: str) -> RegisteredSchema:
         found = self._known.get(path)
         if found is None:
-            found = self._known[path] = self._schema(self._ask(path, what), ())
+            found = self._known[path] = self._schema(self._ask(path, what))
         return found
 
-    def _schema(self, answer: Any, within: tuple[str, ...]) -> RegisteredSchema:
+    def _schema(self, answer: Any) -> RegisteredSchema:
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise self._fault("its response has no schema")
-        references: dict[str, str] = {}
+        references = self._references(answer)
+        kind = answer.get("schemaType") or AVRO
+        return RegisteredSchema(text=answer["schema"], kind=kind, references=references)
+
+    def _references(self, answer: Any) -> dict[str, str]:
+        """The texts of referenced schemas by name, each after those that it references itself.
+
+        Each schema is requested once, however many reference it.
+        """
+        found: dict[str, str] = {}
+        seen: set[tuple[str, str, int]] = set()
+        open_names: list[str] = []
+        open_texts: list[str] = []
+        todo = [iter(self._needs(answer))]
+        while todo:
+            need = next(todo[-1], None)
+            if need is None:
+                todo.pop()
+                if open_names:
+                    found[open_names.pop()] = open_texts.pop()
+                continue
+            name, subject, version = need
+            if name in open_names:
+                raise self._fault(f"its schema {name} refers to itself")
+            if need in seen:
+                continue
+            seen.add(need)
+            if len(seen) > MOST_REFERENCES:
+                raise self._fault(f"a schema has more than {MOST_REFERENCES} references")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            needed = self._ask(path, f"version {version} of subject {subject}")
+            if not isinstance(needed, dict) or not isinstance(needed.get("schema"), str):
+                raise self._fault("its response has no schema")
+            open_names.append(name)
+            open_texts.append(needed["schema"])
+            todo.append(iter(self._needs(needed)))
+        return found
+
+    def _needs(self, answer: Any) -> list[tuple[str, str, int]]:
+        """A schema's references: name, subject and version."""
         try:
-            needs = [
+            return [
                 (str(one["name"]), str(one["subject"]), int(one["version"]))
                 for one in answer.get("references") or ()
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise self._fault("its response has a reference without a schema") from error
-        for name, subject, version in needs:
-            if name in within:
-                raise self._fault(f"its schema {name} refers to itself")
-            path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-            found = self._ask(path, f"version {version} of subject {subject}")
-            needed = self._schema(found, (*within, name))
-            references.update(needed.references)
-            references[name] = needed.text
-        kind = answer.get("schemaType") or AVRO
-        return RegisteredSchema(text=answer["schema"], kind=kind, references=references)
 
     def _ask(self, path: str, what: str) -> Any:
         request = Request(self._url + path, headers={"Accept": f"{MEDIA_TYPE}, application/json"})

@@ -16,6 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 
+MOST_NESTED_IMPORTS = 200
 _MAIN = "__schema__.proto"
 _IMPORT = lazy_pattern(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
 _FAULT = lazy_pattern(r"\S*\.proto:")
@@ -193,6 +194,8 @@ def _assembled(file: Any, references: Mapping[str, str]) -> bytes:
         for path in one.dependency:
             if path in within:
                 raise UserError(f"the Protobuf schema imports itself: {path}")
+            if len(within) == MOST_NESTED_IMPORTS:
+                raise UserError(f"a Protobuf schema has over {MOST_NESTED_IMPORTS} nested imports")
             if path not in found:
                 add(_imported(path, references), (*within, path))
         found[one.name] = one

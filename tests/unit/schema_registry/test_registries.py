@@ -67,6 +67,45 @@ def test_schemas_that_a_schema_names_come_with_it_each_after_its_own(
     assert list(found.references.items()) == [("a.C", "bottom"), ("a.B", "middle")]
 
 
+def test_a_schema_that_many_name_is_asked_for_once(answers: tuple[str, type[Answers]]) -> None:
+    """A diamond for each level: 2**40 ways."""
+    url, served = answers
+
+    def needs(level: int) -> list[dict[str, Any]]:
+        names = [f"{side}{level - 1}" for side in "LR"] if level else []
+        return [{"name": one, "subject": one, "version": 1} for one in names]
+
+    served.paths = {
+        f"/subjects/{side}{level}/versions/1": {"schema": INT, "references": needs(level)}
+        for level in range(40)
+        for side in "LR"
+    }
+    served.paths["/schemas/ids/7"] = {"schema": INT, "references": needs(40)}
+    found = HttpRegistry(url).schema(7)
+    assert len(served.asked) == 81
+    names = list(found.references)
+    assert len(names) == 80
+    for level in range(1, 40):
+        assert names.index(f"L{level}") > max(names.index(f"{side}{level - 1}") for side in "LR")
+
+
+def test_a_chain_of_references_without_an_end_is_refused(
+    answers: tuple[str, type[Answers]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, served = answers
+    monkeypatch.setattr("ottla.schema_registry.http.MOST_REFERENCES", 20)
+    served.paths = {
+        f"/subjects/s{number}/versions/1": {
+            "schema": INT,
+            "references": [{"name": f"s{number + 1}", "subject": f"s{number + 1}", "version": 1}],
+        }
+        for number in range(30)
+    }
+    served.paths["/schemas/ids/7"] = served.paths["/subjects/s0/versions/1"]
+    with pytest.raises(UserError, match="more than 20 references"):
+        HttpRegistry(url).schema(7)
+
+
 def test_schemas_that_name_each_other_are_refused(answers: tuple[str, type[Answers]]) -> None:
     url, served = answers
     reference = [{"name": "a", "subject": "a", "version": 1}]

@@ -1,7 +1,7 @@
 """A registry for development: Confluent's API over a log that is a list."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("avro")
 
+from ottla.schema_registry.served import subjects
 from ottla.schema_registry.served.api import Api, answer_text
 from ottla.schema_registry.served.records import (
     SchemaVersion,
@@ -19,6 +20,7 @@ from ottla.schema_registry.served.records import (
     read_change,
     write_change,
 )
+from ottla.schema_registry.served.spelling import meaning
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -181,6 +183,9 @@ def test_a_schema_that_names_another_is_read_with_it_and_keeps_it_from_being_del
     assert asking("GET", "/schemas/ids/2")["references"] == [reference]
     assert asking("GET", "/subjects/inner/versions/1/referencedby") == [2]
     assert asking("DELETE", "/subjects/inner") == 42206
+    assert asking("DELETE", "/subjects/inner/versions/1") == 42206
+    for wrong in ({"version": "1"}, {"version": True}, {"subject": 1}):
+        assert asking.register("other", outer, references=[{**reference, **wrong}]) == 42201
     missing = {**reference, "version": 7}
     assert asking.register("other", outer, references=[missing]) == 42201
 
@@ -215,8 +220,37 @@ def test_other_kinds_are_kept_as_they_are() -> None:
         ("PUT", "/config", {"compatibility": "SOME"}, 42203),
         ("PUT", "/config", {"compatibility": 3}, 42203),
         ("GET", "/config/t", {}, 40408),
-        ("DELETE", "/config/t", {}, 40408),
+        ("DELETE", "/config/t", {}, 40401),
+        ("GET", "/mode/t", {}, 40409),
+        ("DELETE", "/mode/t", {}, 40401),
         ("PUT", "/mode", {"mode": "SOME"}, 42204),
+        ("PUT", "/mode", {"mode": 3}, 42204),
+        ("PUT", "/mode", {"mode": "IMPORT"}, 42205),
+        ("PUT", "/mode/%00", {"mode": "READONLY"}, 42208),
+        ("PUT", "/config/%7F", {"compatibility": "NONE"}, 42208),
+        ("POST", "/subjects/a%0Ab/versions", {"schema": '"int"'}, 42208),
+        ("POST", "/subjects/%20/versions", {"schema": '"int"'}, 42208),
+        ("POST", "/subjects/%ff/versions", {"schema": '"int"'}, 400),
+        ("GET", "/subjects/none/versions/latest", {}, 40401),
+        ("DELETE", "/subjects/none", {}, 40401),
+        ("DELETE", "/subjects/t/versions/9", {}, 40402),
+        ("POST", "/compatibility/subjects/t/versions/9", {"schema": '"int"'}, 40402),
+        ("POST", "/compatibility/subjects/none/versions/1", {"schema": '"int"'}, 40402),
+        ("POST", "/compatibility/subjects/none/versions/latest", {"schema": "{"}, 42201),
+        ("GET", "/schemas?offset=x", {}, 404),
+        ("GET", "/schemas/ids/" + "9" * 5000, {}, 40403),
+        ("GET", "/subjects/t/versions/" + "9" * 5000, {}, 42202),
+        ("POST", "/subjects/t/versions", {"schema": '"int"', "id": "7"}, 400),
+        ("POST", "/subjects/t/versions", {"schema": '"int"', "id": 2**31}, 400),
+        ("POST", "/subjects/t/versions", {"schema": '"int"', "id": 7}, 42205),
+        ("POST", "/subjects/u/versions", {"schema": '"int"', "version": 7}, 42201),
+        ("POST", "/subjects/t/versions", {"schema": '"\\ud800"'}, 42201),
+        ("POST", "/subjects/t/versions", {"schema": '"\ud800"'}, 400),
+        ("POST", "/subjects/t/versions", {"schema": "NaN", "schemaType": "JSON"}, 42201),
+        ("POST", "/subjects/t/versions", {"schema": "3", "schemaType": "JSON"}, 42201),
+        ("POST", "/subjects/u/versions", {"schema": '"%s"' % ("x" * 400_000)}, 42209),
+        ("POST", "/subjects/u/versions", {"schema": '"int"', "references": [{"name": "a"}]}, 42201),
+        ("GET", "//subjects", {}, 404),
         ("GET", "/nothing", {}, 404),
         ("DELETE", "/schemas/types", {}, 405),
     ],
@@ -239,7 +273,13 @@ def test_a_subject_that_is_read_only_takes_nothing() -> None:
     assert asking.register("t", A) == 1
     assert asking("DELETE", "/subjects/t") == 42205
     assert asking("DELETE", "/mode/t") == {"mode": "READONLY"}
-    assert asking("GET", "/mode/t") == {"mode": "READWRITE"}
+    assert asking("GET", "/mode/t") == 40409
+    assert asking("GET", "/mode/t?defaultToGlobal=true") == {"mode": "READWRITE"}
+    assert asking("PUT", "/mode", mode="readonly_override") == {"mode": "readonly_override"}
+    assert asking.register("t", A_OPTIONAL_B) == 42205
+    assert asking("PUT", "/config/t", compatibility="NONE") == 42205
+    assert asking("DELETE", "/mode") == {"mode": "READONLY_OVERRIDE"}
+    assert asking.register("t", A_OPTIONAL_B) == 2
 
 
 def test_a_subjects_own_level_can_be_taken_back() -> None:
@@ -257,6 +297,241 @@ def test_a_subject_may_have_any_name() -> None:
     assert asking("GET", "/subjects") == [name]
     assert asking("GET", f"/subjects/{path}/versions") == [1]
     assert asking("GET", "/subjects?subjectPrefix=a%2F") == [name]
+
+
+def test_what_was_deleted_is_not_deleted_again_but_for_good() -> None:
+    asking = Asking()
+    asking.register("t", A)
+    asking.register("t", A_OPTIONAL_B)
+    assert asking("DELETE", "/subjects/t/versions/1") == 1
+    assert asking("DELETE", "/subjects/t/versions/1") == 40406
+    assert asking("DELETE", "/subjects/t") == [2]
+    assert asking("DELETE", "/subjects/t") == 40404
+    assert asking("DELETE", "/subjects/t/versions/2") == 40406
+    assert asking("GET", "/subjects?deletedOnly=true") == ["t"]
+    assert asking("GET", "/subjects/t/versions?deletedOnly=true") == [1, 2]
+    assert asking("DELETE", "/subjects/t/versions/2?permanent=true") == 2
+    assert asking("GET", "/schemas/ids/2") == 40403
+    assert asking("GET", "/schemas/ids/1/versions") == []
+    assert asking("DELETE", "/subjects/t?permanent=true") == [1]
+    assert asking("DELETE", "/subjects/t?permanent=true") == 40401
+
+
+def test_a_subject_without_versions_takes_any_schema() -> None:
+    """So that a check before the first registration passes, as at Confluent's."""
+    asking = Asking()
+    for path in ("/versions/latest", "/versions"):
+        found = asking("POST", f"/compatibility/subjects/new{path}", schema=json.dumps(A))
+        assert found == {"is_compatible": True}
+    asking.register("new", A)
+    asking("DELETE", "/subjects/new")
+    found = asking("POST", "/compatibility/subjects/new/versions/latest", schema=json.dumps(AB))
+    assert found == {"is_compatible": True}
+
+
+def test_schemas_are_listed_by_prefix_and_page() -> None:
+    asking = Asking()
+    for subject, schema in (("a-1", A), ("a-1", A_OPTIONAL_B), ("a-2", A), ("b", A)):
+        asking.register(subject, schema)
+    asking("DELETE", "/subjects/a-2")
+
+    def listed(query: str = "") -> list[tuple[str, int]]:
+        return [(one["subject"], one["version"]) for one in asking("GET", f"/schemas{query}")]
+
+    assert listed() == [("a-1", 1), ("a-1", 2), ("b", 1)]
+    assert listed("?deleted=true&subjectPrefix=a") == [("a-1", 1), ("a-1", 2), ("a-2", 1)]
+    assert listed("?latestOnly=true") == [("a-1", 2), ("b", 1)]
+    assert listed("?offset=1&limit=1") == [("a-1", 2)]
+    assert listed("?offset=-1&limit=0") == []
+    assert asking("GET", "/schemas?subjectPrefix=b")[0] == asking("GET", "/subjects/b/versions/1")
+    assert asking("GET", "/subjects?limit=1&offset=1") == ["b"]
+    assert asking("GET", "/subjects/a-1/versions?offset=1") == [2]
+    assert asking("GET", "/schemas/ids/1/subjects?subject=b") == ["b"]
+    assert asking("GET", "/schemas/ids/1?fetchMaxId=true")["maxId"] == 2
+    assert asking("GET", "/contexts") == ["."]
+
+
+SPELLINGS = [
+    ("AVRO", '{"type":"int"}', '"int"', '{"name":"x","type":"int","doc":"d","namespace":"y"}'),
+    (
+        "AVRO",
+        '{"type":"record","name":"a.R","fields":[{"name":"f","type":"a.R","default":null}]}',
+        '{"namespace":"a","fields":[{"type":"R","default":null,"name":"f"}],"name":"R",'
+        '"type":"record"}',
+        '{"type":"record","namespace":"ignored","name":"a.R","fields":[{"name":"f",'
+        '"order":"ascending","default":null,"type":"R"}]}',
+    ),
+    (
+        "AVRO",
+        '{"type":"enum","name":"E","symbols":["A"],"aliases":["n.X","Y"],"default":"A"}',
+        '{"default":"A","aliases":["Y","n.X"],"type":"enum","namespace":"","name":"E",'
+        '"symbols":["A"]}',
+    ),
+    (
+        "AVRO",
+        '{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}',
+        '{"scale":2,"type":"bytes","precision":4,"logicalType":"decimal"}',
+    ),
+    ("JSON", '{"a":{"b":1,"c":[2]}}', ' {"a" : {"c":[2], "b" : 1}}'),
+    (
+        "PROTOBUF",
+        'syntax = "proto3"; message M { string a = 1; }',
+        'syntax="proto3";\n// a remark\nmessage M {\n  /* one */ string a=1;}',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "others"), [(one[0], one[1], one[2:]) for one in SPELLINGS]
+)
+def test_a_schema_is_the_same_in_another_spelling(
+    kind: str, first: str, others: tuple[str, ...]
+) -> None:
+    asking = Asking()
+    path = "/subjects/t/versions"
+    registered = asking("POST", path, schema=first, schemaType=kind)
+    for other in others:
+        assert asking("POST", path, schema=other, schemaType=kind) == registered
+        assert asking("POST", "/subjects/t", schema=other, schemaType=kind)["id"] == 1
+        again = asking("POST", "/subjects/u/versions", schema=other, schemaType=kind)
+        assert again == registered
+    assert asking("GET", "/subjects/t/versions") == [1]
+    later = Asking(asking.log.records)
+    assert later("POST", "/subjects/t", schema=others[-1], schemaType=kind)["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (record("a"), {**record("a"), "doc": "a remark"}),
+        (record("a"), {**record("a"), "custom": 1}),
+        (record("a"), {**record("a"), "namespace": "n"}),
+        (record("a", "b"), record("b", "a")),
+        (record(a="x"), record(a="y")),
+        ("bytes", {"type": "bytes", "logicalType": "decimal", "precision": 3}),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]},
+         {"type": "enum", "name": "E", "symbols": ["B", "A"]}),
+    ],
+)  # fmt: skip
+def test_a_schema_that_says_something_else_is_another(one: Any, other: Any) -> None:
+    asking = Asking()
+    asking("PUT", "/config", compatibility="NONE")
+    assert [asking.register("t", one), asking.register("t", other)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_valid"),
+    [
+        ({"type": "record", "name": "R", "namespace": "my-team.orders", "fields": []}, True),
+        ({"type": "record", "name": ".R", "namespace": "n", "fields": []}, True),
+        ({"type": "array", "items": "int", "name": "a-b"}, True),
+        ({"type": "string", "name": 5, "aliases": 7, "doc": 3, "symbols": 1}, True),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 0}, True),
+        ({"type": "record", "name": "a-b", "fields": []}, False),
+        ({"type": "record", "name": "int", "fields": []}, False),
+        ({"type": "record", "name": "R", "fields": [{"name": "a b", "type": "int"}]}, False),
+        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "n.Unknown"}]}, False),
+        ({"type": "fixed", "name": "F", "size": True}, False),
+        ({"type": "enum", "name": "E", "symbols": [1]}, False),
+        ({"type": "enum", "name": "E"}, False),
+        ({"type": "array"}, False),
+        (["null", "null"], False),
+        (["null", ["int"]], False),
+    ],
+)
+def test_names_are_checked_where_avro_reads_them(schema: Any, is_valid: bool) -> None:
+    assert Asking().register("t", schema) == (1 if is_valid else 42201)
+
+
+def test_a_name_without_a_namespace_is_found_from_within_one() -> None:
+    asking = Asking()
+    asking.register("inner", record("x", name="In"))
+    fields = [{"name": "in", "type": "In"}, {"name": "self", "type": ["null", "Out"]}]
+    outer = {"type": "record", "name": "Out", "namespace": "n", "fields": fields}
+    reference = {"name": "In", "subject": "inner", "version": 1}
+    assert asking.register("outer", outer, references=[reference]) == 2
+    other = {**outer, "fields": [*fields, {"name": "more", "type": "In"}]}
+    path = "/compatibility/subjects/outer/versions/latest?verbose=true"
+    found = asking("POST", path, schema=json.dumps(other), references=[reference])
+    assert not found["is_compatible"]
+    assert "_." not in str(found["messages"])
+
+
+def test_an_id_that_a_client_gives_is_kept_or_refused() -> None:
+    asking = Asking()
+    assert asking.register("a", "int", id=100) == 42205
+    assert asking("GET", "/subjects") == []
+    assert asking("PUT", "/mode", mode="IMPORT") == {"mode": "IMPORT"}
+    assert asking.register("a", "string") == 42205
+    assert asking.register("b", "int", id=200, version=3) == 200
+    assert asking.register("b", "int", id=200, version=3) == 200
+    assert asking("GET", "/subjects/b/versions") == [3]
+    assert asking.register("c", "long", id=200) == 42205
+    assert asking.register("b", "long", id=201, version=3) == 42205
+    assert asking.register("c", "int", id=200, version=2) == 200
+    assert asking.register("c", "int", id=300) == 300, "as the other registry had it"
+    assert asking.register("b", A, id=5) == 5, "in import, nothing is compared"
+    assert asking("PUT", "/mode", mode="READWRITE") == {"mode": "READWRITE"}
+    assert asking.register("d", "long") == 301
+    assert asking.register("d", "long", id=301) == 301
+    assert asking.register("d", "long", id=7) == 42205
+    assert asking("PUT", "/mode/d", mode="IMPORT") == 42205
+    assert asking("PUT", "/mode/e", mode="IMPORT") == {"mode": "IMPORT"}
+    assert asking.register("e", "bytes", id=9) == 9
+    assert asking("PUT", "/mode?force=true", mode="IMPORT") == {"mode": "IMPORT"}
+    later = Asking(asking.log.records)
+    assert later("GET", "/schemas/ids/200/versions") == [
+        {"subject": "b", "version": 3},
+        {"subject": "c", "version": 2},
+    ]
+
+
+def diamonds(depth: int) -> Iterator[tuple[str, Any, list[Any]]]:
+    """Subjects and schemas, two on each level that name both of the level below: 2**depth ways."""
+    for level in range(depth):
+        below = [f"{side}{level - 1}" for side in "LR"] if level else []
+        for side in "LR":
+            fields = [{"name": one, "type": one} for one in below]
+            schema = {"type": "record", "name": f"{side}{level}", "fields": fields}
+            references = [{"name": one, "subject": one, "version": 1} for one in below]
+            yield f"{side}{level}", schema, references
+
+
+def test_references_are_read_once_however_many_ways_lead_to_them() -> None:
+    asking = Asking()
+    for number, (subject, schema, references) in enumerate(diamonds(40), 1):
+        assert asking.register(subject, schema, references=references) == number
+
+
+def test_a_chain_of_references_has_a_limit() -> None:
+    asking = Asking()
+    text = "{}"
+    asking("POST", "/subjects/s0/versions", schema=text, schemaType="JSON")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(subjects, "MOST_REFERENCES", 30)
+        for number in range(1, 32):
+            reference = {"name": f"n{number}", "subject": f"s{number - 1}", "version": 1}
+            found = asking("POST", f"/subjects/s{number}/versions", schema=text, schemaType="JSON",
+                           references=[reference])  # fmt: skip
+            assert isinstance(found, dict) is (number <= 30)
+    assert found == 42209
+
+
+@pytest.mark.parametrize("depth", [199, 205, 900, 100_000])
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+def test_a_deeply_nested_schema_is_refused(kind: str, depth: int) -> None:
+    before, after = ('{"type":"array","items":', "}") if kind == "AVRO" else ('{"a":', "}")
+    text = before * depth + '"int"' + after * depth
+    asking = Asking()
+    found = asking("POST", "/subjects/t/versions", schema=text, schemaType=kind)
+    assert found == 42209 if depth == 100_000 else isinstance(found, dict) is (depth < 200)
+    nested = b'{"schema":' + b"[" * depth + b"]" * depth + b"}"
+    assert asking._api.answer("POST", "/subjects/t/versions", nested)[0] in (400, 422)
+
+
+@pytest.mark.parametrize("start", ["/*", '"', "'", '"\\', '\\"', "//", "a", "("])
+def test_a_hostile_protobuf_text_is_read_once(start: str) -> None:
+    assert len(meaning(start * 200_000, "PROTOBUF")) <= 400_001
 
 
 JSON = st.recursive(

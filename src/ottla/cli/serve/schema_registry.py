@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.addresses import Address, address_text, parse_address
-from ottla.base.errors import UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.extras import needed_for
 from ottla.config.listeners import PLAINTEXT, Listener
 from ottla.schema_registry.served.api import Api
@@ -47,8 +47,11 @@ class BrokerSchemaLog:
             self._producer = ottla.Producer(self._bootstrap, settings={"acks": "all"})
         sent = [self._producer.send(SCHEMAS_TOPIC, value, key=key) for key, value in records]
         self._producer.flush()
-        for one in sent:
-            one.result()
+        try:
+            for one in sent:
+                one.result()
+        except ApiError as error:
+            raise UserError(f"{SCHEMAS_TOPIC}: {error.message}") from error
 
     def close(self) -> None:
         for one in (self._consumer, self._producer):
@@ -83,7 +86,8 @@ class ServedRegistry:
         with needed_for("--schema-registry"):
             import avro  # noqa: F401
         self._log = BrokerSchemaLog(address_text(*plain))
-        self._server = RegistryServer(parse_address(address), Api(self._log))
+        names = [one.advertised[0] for one in listeners if one.advertised is not None]
+        self._server = RegistryServer(parse_address(address), Api(self._log), names)
         self._server.start()
 
     @property

@@ -6,11 +6,14 @@ here, and any version may follow any other.
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ottla.base.extras import needed_for
-from ottla.schema_registry.registry import AVRO, JSON
+from ottla.base.patterns import lazy_pattern
+from ottla.schema_registry.registry import AVRO, JSON, PROTOBUF
 from ottla.schema_registry.served.faults import invalid_schema
+from ottla.schema_registry.served.spelling import NO_NAMESPACE, avro_forms, meaning, parsed_json
 
 LEVELS = (
     "NONE",
@@ -22,6 +25,7 @@ LEVELS = (
     "FULL_TRANSITIVE",
 )
 DEFAULT_LEVEL = "BACKWARD"
+_NO_NAMESPACE = lazy_pattern(rf"\b{NO_NAMESPACE}\.")
 
 
 class Schema:
@@ -34,8 +38,12 @@ class Schema:
         self.text = text
         if kind == AVRO:
             self._avro = _avro(text, references)
-        if kind in (AVRO, JSON):
-            self.text = _compact(text)
+        if kind == JSON and not isinstance(parsed_json(text), dict | bool):
+            raise invalid_schema("a JSON schema is an object, true or false")
+        if kind != PROTOBUF:
+            content = parsed_json(text)
+            self.text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+        self.meaning = meaning(text, kind)
 
     def faults(self, others: Sequence["Schema"], level: str) -> list[str]:
         """Why the schema may not follow `others`, oldest first; empty if it may."""
@@ -54,16 +62,25 @@ class Schema:
         return [] if level == "NONE" else found
 
 
+@lru_cache(maxsize=256)
+def known_schema(text: str, kind: str, references: tuple[tuple[str, str], ...]) -> Schema:
+    """A schema that is registered, parsed once while it is asked for."""
+    return Schema(text, kind, dict(references))
+
+
 def _unreadable(reader: Any, writer: Any, reads: str, wrote: str) -> list[str]:
     from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 
-    found = ReaderWriterCompatibilityChecker().get_compatibility(reader, writer)
+    try:
+        found = ReaderWriterCompatibilityChecker().get_compatibility(reader, writer)
+    except RecursionError as error:
+        raise invalid_schema("it is nested too deeply") from error
     if found.compatibility is SchemaCompatibilityType.compatible:
         return []
     places = sorted(found.locations)
     return [
-        f"the {reads} schema cannot read what the {wrote} one wrote: {message} (at "
-        f"{', '.join(places)})"
+        f"the {reads} schema cannot read what the {wrote} one wrote: "
+        f"{_NO_NAMESPACE.sub('', message)} (at {', '.join(places)})"
         for message in sorted(found.messages)
     ]
 
@@ -74,19 +91,16 @@ def _avro(text: str, references: Mapping[str, str]) -> Any:
         from avro.name import Names
         from avro.schema import make_avsc_object
 
-    names = Names()
-    try:
-        for one in references.values():
-            make_avsc_object(json.loads(one), names)
-        return make_avsc_object(json.loads(text), names)
-    except (AvroException, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise invalid_schema(str(error)) from error
-    except RecursionError as error:
-        raise invalid_schema("it is nested too deeply") from error
-
-
-def _compact(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
-    except (ValueError, RecursionError) as error:
-        raise invalid_schema(str(error)) from error
+    names = Names(validate_names=False)
+    known: set[str] = set()
+    found: Any = None
+    for one in dict.fromkeys((*references.values(), text)):
+        bare = avro_forms(parsed_json(one), known).bare
+        try:
+            found = make_avsc_object(bare, names, validate_names=False)
+        except (AvroException, ValueError, TypeError, AttributeError, LookupError) as error:
+            raise invalid_schema(_NO_NAMESPACE.sub("", str(error))) from error
+        except RecursionError as error:
+            raise invalid_schema("it is nested too deeply") from error
+        known |= {name.removeprefix(f"{NO_NAMESPACE}.") for name in names.names}
+    return found

@@ -1,5 +1,7 @@
 """Errors of the registry, with the codes of Confluent's API."""
 
+from collections.abc import Iterable
+
 from ottla.base.errors import OttlaError
 
 
@@ -24,8 +26,10 @@ def no_version(version: object) -> RegistryError:
     return RegistryError(40402, f"Version {version} not found.")
 
 
-def no_schema(words: str) -> RegistryError:
-    return RegistryError(40403, f"Schema {words} not found.")
+def no_schema(which: object = None) -> RegistryError:
+    return RegistryError(
+        40403, "Schema not found" if which is None else f"Schema {which} not found"
+    )
 
 
 def invalid_schema(words: str) -> RegistryError:
@@ -40,9 +44,25 @@ def invalid_version(text: str) -> RegistryError:
     )
 
 
-def invalid_level(text: object) -> RegistryError:
+def invalid_level() -> RegistryError:
     return RegistryError(
         42203,
-        f"Invalid compatibility level {text!r}. Valid values are none, backward, forward, full, "
-        f"backward_transitive, forward_transitive, and full_transitive",
+        "Invalid compatibility level. Valid values are none, backward, forward, full, "
+        "backward_transitive, forward_transitive, and full_transitive",
     )
+
+
+def invalid_mode(modes: Iterable[str]) -> RegistryError:
+    return RegistryError(42204, f"Invalid mode. Valid values are {', '.join(modes)}")
+
+
+def not_permitted(words: str) -> RegistryError:
+    return RegistryError(42205, words)
+
+
+def invalid_subject(subject: str) -> RegistryError:
+    return RegistryError(42208, f"The specified subject {subject!r} is not a valid subject.")
+
+
+def too_large(words: str) -> RegistryError:
+    return RegistryError(42209, f"Schema is too large: {words}")
