@@ -32,11 +32,14 @@ class StoredRecord:
 class LatestRecords:
     """The last value of each key with its offset; records of transactions count once committed.
 
-    A repeated key moves to the end, so that records are in order of their offsets.
+    A repeated key moves to the end, so that records are in order of their offsets. A tombstone
+    removes what open transactions have written for its key before, as it does when it is written
+    (`CommittedOffsets`). `open_by_key` are the producers that `open` holds a key of.
     """
 
     values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
+    open_by_key: dict[bytes, set[int]] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
     """What could not be read."""
 
@@ -56,27 +59,44 @@ class LatestRecords:
         if batch.is_control:
             self._end_transaction(batch)
             return
-        values = self.values
-        if isinstance(batch, RecordBatch) and batch.is_transactional:
-            values = self.open.setdefault(batch.producer_id, {})
+        is_transactional = isinstance(batch, RecordBatch) and batch.is_transactional
+        take = self._stage if is_transactional else self._put
         for number, record in enumerate(read_records(batch), 1):
             if record.key is not None:
-                values.pop(record.key, None)
-                values[record.key] = (record.offset, record.value)
+                take(batch, record.key, (record.offset, record.value))
             if not number % STEP_RECORDS:
                 yield
         yield
 
+    def _put(self, _: Batch, key: bytes, value: tuple[int, bytes | None]) -> None:
+        self.values.pop(key, None)
+        self.values[key] = value
+        if value[1] is None:
+            for producer_id in self.open_by_key.pop(key, ()):
+                del self.open[producer_id][key]
+
+    def _stage(self, batch: Batch, key: bytes, value: tuple[int, bytes | None]) -> None:
+        values = self.open.setdefault(batch.producer_id, {})
+        values.pop(key, None)
+        values[key] = value
+        self.open_by_key.setdefault(key, set()).add(batch.producer_id)
+
     def _end_transaction(self, batch: Batch) -> None:
         marker = parse_end_transaction_marker(batch)
-        values = None if marker is None else self.open.pop(batch.producer_id, None)
-        if values is None or marker is None or not marker.is_commit:
+        if marker is None:
             return
-        for key, (offset, value) in values.items():
+        for key, (offset, value) in self.open.pop(batch.producer_id, {}).items():
+            self._close(key, batch.producer_id)
             known = self.values.get(key)
-            if known is None or known[0] < offset:
+            if marker.is_commit and (known is None or known[0] < offset):
                 self.values.pop(key, None)
                 self.values[key] = (offset, value)
+
+    def _close(self, key: bytes, producer_id: int) -> None:
+        producers = self.open_by_key[key]
+        producers.discard(producer_id)
+        if not producers:
+            del self.open_by_key[key]
 
     @property
     def keys(self) -> Iterator[bytes]:

@@ -101,6 +101,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
         self._gone_topics: set[str] = set()
+        self._gone_while_loading: dict[Shard[GroupCoordinatorShard], set[str]] = {}
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """Returns the machine of a group; if another broker leads the group, one that refuses.
@@ -165,18 +166,31 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     def _forget_gone_topics(self, at: Timestamps) -> None:
         if self._gone_topics:
             gone, self._gone_topics = self._gone_topics, set()
+            for shard in self.shards or ():
+                if shard.is_loading:
+                    self._gone_while_loading.setdefault(shard, set()).update(gone)
             for machine in self.machines(at):
-                for decision in machine.forget_topics(gone, at):
-                    self._run(decision, at)
+                self._forget_topics(machine, gone, at)
+        for shard in [one for one in self._gone_while_loading if not one.is_loading]:
+            gone = self._gone_while_loading.pop(shard)
+            assert self.shards is not None
+            if self.shards.find(shard.index) is shard and not shard.refusal:
+                self._forget_topics(shard.machine, gone, at)
+
+    def _forget_topics(
+        self, machine: GroupCoordinatorShard, gone: set[str], at: Timestamps
+    ) -> None:
+        for decision in machine.forget_topics(gone, at):
+            self._run(decision, at)
 
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Runs what is due; unused groups stay unloaded."""
+        """Runs what is due; groups stay unloaded until one is used or a topic is deleted."""
         if self.shards is not None:
             self._at = at
             self.shards.advance(at.monotonic_ms)
-        elif not self._is_loaded:
+        elif not self._is_loaded and not self._gone_topics:
             return
         self._forget_gone_topics(at)
         for machine in self.machines(at):

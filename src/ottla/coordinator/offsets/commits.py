@@ -92,7 +92,7 @@ class Commits:
             errors[where] = ErrorCode.NONE
             if subscribed is None or where[0] in subscribed:
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif where in known:
+            elif where in known or self._offsets.is_pending(group_id, where):
                 draft.record(_offset_key(group_id, where), None)
         return errors
 
@@ -101,7 +101,7 @@ class Commits:
         self._check_exists(group, group_id)
         if group is not None and not group.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-        for where in self._offsets.of(group_id):
+        for where in self._offsets.places(group_id):
             draft.record(_offset_key(group_id, where), None)
         if group is not None:
             write_tombstones(group, draft)
@@ -112,12 +112,16 @@ class Commits:
 
     def forget_topics(self, group_id: str, topics: frozenset[str], draft: Draft) -> None:
         """Deletes the offsets of deleted topics."""
-        for where in self._offsets.of(group_id):
+        for where in self._offsets.places(group_id):
             if where[0] in topics:
                 draft.record(_offset_key(group_id, where), None)
 
     def expire(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Deletes expired offsets, and the group if it has neither members nor offsets."""
+        """Deletes expired offsets, and the group if it has neither members nor offsets.
+
+        An offset that an open transaction may replace stays: its tombstone would follow the
+        transaction's record in the log, and delete that too.
+        """
         known = self._offsets.of(group_id)
         expired = self._expired(group, group_id, draft.at.now_ms)
         for where in expired:
@@ -137,7 +141,9 @@ class Commits:
         return [
             where
             for where, committed in self._offsets.of(group_id).items()
-            if where[0] not in subscribed and expiry.has_expired(committed)
+            if where[0] not in subscribed
+            and expiry.has_expired(committed)
+            and not self._offsets.is_pending(group_id, where)
         ]
 
 

@@ -1,11 +1,13 @@
 """The committed offsets of all groups, from the record kinds 0 and 1.
 
 Shared by classic and consumer groups. Offsets committed in a transaction are pending until its
-marker; an offset that was written after them is kept. Kafka's counterpart: `OffsetMetadataManager`.
+marker; an offset that was written after them is kept, and a tombstone that was written after them
+removes them. So the records of a partition give the same offsets when they are appended, and when
+they are read again. Kafka's counterpart: `OffsetMetadataManager`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from itertools import chain
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns
@@ -76,19 +78,17 @@ class FetchedOffset:
     is_unstable: bool = False
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Offsets committed in one open transaction, by group."""
-
-    by_group: dict[str, dict[TopicPartition, CommittedOffset]] = field(default_factory=dict)
+Offsets = dict[TopicPartition, CommittedOffset]
 
 
 class CommittedOffsets:
     """Only `replay`, `end_transaction` and `forget_some` change the offsets."""
 
     def __init__(self) -> None:
-        self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._pending: dict[int, _Pending] = {}
+        self._by_group: dict[str, Offsets] = {}
+        self._pending: dict[str, dict[int, Offsets]] = {}
+        """By group and the producer id of the open transaction; never empty."""
+        self._groups_of: dict[int, set[str]] = {}
 
     # Replay
 
@@ -109,20 +109,28 @@ class CommittedOffsets:
         if producer_id is None:
             self._by_group.setdefault(key.group, {})[where] = committed
         else:
-            pending = self._pending.setdefault(producer_id, _Pending())
-            pending.by_group.setdefault(key.group, {})[where] = committed
+            of_group = self._pending.setdefault(key.group, {})
+            of_group.setdefault(producer_id, {})[where] = committed
+            self._groups_of.setdefault(producer_id, set()).add(key.group)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Applies or drops the pending offsets of a producer's transaction."""
-        pending = self._pending.pop(producer_id, None)
-        if pending is None or not is_commit:
-            return
-        for group_id, offsets in pending.by_group.items():
+        for group_id in self._groups_of.pop(producer_id, ()):
+            offsets = self._pop_pending(group_id, producer_id)
+            if not is_commit:
+                continue
             known = self._by_group.setdefault(group_id, {})
             for where, committed in offsets.items():
                 earlier = known.get(where)
                 if earlier is None or earlier.record_offset < committed.record_offset:
                     known[where] = committed
+
+    def _pop_pending(self, group_id: str, producer_id: int) -> Offsets:
+        of_group = self._pending[group_id]
+        offsets = of_group.pop(producer_id)
+        if not of_group:
+            del self._pending[group_id]
+        return offsets
 
     def _forget(self, group_id: str, where: TopicPartition) -> None:
         offsets = self._by_group.get(group_id)
@@ -130,6 +138,11 @@ class CommittedOffsets:
             offsets.pop(where, None)
             if not offsets:
                 del self._by_group[group_id]
+        for producer_id, pending in list(self._pending.get(group_id, {}).items()):
+            pending.pop(where, None)
+            if not pending:
+                self._pop_pending(group_id, producer_id)
+                self._groups_of[producer_id].discard(group_id)
 
     def forget_some(self, count: int) -> bool:
         """Drops `count` groups, which another coordinator has taken over; returns whether more
@@ -143,18 +156,23 @@ class CommittedOffsets:
 
     def __contains__(self, group_id: str) -> bool:
         """Whether the group has committed offsets, including those of open transactions."""
-        return group_id in self._by_group or self.has_pending(group_id)
+        return group_id in self._by_group or group_id in self._pending
 
     def has_pending(self, group_id: str) -> bool:
         """Whether an open transaction has committed offsets for the group."""
-        return any(group_id in pending.by_group for pending in self._pending.values())
+        return group_id in self._pending
 
     def group_ids(self) -> Iterator[str]:
-        """The groups with committed offsets, without those of open transactions."""
-        return iter(self._by_group)
+        """The groups with committed offsets, including those of open transactions."""
+        return iter(dict.fromkeys((*self._by_group, *self._pending)))
 
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return self._by_group.get(group_id, {})
+
+    def places(self, group_id: str) -> Iterable[TopicPartition]:
+        """The partitions with an offset of the group, also one of an open transaction."""
+        pending = self._pending.get(group_id, {}).values()
+        return dict.fromkeys((*self.of(group_id), *chain.from_iterable(pending)))
 
     def fetch(
         self, group_id: str, wanted: Iterable[TopicPartition] | None
@@ -164,15 +182,15 @@ class CommittedOffsets:
         places = list(known) if wanted is None else wanted
         return {
             where: FetchedOffset(
-                committed=known.get(where), is_unstable=self._is_unstable(group_id, where)
+                committed=known.get(where), is_unstable=self.is_pending(group_id, where)
             )
             for where in in_turns(places)
         }
 
-    def _is_unstable(self, group_id: str, where: TopicPartition) -> bool:
-        return any(
-            where in pending.by_group.get(group_id, ()) for pending in self._pending.values()
-        )
+    def is_pending(self, group_id: str, where: TopicPartition) -> bool:
+        """Whether an open transaction has committed an offset for the partition."""
+        pending = self._pending.get(group_id)
+        return pending is not None and any(where in one for one in pending.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
