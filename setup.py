@@ -31,7 +31,7 @@ BROKER = {
     "broker/topics": "partition removals topics",
     "broker/transactions": "coordinator",
     "client/producing": "accumulator batches partitioners",
-    "codec": "crc32c primitives varint",
+    "codec": "crc32c lz4_blocks primitives varint",
     "coordinator": "plan shard",
     "coordinator/classic": "rebalance",
     "coordinator/consumer": "plan",

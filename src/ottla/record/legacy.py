@@ -8,14 +8,8 @@ import zlib
 from collections.abc import Iterator
 
 from ottla.base.files import Buffer
-from ottla.codec.compression import (
-    DEFAULT_LIMIT,
-    Compression,
-    CompressionError,
-    compress,
-    decompress,
-    with_old_lz4_checksum,
-)
+from ottla.codec.compression import DEFAULT_LIMIT, Compression, compress, decompress
+from ottla.codec.frames import CompressionError, with_old_lz4_checksum
 from ottla.record.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME_BIT,
@@ -39,6 +33,7 @@ ENTRY = struct.Struct(
     "b"  # attributes
 )
 assert ENTRY.size == 18
+ENTRY_HEAD = struct.Struct(">qi")  # offset, size
 TIMESTAMP = struct.Struct(">q")
 LENGTH = struct.Struct(">i")
 
@@ -235,24 +230,35 @@ def _inner_base_offset(wrapper: LegacyBatch, last: LegacyBatch) -> int:
 
 
 def inner_messages(wrapper: LegacyBatch, limit: int = DEFAULT_LIMIT) -> Iterator[LegacyBatch]:
-    """The messages in a wrapper as stored, with CRCs checked; raises `InvalidBatchError`."""
+    """The messages in a wrapper as stored, with CRCs checked; raises `InvalidBatchError`.
+
+    A last message that is cut short is left out (Kafka: `DataLogInputStream`).
+    """
     _, value = wrapper.key_and_value()
     if value is None:
         raise InvalidBatchError("a compressed wrapper has no value")
     try:
-        data = decompress(wrapper.compression, value, limit)
+        data = decompress(wrapper.compression, value, limit, is_v0=wrapper.magic == 0)
     except CompressionError as error:
         raise InvalidBatchError(str(error)) from error
-    if not data:
-        raise InvalidBatchError("a compressed wrapper holds no message")
     position = 0
-    while position < len(data):
+    if not _is_whole_message(data, position):
+        raise InvalidBatchError("a compressed wrapper holds no message")
+    while _is_whole_message(data, position):
         inner = LegacyBatch(data, position)
         inner.check()
         if inner.compression is not Compression.NONE:
             raise InvalidBatchError("a wrapper holds a wrapper")
         yield inner
         position += inner.size
+
+
+def _is_whole_message(data: Buffer, position: int) -> bool:
+    start = position + ENTRY_HEAD.size
+    if start > len(data):
+        return False
+    _, size = ENTRY_HEAD.unpack_from(data, position)
+    return start + int(size) <= len(data)
 
 
 def _record(

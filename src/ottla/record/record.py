@@ -11,7 +11,8 @@ from typing import Any
 from ottla.base.files import Buffer
 from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
-from ottla.codec.compression import DEFAULT_LIMIT, Compression, CompressionError, decompress
+from ottla.codec.compression import DEFAULT_LIMIT, Compression, decompress
+from ottla.codec.frames import CompressionError
 from ottla.codec.unpacking import UnpackedMemory
 from ottla.codec.varint import VarintError, read_varint, read_varlong
 from ottla.record.batch import (

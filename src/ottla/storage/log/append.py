@@ -18,7 +18,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
-from ottla.codec.compression import Compression, CompressionError, UnpackedSizeError, decompress
+from ottla.codec.compression import Compression, UnpackedSizeError, decompress
+from ottla.codec.frames import CompressionError
 from ottla.config.setting import INT32_MAX, INT64_MAX
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import (

@@ -15,7 +15,8 @@ from ottla.base.files import Buffer, FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.codec.compression import Compression, CompressionError, decompress
+from ottla.codec.compression import Compression, decompress
+from ottla.codec.frames import CompressionError
 
 LENGTH = struct.Struct(">i")  # of the message that follows
 CRC = struct.Struct(">I")  # of the payload
