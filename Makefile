@@ -28,7 +28,7 @@ help:
 	@echo "make bench   measure, print a table"
 	@echo "make compat  what others wrote for Kafka, against ottla serve: test suites, and sessions of clients"
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
-	@echo "make fairness  that no API holds others up with the largest request that it may be sent"
+	@echo "make fairness  that nothing holds others up: the largest request of each API, and state that has grown a lot"
 	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
 	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|replicas]; of clusters also SEED=0-9999"
 	@echo "make site    the documents as a web site, in build/site"
@@ -156,7 +156,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 fairness: $(READY)
-	$(BIN)/python -m benchmarks stretches
+	$(BIN)/python -m benchmarks stretches growth
 
 crash: $(READY)
 	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/runtime/test_interrupts.py tests/unit/loading tests/unit/mirror/test_overtaken.py tests/unit/storage/reading/test_overtaking.py tests/integration/loading/test_follow.py tests/integration/benchmarks tests/compat/test_debezium.py --crash-seconds $(or $(SECONDS),600)

@@ -35,6 +35,7 @@ SUBJECTS = {
     "authorization": "what access rules cost requests, in processor time",
     "fairness": "a small client beside the largest request of each API, and beside floods",
     "stretches": "the longest that the loop is at one thing, for the largest requests of each API",
+    "growth": "the longest that the loop is at one thing, where a kind of state has grown a lot",
     "producers": "producers of several clients, as applications use them, and an open log",
     "consumers": "consumers of several clients, as applications use them",
     "in-and-out": "records into an open log and out again: memory over ten million, and threads",

@@ -572,3 +572,86 @@ def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path:
         found = slow.receive(ApiKey.FETCH, 4).responses[0].partitions
         assert [one.partition_index for one in found if one.records] == [count - 1]
     assert broker.waiting_fetch_count == 0
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round has time for one thing of each kind."""
+    monkeypatch.setattr(listener_module, "RECEIVING_S", 0.0)
+    monkeypatch.setattr(listener_module, "SETTLING_S", 0.0)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_requests_for_which_a_round_has_no_time_come_first_in_the_next(tmp_path: Path) -> None:
+    count = 6
+    with stepped(with_topic(tmp_path / "data")) as server:
+        clients = [server.client() for _ in range(count)]
+        server.step_until(lambda: len(server.server._connections) == count)
+        for client in clients:
+            client.send(VERSIONS, 0)
+        answered: list[int] = []
+        before = server.rounds
+        while len(answered) < count:
+            server.step()
+            new = [one for one in range(count) if one not in answered and has_answer(clients[one])]
+            assert len(new) <= 1
+            answered += new
+            if new:  # it has more to ask at once, and waits until the others had their turn
+                clients[new[0]].receive(ApiKey.API_VERSIONS, 0)
+                clients[new[0]].send(VERSIONS, 0)
+            assert server.rounds - before < 3 * count
+        assert sorted(answered) == list(range(count))
+        for client in clients:
+            client.socket.close()
+
+
+@pytest.mark.usefixtures("hurried")
+def test_fetches_that_one_record_wakes_are_answered_over_several_rounds(tmp_path: Path) -> None:
+    broker = with_topic(tmp_path / "data")
+    fetch = FetchRequest(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])],
+    )
+    with stepped(broker) as server:
+        clients = [server.client() for _ in range(5)]
+        for client in clients:
+            client.send(fetch, 4)
+        server.step_until(lambda: broker.waiting_fetch_count == 5)
+        builder = RecordBatchBuilder()
+        builder.append(None, b"v", 0)
+        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=0)
+        counts = []
+        while counts[-1:] != [5]:
+            assert not counts or server.server._has_left, "it does not sleep"
+            server.step()
+            counts.append(sum(map(has_answer, clients)))
+        assert counts == sorted(counts)
+        assert len(counts) >= 5
+        for client in clients:
+            (found,) = client.receive(ApiKey.FETCH, 4).responses[0].partitions
+            assert found.records
+            client.socket.close()
+
+
+@pytest.mark.usefixtures("hurried")
+def test_idle_connections_are_closed_over_several_rounds(tmp_path: Path) -> None:
+    class Later(SystemClock):
+        ahead_ms = 0.0
+
+        def monotonic_ms(self) -> float:
+            return super().monotonic_ms() + self.ahead_ms
+
+    clock = Later()
+    with stepped(with_topic(tmp_path / "data"), clock) as server:
+        clients = [server.client() for _ in range(5)]
+        server.step_until(lambda: len(server.server._connections) == 5)
+        clock.ahead_ms = 3_600_000.0
+        left = []
+        while left[-1:] != [0]:
+            server.step()
+            left.append(len(server.server._connections))
+        assert left[:5] == [4, 3, 2, 1, 0]
+        for client in clients:
+            assert client.receive_frame() is None
+            client.socket.close()

@@ -50,13 +50,14 @@ def serving(
     *,
     logged: RequestFilter | None = None,
     upkeep: Upkeep | None = None,
+    lock: contextlib.AbstractContextManager[object] | None = None,
 ) -> Iterator[Server]:
     """Serves a broker on free ports of the loopback; the broker is closed at the end."""
     listeners = [
         dataclasses.replace(one, address=("127.0.0.1", 0))
         for one in client_listeners(broker.config)
     ]
-    embedding = Embedding(upkeep=upkeep)
+    embedding = Embedding(upkeep=upkeep, lock=lock or threading.RLock())
     server = Server(broker, listeners, clock=clock or SystemClock(), embedding=embedding)
     if logged is not None:
         server.log_requests(logged)

@@ -198,10 +198,16 @@ def many_in_turns(items: Sequence[T]) -> Iterable[T]:
 def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
     """The same items in lists of at most `size`; yields to other requests between them."""
     turn = CURRENT.get()
-    left = iter(items)
-    while part := list(islice(left, size)):
+    for part in parts_of(items, size):
         if turn is not None:
             turn.yield_turn()
+        yield part
+
+
+def parts_of(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
+    """The same items in lists of at most `size`."""
+    left = iter(items)
+    while part := list(islice(left, size)):
         yield part
 
 
@@ -232,6 +238,27 @@ def aside(deed: Callable[[], T]) -> T:
     """
     turn = CURRENT.get()
     return deed() if turn is None else turn.aside(deed)
+
+
+class Budget:
+    """What may be done in one round of a server's loop; without a server everything is at once.
+
+    Work that has more to do ends when `is_spent` returns true, and leaves a deadline that is due,
+    so that the next round continues it. It does something each time, however little time it has.
+    """
+
+    __slots__ = ("is_spent",)
+
+    def __init__(self) -> None:
+        self.is_spent: Callable[[], bool] = _never
+
+    @property
+    def is_limited(self) -> bool:
+        return self.is_spent is not _never
+
+
+def _never() -> bool:
+    return False
 
 
 class OneAtATime:

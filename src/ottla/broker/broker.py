@@ -18,7 +18,7 @@ from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import freed_in_turns, in_turns, many_in_turns
+from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
@@ -100,6 +100,7 @@ class Broker:
         self._segment_removals = parts.segment_removals
         self._jobs = parts.jobs
         self._timers = parts.timers
+        self.budget = Budget()
         self._dirty: list[Partition] = []
         self._waiting = parts.waiting
         self._background: Background | None = None
@@ -500,7 +501,8 @@ class Broker:
 
     def take_answered(self, monotonic_ms: float) -> list[Waiting[Any]]:
         """Returns the waiting requests that now have a `result`: fetches that found enough or have
-        waited long enough, members of groups, prepared records, and finished throttles.
+        waited long enough, members of groups, prepared records, and finished throttles. Fetches
+        for which the budget does not suffice are returned by the next call.
         """
         answered = [] if self._groups is None else self._groups.take_answered()
         if self._background is not None and self._background.has_done:
@@ -511,8 +513,7 @@ class Broker:
             answered += self.throttled_clients.take_over(monotonic_ms)
         if self.replicas is not None:
             answered += self.replicas.take_answered()
-        if not self._waiting:
-            return answered
+        is_spent = self.budget.is_spent
         for waiting in self._waiting.take_woken():
             if isinstance(waiting, LongFetch):
                 self._waiting.end(waiting)
@@ -526,11 +527,15 @@ class Broker:
                 answered.append(waiting)
             else:
                 _take_back(result, found)
+            if is_spent():
+                return answered
         for waiting in self._waiting.advance(monotonic_ms):
             if not isinstance(waiting, LongFetch):
                 waiting.result = self.fetch(waiting.query)
             self._waiting.end(waiting)
             answered.append(waiting)
+            if is_spent():
+                break
         return answered
 
     @property

@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import at_once, let_others
+from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
 from ottla.broker.stored_records import (
     STEP_RECORDS,
@@ -44,6 +44,7 @@ class Appender(Protocol):
 
     topics: Topics
     on_event: OnEvent
+    budget: Budget
 
     def create_topic(self, new: NewTopic) -> Topic: ...
 

@@ -5,7 +5,8 @@ and `wake` when a partition has grown. Deadlines are on the monotonic clock, so 
 wall clock back delays no fetch. Kafka's counterparts: `DelayedFetch` and its purgatory.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -98,7 +99,7 @@ class WaitingRoom(Generic[Query, Result]):
     def __init__(self, timers: AllTimers) -> None:
         self._by_key: dict[Hashable, dict[WaitingFetch[Query, Result], None]] = {}
         self._deadlines: Timers[WaitingFetch[Query, Result]] = timers.new_room()
-        self._woken: list[WaitingFetch[Query, Result]] = []
+        self._woken: deque[WaitingFetch[Query, Result]] = deque()
         self._waiting_count = 0
 
     def __len__(self) -> int:
@@ -156,18 +157,21 @@ class WaitingRoom(Generic[Query, Result]):
     def has_woken(self) -> bool:
         return bool(self._woken)
 
-    def take_woken(self) -> Iterable[WaitingFetch[Query, Result]]:
-        """Returns the fetches whose partitions have grown since the last call; they wait on until
-        `end`.
-        """
-        woken, self._woken = self._woken, []
-        for fetch in woken:
-            fetch.is_woken = False
-        return [fetch for fetch in woken if not fetch.is_over]
+    def take_woken(self) -> Iterator[WaitingFetch[Query, Result]]:
+        """Yields the fetches whose partitions have grown; they wait on until `end`.
 
-    def advance(self, now_ms: float) -> list[WaitingFetch[Query, Result]]:
-        """Returns the fetches that have timed out; the caller sets their results and ends them."""
-        return self._deadlines.take_all_due(now_ms)
+        Those that are not taken are yielded by the next call.
+        """
+        while self._woken:
+            fetch = self._woken.popleft()
+            fetch.is_woken = False
+            if not fetch.is_over:
+                yield fetch
+
+    def advance(self, now_ms: float) -> Iterator[WaitingFetch[Query, Result]]:
+        """Yields the fetches that have timed out; the caller sets their results and ends them."""
+        while (fetch := self._deadlines.take_due(now_ms)) is not None:
+            yield fetch
 
     def end(self, fetch: WaitingFetch[Query, Result]) -> None:
         """Removes a fetch that has its result or was cancelled."""

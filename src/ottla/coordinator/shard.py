@@ -11,7 +11,6 @@ first member that uses the other one, and keeps its offsets; a group with member
 Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from ottla.base.error_codes import ErrorCode
@@ -20,7 +19,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE
+from ottla.base.turns import PART_SIZE, in_turns, parts_of
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
@@ -95,7 +94,9 @@ class GroupCoordinatorShard:
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
-        self._to_look_through: deque[str] = deque()
+        self.being_deleted: set[str] = set()
+        self._expiring: Iterator[Decision[Answer]] | None = None
+        self._now = Timestamps(now_ms=0, monotonic_ms=0.0)
 
     # Records
 
@@ -247,7 +248,7 @@ class GroupCoordinatorShard:
         assert not draft.records
         return plan.decide(answer)
 
-    def _find(self, group_id: str) -> AnyGroup | None:
+    def _find(self, group_id: str, *, its_deletion: bool = False) -> AnyGroup | None:
         """Returns the group, `None` if there is none; raises `ApiError` if its state is not
         available.
 
@@ -256,6 +257,8 @@ class GroupCoordinatorShard:
         """
         if code := self.refusal(group_id):
             raise ApiError(code)
+        if group_id in self.being_deleted and not its_deletion:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self.groups.get(group_id)
 
     # Members of classic groups
@@ -410,16 +413,25 @@ class GroupCoordinatorShard:
             return draft.decide(PartitionErrors(error=error.code))
         return draft.decide(PartitionErrors(partitions=errors))
 
-    def forget_topics(self, topics: Iterable[str], at: Timestamps) -> list[Decision[Answer]]:
-        """Deletes all committed offsets of deleted topics."""
+    def forget_topics(
+        self, topics: Iterable[str], now: Callable[[], Timestamps]
+    ) -> Iterator[Decision[Answer] | None]:
+        """Deletes all committed offsets of deleted topics, in short steps.
+
+        Each decision must be adopted before the next step; `None` is a step without one.
+        """
         gone = frozenset(topics)
-        decisions: list[Decision[Answer]] = []
-        for group_id in self.offsets.group_ids():
-            draft = Draft(group_id, at)
-            self._commits.forget_topics(group_id, gone, draft)
-            if draft.records:
-                decisions.append(draft.decide())
-        return decisions
+        for number, group_id in enumerate(list(self.offsets.group_ids()), 1):
+            for part in parts_of(self.offsets.places(group_id)):
+                places = [one for one in part if one.topic in gone]
+                if places:
+                    draft = Draft(group_id, now())
+                    self._commits.forget(group_id, places, draft)
+                    yield draft.decide()
+                elif len(part) == PART_SIZE:
+                    yield None
+            if not number % PART_SIZE:
+                yield None
 
     # Groups
 
@@ -441,42 +453,41 @@ class GroupCoordinatorShard:
         """Lists all groups, including those that only have committed offsets."""
         return [
             (self.groups.get(group_id) or ClassicGroup(group_id)).listing()
-            for group_id in self._group_ids()
+            for group_id in in_turns(self._group_ids())
         ]
 
-    def _group_ids(self) -> Iterable[str]:
-        return dict.fromkeys((*self.groups, *self.offsets.group_ids()))
+    def _group_ids(self) -> list[str]:
+        others = (one for one in self.offsets.group_ids() if one not in self.groups)
+        return [*self.groups, *others]
 
     def delete_group(self, group_id: str, at: Timestamps) -> Decision[Acknowledgement]:
+        """Deletes a group without members; if it has many offsets, only a part of them.
+
+        The caller repeats the call until the group is not in `offsets`. Until then it has the group
+        in `being_deleted`, so that nobody joins or commits meanwhile.
+        """
         draft = Draft(group_id, at)
         try:
-            group = self._find(group_id)
-            self._commits.delete_group(group, group_id, draft)
+            group = self._find(group_id, its_deletion=True)
+            is_deleted = self._commits.delete_group(group, group_id, draft)
         except ApiError as error:
             return draft.decide(Acknowledgement(error=error.code))
-        vacant = None if group is None else type(group)(group_id)
+        vacant = None if group is None or not is_deleted else type(group)(group_id)
         return draft.decide(Acknowledgement(), vacant)
 
     # Time
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
-        """Handles one expired deadline; call until it returns `None`.
+        """Handles one expired deadline; call until it returns `None`, at once or later.
 
         Each decision must be adopted before the next one can be made.
         """
-        if self._to_look_through:
-            group_id = self._to_look_through.popleft()
-            draft = Draft(group_id, at)
-            self._commits.expire(self.groups.get(group_id), group_id, draft)
-            return draft.decide()
         key = self._timers.first_due(at.monotonic_ms)
         if key is None:
             return None
         assert isinstance(key, TimerKey)
         if key.due is Due.EXPIRY:
-            self._to_look_through.extend(self._group_ids())
-            self._set_expiry_timer(at)
-            return self.advance(at)
+            return self._expire_some(key, at)
         draft = Draft(key.group_id, at)
         draft.deadlines[key] = None
         group = self.groups.get(key.group_id)
@@ -488,6 +499,26 @@ class GroupCoordinatorShard:
         else:
             self._membership.come_due(plan, key)
         return plan.decide()
+
+    def _expire_some(self, key: TimerKey, at: Timestamps) -> Decision[Answer] | None:
+        self._now = at
+        if self._expiring is None:
+            self._expiring = self._expire_in_steps()
+        for decision in self._expiring:
+            self._timers.set(key, at.monotonic_ms)  # stays due, but after all others
+            return decision
+        self._expiring = None
+        self._set_expiry_timer(at)
+        return self.advance(at)
+
+    def _expire_in_steps(self) -> Iterator[Decision[Answer]]:
+        for group_id in self._group_ids():
+            places = list(self.offsets.of(group_id))
+            # A group may have neither offsets nor members, and expires too.
+            for part in parts_of(places) if places else ([],):
+                draft = Draft(group_id, self._now)
+                self._commits.expire(self.groups.get(group_id), group_id, part, draft)
+                yield draft.decide()
 
     def _set_expiry_timer(self, at: Timestamps) -> None:
         interval_ms = self._config.offsets_retention_check_interval_ms

@@ -13,10 +13,10 @@ Kafka's counterparts: `SocketServer`, `Selector`, `KafkaRequestHandler`.
 import contextlib
 import logging
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from selectors import EVENT_READ, DefaultSelector, SelectorKey
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
@@ -60,6 +60,12 @@ ROUND_S = 0.004
 
 Each has an equal share, and at least one request.
 """
+
+RECEIVING_S = 0.006
+"""Time after which the other connections with requests wait for the next round."""
+
+SETTLING_S = 0.003
+"""The same for what is due, for responses that were waited for, and for closing connections."""
 
 IDLE_CHECK_MS = 10_000.0
 
@@ -123,6 +129,12 @@ class Server:
         self._stranger_log = StrangerLog(logger)
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
+        self._passed_over: set[int] = set()
+        """Descriptors for which the last round had no time."""
+        self._answered: deque[object] = deque()
+        self._to_close: deque[tuple[Connection, CloseReason]] = deque()
+        self._until_s = 0.0
+        broker.budget.is_spent = self._is_late
         self._holding: dict[object, Connection] = {}
         self._answered_early: set[object] = set()
         """Results that came before the long request that waits for them had ended."""
@@ -226,7 +238,7 @@ class Server:
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
-                is_busy = self._ready or self._long_requests.has_work
+                is_busy = self._ready or self._long_requests.has_work or self._has_left
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self.lock:
                     self._round(events)
@@ -235,6 +247,15 @@ class Server:
         finally:
             with self.lock:
                 self._close_all()
+
+    @property
+    def _has_left(self) -> bool:
+        """Whether the last round has left something to the next one."""
+        left = self._passed_over or self._answered or self._to_close
+        return bool(left) or self._broker.has_answers
+
+    def _is_late(self) -> bool:
+        return monotonic() >= self._until_s
 
     def _timeout(self) -> float | None:
         """Seconds to sleep until there is something to do without a peer; `None` for no limit.
@@ -268,20 +289,18 @@ class Server:
         at = read_clock(self._clock)
         self._monotonic_ms = at.monotonic_ms
         self._dispatcher.set_time(at)
+        self._until_s = monotonic() + RECEIVING_S
         ready, self._ready = self._ready, []
         count = len(ready) + len(events)
         self._share_s = ROUND_S / count if count else ROUND_S
-        for connection in ready:
+        for number, connection in enumerate(ready):
+            if number and self._is_late():
+                self._ready += ready[number:]
+                break
             self.request_counts.begin_queued(connection.last_active_ms)
             self._process(connection)
             self.request_counts.end_queued()
-        for key, mask in events:
-            if isinstance(key.data, Connection):
-                self._on_event(key.data, mask)
-            elif key.fileobj is self._wake_receiver:
-                self._drain_wake_ups()
-            else:
-                self._acceptors.ready(key.data, at.monotonic_ms)
+        self._take(events, at)
         if self._long_requests.has_work:
             self._go_on()
         if self._acceptors.is_waiting:
@@ -290,14 +309,30 @@ class Server:
         # send it.
         cut_off = self._follow_config() if self._broker.config is not self._config else ()
         self._settle(at)
-        for connection in cut_off:
-            self._close(connection, CloseReason.LISTENER)
-        self._close_strangers()
+        self._to_close.extend((one, CloseReason.LISTENER) for one in cut_off)
         if self._monotonic_ms >= self._next_idle_check_ms:
-            self._close_idle()
+            self._find_idle()
+        self._until_s = monotonic() + SETTLING_S
+        self._close_some()
         now_ms = self._clock.monotonic_ms()
         self.request_counts.end_round(now_ms)
         self.busy_ms += now_ms - self._monotonic_ms
+
+    def _take(self, events: Sequence[tuple[SelectorKey, int]], at: Timestamps) -> None:
+        """Receives from ready connections; the selector returns again what is passed over."""
+        if self._passed_over:
+            late, self._passed_over = self._passed_over, set()
+            events = sorted(events, key=lambda one: one[0].fd not in late)
+        for number, (key, mask) in enumerate(events):
+            if number and self._is_late():
+                self._passed_over = {one.fd for one, _ in events[number:]}
+                return
+            if isinstance(key.data, Connection):
+                self._on_event(key.data, mask)
+            elif key.fileobj is self._wake_receiver:
+                self._drain_wake_ups()
+            else:
+                self._acceptors.ready(key.data, at.monotonic_ms)
 
     def _on_event(self, connection: Connection, mask: int) -> None:
         if connection.is_closed:
@@ -436,21 +471,32 @@ class Server:
         sends.
         """
         broker = self._broker
+        self._until_s = monotonic() + SETTLING_S
         broker.run_due_jobs(at)
+        self._write_out()
+        self._until_s = monotonic() + SETTLING_S
+        answered = self._answered
         while True:
-            try:
-                broker.write_out()
-            except StorageError as error:
-                self._drop_answers(error)
-            answered = broker.take_answered(at.monotonic_ms)
+            if not answered:
+                answered.extend(broker.take_answered(at.monotonic_ms))
             if not answered:
                 break
-            for pending_id in answered:
-                self._answer(pending_id)
+            self._answer(answered.popleft())
+            while answered and not self._is_late():
+                self._answer(answered.popleft())
+            self._write_out()
+            if self._is_late():
+                break
         for connection in self._take_touched():
             self._flush(connection)
         if self._memory.waiting or self._strangers_memory.waiting:
             self._feed_starved()
+
+    def _write_out(self) -> None:
+        try:
+            self._broker.write_out()
+        except StorageError as error:
+            self._drop_answers(error)
 
     def _drop_answers(self, error: StorageError) -> None:
         """Drops the responses of this round, since they may promise what is not on disk."""
@@ -601,14 +647,18 @@ class Server:
         if hint is not None:
             logger.warning("%s", hint)
 
-    def _close_strangers(self) -> None:
-        """Closes connections that did not log in within their time."""
+    def _close_some(self) -> None:
+        """Closes connections that did not log in within their time, or have no business here."""
         while (connection := self._log_in_by.take_due(self._monotonic_ms)) is not None:
             assert connection.login is not None
             if not connection.login.has_login:
-                self._close(connection, CloseReason.LOGIN)
+                self._to_close.append((connection, CloseReason.LOGIN))
+        while self._to_close:
+            self._close(*self._to_close.popleft())
+            if self._is_late():
+                return
 
-    def _close_idle(self) -> None:
+    def _find_idle(self) -> None:
         max_idle_ms = self._broker.config.connections_max_idle_ms
         self._next_idle_check_ms = self._monotonic_ms + IDLE_CHECK_MS
         for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
@@ -617,10 +667,13 @@ class Server:
         if max_idle_ms < 0:
             return
         oldest_ms = self._monotonic_ms - max_idle_ms
-        for connection in list(self._connections):
-            is_idle = connection.later is None and connection.last_active_ms < oldest_ms
-            if is_idle and connection not in self._transfer_rates:
-                self._close(connection, CloseReason.IDLE)
+        self._to_close.extend(
+            (one, CloseReason.IDLE)
+            for one in self._connections
+            if one.later is None
+            and one.last_active_ms < oldest_ms
+            and one not in self._transfer_rates
+        )
 
     def _close_slow(self) -> None:
         config = self._broker.config

@@ -27,6 +27,7 @@ SHOWN = {
     "fairness": "DESCRIBE_GROUPS of empty names",
     "partitions": "A broker of 6 partitions",
     "stretches": "a broker alone, asked for much in few bytes",
+    "growth": "waiting fetches",
     "consumers": "ottla, consume",
     "in-and-out": "in the last tenth",
     "groups": "consumers in 2 groups",

@@ -192,7 +192,7 @@ def test_offsets_of_topics_that_are_read_are_not_deleted(runner: ConsumerRunner)
 def test_offsets_of_deleted_topics_are_forgotten(runner: ConsumerRunner) -> None:
     runner.enter("m")
     runner.commit(1, runner.claim("m"), ("a", 0))
-    for decision in runner.machine.forget_topics(["a"], runner.at):
+    for decision in runner.machine.forget_topics(["a"], lambda: runner.at):
         runner.run(decision)
     assert runner.committed() is None
     assert runner.state == "Stable"

@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
-from ottla.base.timers import AllTimers, Timers
+from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import kept, yield_turn
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.internal_topic import (
@@ -100,8 +101,15 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         )
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
+        self._budget = broker.budget
+        self._catalog: TopicCatalog = broker.topics if cluster is None else cluster
         self._gone_topics: set[str] = set()
-        self._gone_while_loading: dict[Shard[GroupCoordinatorShard], set[str]] = {}
+        self._gone_names: set[str] = set()
+        """The topics whose offsets `_forgetting` removes."""
+        self._forgetting: Iterator[Decision[Answer] | None] | None = None
+        self._awaited: Shard[GroupCoordinatorShard] | None = None
+        """The shard whose loading that waits for."""
+        self._gone_timer: Timers[str] = timers.new_room()
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """Returns the machine of a group; if another broker leads the group, one that refuses.
@@ -109,21 +117,26 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         Raises `UserError` as `loaded`.
         """
         if self.shards is None:
-            if self._is_loaded and not self._gone_topics:
+            if self._is_loaded and not self._gone_topics and self._forgetting is None:
                 return self.machine
             return self.loaded(at)
         self._at = at
-        self._forget_gone_topics(at)
+        if self._gone_topics or self._forgetting is not None:
+            self._forget_returned(at)
         shard = self._shard_of(group_id)
         return self.machine if shard is None else shard.machine
 
     def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
+        self._load(at)
+        if self._gone_topics or self._forgetting is not None:
+            self._forget_returned(at)
+        return self.machine
+
+    def _load(self, at: Timestamps) -> GroupCoordinatorShard:
         if not self._is_loaded and self.shards is None:
             self._replay_all("what groups have committed", "have consumers begin again")
             self.machine.loaded(at)
             self._is_loaded = True
-        # First: offsets of a topic's former incarnation must go before new ones are committed.
-        self._forget_gone_topics(at)
         return self.machine
 
     # In a cluster
@@ -159,29 +172,70 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         elif self._is_loaded:
             self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
+    # Deletions, in short steps
+
     def topic_deleted(self, name: str) -> None:
-        """Has the offsets of a deleted topic removed before the next request about groups."""
+        """Has the offsets of a deleted topic removed: by `forget_some`, which `advance` calls too,
+        and before a group is asked for when there is a topic of that name again.
+        """
         self._gone_topics.add(name)
+        self._gone_timer.set(NEXT, 0.0)
 
-    def _forget_gone_topics(self, at: Timestamps) -> None:
-        if self._gone_topics:
-            gone, self._gone_topics = self._gone_topics, set()
-            for shard in self.shards or ():
-                if shard.is_loading:
-                    self._gone_while_loading.setdefault(shard, set()).update(gone)
-            for machine in self.machines(at):
-                self._forget_topics(machine, gone, at)
-        for shard in [one for one in self._gone_while_loading if not one.is_loading]:
-            gone = self._gone_while_loading.pop(shard)
-            assert self.shards is not None
+    def forget_some(self, at: Timestamps) -> bool:
+        """Removes a few offsets of deleted topics; returns whether there are more to look at."""
+        self._at = at
+        if self._awaited is not None and self._awaited.is_loading:
+            return False
+        if self._forgetting is None:
+            if not self._gone_topics:
+                return False
+            self._gone_names, self._gone_topics = self._gone_topics, set()
+            self._forgetting = self._forget_in_steps(self._gone_names)
+        for decision in self._forgetting:
+            if decision is not None:
+                self._run(decision, self._at)
+            return True
+        self._forgetting = None
+        self._gone_names = set()
+        if not self._gone_topics:
+            self._gone_timer.cancel(NEXT)
+        return bool(self._gone_topics)
+
+    def _forget_in_steps(self, gone: set[str]) -> Iterator[Decision[Answer] | None]:
+        if self.shards is None:
+            yield from self._load(self._now()).forget_topics(gone, self._now)
+            return
+        for shard in list(self.shards):
+            if shard.is_loading:  # it may have read them already
+                self._awaited = shard
+                yield None
+                self._awaited = None
             if self.shards.find(shard.index) is shard and not shard.refusal:
-                self._forget_topics(shard.machine, gone, at)
+                yield from shard.machine.forget_topics(gone, self._now)
 
-    def _forget_topics(
-        self, machine: GroupCoordinatorShard, gone: set[str], at: Timestamps
-    ) -> None:
-        for decision in machine.forget_topics(gone, at):
-            self._run(decision, at)
+    def _forget_returned(self, at: Timestamps) -> None:
+        """Offsets of a topic's former incarnation must go before new ones are committed."""
+        names = self._gone_names | self._gone_topics
+        is_at_once = not self._budget.is_limited
+        while is_at_once or any(self._catalog.find(one) for one in names):
+            if not self.forget_some(at):
+                break
+            yield_turn()
+
+    def delete_group(self, group_id: str, at: Timestamps) -> ErrorCode:
+        """Deletes a group without members, with its offsets, in turns."""
+        machine = self.machine_of(group_id, at)
+        machine.being_deleted.add(group_id)
+        try:
+            with kept():
+                while True:
+                    decision = machine.delete_group(group_id, at)
+                    error = self.carry_out(decision, at).error
+                    if error or group_id not in machine.offsets:
+                        return error
+                    yield_turn()
+        finally:
+            machine.being_deleted.discard(group_id)
 
     # Time
 
@@ -192,10 +246,14 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             self.shards.advance(at.monotonic_ms)
         elif not self._is_loaded and not self._gone_topics:
             return
-        self._forget_gone_topics(at)
+        is_spent = self._budget.is_spent
+        while self.forget_some(at) and not is_spent():
+            pass
         for machine in self.machines(at):
             while (due := machine.advance(at)) is not None:
                 self._run(due, at)
+                if is_spent():
+                    break
 
     @property
     def has_answers(self) -> bool:

@@ -123,6 +123,9 @@ class Retention:
             log = directory.logs.get(key)
             if log is None or directory.is_offline or not self._access.may_retain(key.topic, log):
                 continue
+            if log.maintenance.go_on_with_snapshot():
+                self._to_do.append((directory, key))
+                break
             try:
                 plan = self._begin(log, now_ms, left)
             except StorageError:

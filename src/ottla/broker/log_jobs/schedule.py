@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
+from typing import Final
 
 from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
@@ -11,6 +13,8 @@ from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.retention import Retention
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_directories import LogDirectories
+
+LOGS_PER_STEP: Final = 256
 
 
 def schedule_log_jobs(
@@ -29,11 +33,6 @@ def schedule_log_jobs(
         for directory in directories.online:
             with suppress(StorageError):
                 directory.checkpoints.write_log_starts()
-
-    def expire_producers(at: Timestamps) -> None:
-        for directory in directories:
-            for log in directory.logs.values():
-                log.producers.expire(at, config().producer_id_expiration_ms)
 
     jobs.add(
         lambda: config().log_retention_check_interval_ms,
@@ -55,7 +54,10 @@ def schedule_log_jobs(
         AbortChecking(directories, on_checked).run_slice,
         initial_ms=lambda: 0,
     )
-    jobs.add(lambda: config().producer_id_expiration_check_interval_ms, expire_producers)
+    jobs.add(
+        lambda: config().producer_id_expiration_check_interval_ms,
+        ProducerExpiry(directories, lambda: config().producer_id_expiration_ms).run_slice,
+    )
 
 
 def schedule_replicas(
@@ -93,3 +95,32 @@ class CheckpointWriting:
         for directory in self._directories.online:
             with suppress(StorageError):  # logged where the directory went offline
                 yield from directory.checkpoints.write_in_steps()
+
+
+class ProducerExpiry:
+    """Forgets producers of all logs that have been silent for too long, some in each round."""
+
+    def __init__(self, directories: LogDirectories, expiration_ms: Callable[[], int]) -> None:
+        self._directories = directories
+        self._expiration_ms = expiration_ms
+        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
+        self._steps: Iterator[None] | None = None
+
+    def run_slice(self, at: Timestamps) -> bool:
+        """Looks at some producers; returns whether more are left."""
+        self._at = at
+        if self._steps is None:
+            self._steps = self._all_steps()
+        for _step in self._steps:
+            return True
+        self._steps = None
+        return False
+
+    def _all_steps(self) -> Iterator[None]:
+        logs = [one for directory in self._directories for one in directory.logs.values()]
+        for number, log in enumerate(logs, 1):
+            if log.producers.entries:
+                steps = log.producers.expire_in_steps(lambda: self._at, self._expiration_ms())
+                yield from islice(steps, 1, None)
+            if not number % LOGS_PER_STEP:
+                yield

@@ -7,6 +7,7 @@ otherwise. Decisions are cached until the rules change. Kafka's counterparts: `S
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Final, TypeVar
 
 from ottla.base.addresses import canonical_host
@@ -38,12 +39,19 @@ MAX_REMEMBERED_NAME: Final = 256
 Question = tuple[Principal, str, int, int, str]
 """Principal, host, operation, resource type, resource name."""
 
+Pattern = tuple[PatternType, str]
+ByPrincipal = dict[tuple[ResourceType, str, Operation, Permission], dict[Pattern, list[str]]]
+"""The hosts of the rules of a principal, by their patterns."""
+
 Rules = tuple[
     dict[tuple[ResourceType, str], list[Entry]],
     dict[ResourceType, dict[str, list[Entry]]],
     dict[ResourceType, list[int]],
+    ByPrincipal,
 ]
-"""Rules of literal patterns, rules of prefixes, and the lengths of the prefixes."""
+"""Rules of literal patterns, rules of prefixes, the lengths of the prefixes, and all of them by
+principal, for those that ask whether there is any.
+"""
 
 
 class Authorizer:
@@ -60,6 +68,7 @@ class Authorizer:
         self._literal: dict[tuple[ResourceType, str], list[Entry]] = {}
         self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
         self._prefix_sizes: dict[ResourceType, list[int]] = {}
+        self._by_principal: ByPrincipal = {}
         self.known: Final[dict[Question, bool]] = {}
         self.revision = 0
         """Increases when the rules change."""
@@ -76,7 +85,9 @@ class Authorizer:
         freed_in_turns(self._literal)
         for of_kind in self._prefixed.values():
             freed_in_turns(of_kind)
-        self._literal, self._prefixed, self._prefix_sizes = rules
+        for of_principal in self._by_principal.values():
+            freed_in_turns(of_principal)
+        self._literal, self._prefixed, self._prefix_sizes, self._by_principal = rules
         self._forget()
 
     def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
@@ -84,10 +95,16 @@ class Authorizer:
         resource_type, pattern_type, name = pattern
         if pattern_type is PatternType.PREFIXED:
             by_name = self._prefixed[resource_type]
-            _put(by_name, name, entries)
-            self._prefix_sizes[resource_type] = sorted({len(one) for one in by_name})
+            former = _put(by_name, name, entries)
+            if bool(former) is not bool(entries):
+                self._prefix_sizes[resource_type] = sorted({len(one) for one in by_name})
         else:
-            _put(self._literal, (resource_type, name), entries)
+            former = _put(self._literal, (resource_type, name), entries)
+        for entry in former:
+            key = (resource_type, entry.principal, entry.operation, entry.permission)
+            self._by_principal[key].pop((pattern_type, name), None)
+        for entry in entries:
+            _index(self._by_principal, pattern, _comparable(entry))
         self._forget()
 
     def _forget(self) -> None:
@@ -164,30 +181,25 @@ class Authorizer:
         who = str(principal)
         if who in self.super_users:
             return True
-        wanted = (operation, Operation.ALL)
-        allowed: list[tuple[PatternType, str]] = []
-        denied: set[tuple[PatternType, str]] = set()
-        for pattern_type, name, entry in self._all_of(resource_type):
-            if entry.operation not in wanted or not _is_for(entry, who, host):
-                continue
-            if entry.permission is Permission.DENY:
-                denied.add((pattern_type, name))
-            else:
-                allowed.append((pattern_type, name))
-        if (PatternType.LITERAL, WILDCARD) in denied:
+        denied = self._of(who, operation, resource_type, Permission.DENY)
+        hosts = (host, WILDCARD)
+        if _denies(denied, (PatternType.LITERAL, WILDCARD), hosts):
             return False
         if self.allows_without_acls:
             return True
-        return any(not _is_under(one, denied) for one in allowed)
+        return any(
+            any(one in hosts for one in its_hosts) and not _is_under(pattern, denied, hosts)
+            for allowed in self._of(who, operation, resource_type, Permission.ALLOW)
+            for pattern, its_hosts in allowed.items()
+        )
 
-    def _all_of(self, resource_type: ResourceType) -> Iterator[tuple[PatternType, str, Entry]]:
-        for (kind, name), entries in self._literal.items():
-            if kind is resource_type:
-                for entry in entries:
-                    yield PatternType.LITERAL, name, entry
-        for name, entries in self._prefixed[resource_type].items():
-            for entry in entries:
-                yield PatternType.PREFIXED, name, entry
+    def _of(
+        self, who: str, operation: Operation, kind: ResourceType, permission: Permission
+    ) -> list[dict[Pattern, list[str]]]:
+        """The rules of a principal, and of everybody, for an operation, and for all."""
+        keys = product((who, EVERYBODY), (operation, Operation.ALL))
+        found = [self._by_principal.get((kind, name, op, permission)) for name, op in keys]
+        return [one for one in found if one]
 
 
 def sort_out(acls: Iterable[Acl]) -> Rules:
@@ -195,21 +207,32 @@ def sort_out(acls: Iterable[Acl]) -> Rules:
     literal: dict[tuple[ResourceType, str], list[Entry]] = {}
     prefixed: dict[ResourceType, dict[str, list[Entry]]] = {one: {} for one in ResourceType}
     sizes: dict[ResourceType, set[int]] = {one: set() for one in ResourceType}
-    for (resource_type, pattern_type, name), given in in_turns(acls):
+    by_principal: ByPrincipal = {}
+    for pattern, given in in_turns(acls):
+        resource_type, pattern_type, name = pattern
         entry = _comparable(given)
+        _index(by_principal, pattern, entry)
         if pattern_type is PatternType.PREFIXED:
             prefixed[resource_type].setdefault(name, []).append(entry)
             sizes[resource_type].add(len(name))
         else:
             literal.setdefault((resource_type, name), []).append(entry)
-    return literal, prefixed, {kind: sorted(of_kind) for kind, of_kind in sizes.items()}
+    sorted_sizes = {kind: sorted(of_kind) for kind, of_kind in sizes.items()}
+    return literal, prefixed, sorted_sizes, by_principal
 
 
-def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> None:
+def _index(rules: ByPrincipal, pattern: ResourcePattern, entry: Entry) -> None:
+    resource_type, pattern_type, name = pattern
+    key = (resource_type, entry.principal, entry.operation, entry.permission)
+    rules.setdefault(key, {}).setdefault((pattern_type, name), []).append(entry.host)
+
+
+def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> list[Entry]:
+    """Returns the rules that were there before."""
+    former = rules.pop(key, [])
     if entries:
         rules[key] = [_comparable(one) for one in entries]
-    else:
-        rules.pop(key, None)
+    return former
 
 
 def _comparable(entry: Entry) -> Entry:
@@ -221,12 +244,23 @@ def _is_for(entry: Entry, principal: str, host: str) -> bool:
     return entry.principal in (principal, EVERYBODY) and entry.host in (host, WILDCARD)
 
 
-def _is_under(allowed: tuple[PatternType, str], denied: set[tuple[PatternType, str]]) -> bool:
+def _denies(
+    denied: Sequence[dict[Pattern, list[str]]], pattern: Pattern, hosts: tuple[str, str]
+) -> bool:
+    return any(host in hosts for rules in denied for host in rules.get(pattern, ()))
+
+
+def _is_under(
+    allowed: Pattern, denied: Sequence[dict[Pattern, list[str]]], hosts: tuple[str, str]
+) -> bool:
     """Whether a denial covers all resources of an allowance."""
+    if not denied:
+        return False
     pattern_type, name = allowed
     if pattern_type is PatternType.LITERAL:
         if name == WILDCARD:
             return False
-        if allowed in denied:
+        if _denies(denied, allowed, hosts):
             return True
-    return any((PatternType.PREFIXED, name[:size]) in denied for size in range(1, len(name) + 1))
+    sizes = range(1, len(name) + 1)
+    return any(_denies(denied, (PatternType.PREFIXED, name[:size]), hosts) for size in sizes)

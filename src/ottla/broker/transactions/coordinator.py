@@ -9,6 +9,7 @@ that a restart would not know, and no partition remains without a marker. Kafka'
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -80,6 +81,7 @@ KEPT: Final = KeptState(
 RETRY_MS: Final = 1000
 """When markers that a partition did not accept are tried again."""
 
+RETRIES_PER_ROUND: Final = 64
 
 NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
 """The partition was deleted with its transactions, or an administrator has ended this transaction
@@ -138,6 +140,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._decided: dict[str, None] = {}
         self._marked: list[str] = []
         self._late: dict[str, None] = {}
+        self._to_try_again: deque[str] = deque()
         self._retry: Timers[str] = timers.new_room()
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine | ErrorCode:
@@ -321,11 +324,14 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         elif not self._is_loaded:
             return
         self._at = at
+        is_spent = self._broker.budget.is_spent
         for machine in self.machines(at):
             while (due := machine.advance(at)) is not None:
                 self._run_all(due, at)
+                if is_spent():
+                    break
         if self._retry.take_due(at.monotonic_ms) is not None:
-            self._try_again(at)
+            self._try_some_again(at)
 
     # After a decision: called by `Broker.write_out` when what was appended is written
 
@@ -338,10 +344,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         """Appends the markers of all written decisions."""
         assert self._at is not None
         decided, self._decided = self._decided, {}
-        for prepared in self.machine.prepared:
+        for prepared in self.machine.prepared_among(decided):
             key = prepared.transactional_id
-            if key not in decided:
-                continue
             if self._topic.is_online(key) and self._mark(prepared, self._at):
                 self._marked.append(key)
             else:
@@ -385,7 +389,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     def _postpone(self, key: str) -> None:
         assert self._at is not None
         self._late[key] = None
-        self._retry.set(NEXT, self._at.monotonic_ms + RETRY_MS)
+        if NEXT not in self._retry:
+            self._retry.set(NEXT, self._at.monotonic_ms + RETRY_MS)
 
     def _try_again(self, at: Timestamps) -> None:
         """Retries the transactions in `_late`, which stay there until complete, so that existing
@@ -395,6 +400,18 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             return
         self._decided.update(self._late)
         self._retry.set(NEXT, at.monotonic_ms + RETRY_MS)
+
+    def _try_some_again(self, at: Timestamps) -> None:
+        """As `_try_again`, a few in each round."""
+        if not self._to_try_again:
+            self._to_try_again.extend(self._late)
+        for _ in range(min(RETRIES_PER_ROUND, len(self._to_try_again))):
+            key = self._to_try_again.popleft()
+            if key in self._late:
+                self._decided[key] = None
+        if self._late:
+            delay_ms = 0 if self._to_try_again else RETRY_MS
+            self._retry.set(NEXT, at.monotonic_ms + delay_ms)
 
     # Running a decision
 

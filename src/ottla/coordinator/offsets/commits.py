@@ -3,13 +3,15 @@
 Kafka's counterpart: `OffsetMetadataManager`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
+from itertools import islice
 from typing import Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.base.turns import PART_SIZE
 from ottla.base.values import dataclass
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.decision import Draft
@@ -96,41 +98,57 @@ class Commits:
                 draft.record(_offset_key(group_id, where), None)
         return errors
 
-    def delete_group(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Deletes a group without members and its offsets (KIP-229); raises `ApiError`."""
+    def delete_group(self, group: Group | None, group_id: str, draft: Draft) -> bool:
+        """Deletes a group without members and its offsets (KIP-229), at most `PART_SIZE` of them.
+
+        Returns whether the group is deleted; otherwise it has more offsets, and the caller
+        continues. Raises `ApiError`.
+        """
         self._check_exists(group, group_id)
         if group is not None and not group.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-        for where in self._offsets.places(group_id):
-            draft.record(_offset_key(group_id, where), None)
+        places = self._offsets.places(group_id)
+        self.forget(group_id, islice(places, PART_SIZE), draft)
+        if next(places, None) is not None:
+            return False
         if group is not None:
             write_tombstones(group, draft)
+        return True
 
     def _check_exists(self, group: Group | None, group_id: str) -> None:
         if group is None and group_id not in self._offsets:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
-    def forget_topics(self, group_id: str, topics: frozenset[str], draft: Draft) -> None:
-        """Deletes the offsets of deleted topics."""
-        for where in self._offsets.places(group_id):
-            if where[0] in topics:
-                draft.record(_offset_key(group_id, where), None)
+    def forget(self, group_id: str, places: Iterable[TopicPartition], draft: Draft) -> None:
+        """Deletes offsets, whether or not anybody may read them."""
+        for where in places:
+            draft.record(_offset_key(group_id, where), None)
 
-    def expire(self, group: Group | None, group_id: str, draft: Draft) -> None:
-        """Deletes expired offsets, and the group if it has neither members nor offsets.
+    def expire(
+        self,
+        group: Group | None,
+        group_id: str,
+        places: Collection[TopicPartition],
+        draft: Draft,
+    ) -> None:
+        """Deletes those offsets of a group that have expired, and the group if it has neither
+        members nor offsets then.
 
         An offset that an open transaction may replace stays: its tombstone would follow the
         transaction's record in the log, and delete that too.
         """
         known = self._offsets.of(group_id)
-        expired = self._expired(group, group_id, draft.at.now_ms)
-        for where in expired:
-            draft.record(_offset_key(group_id, where), None)
+        expired = self._expired(group, group_id, places, draft.at.now_ms)
+        self.forget(group_id, expired, draft)
         is_left = len(expired) < len(known) or self._offsets.has_pending(group_id)
         if group is not None and group.is_empty and not is_left:
             write_tombstones(group, draft)
 
-    def _expired(self, group: Group | None, group_id: str, now_ms: int) -> list[TopicPartition]:
+    def _expired(
+        self, group: Group | None, group_id: str, places: Collection[TopicPartition], now_ms: int
+    ) -> list[TopicPartition]:
+        if not places:
+            return []
         retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
         expiry: Expiry | None = Expiry(now_ms=now_ms, retention_ms=retention_ms)
         if group is not None:
@@ -138,10 +156,12 @@ class Commits:
         subscribed = _subscribed(group)
         if expiry is None or subscribed is None:
             return []
+        known = self._offsets.of(group_id)
         return [
             where
-            for where, committed in self._offsets.of(group_id).items()
+            for where in places
             if where[0] not in subscribed
+            and (committed := known.get(where)) is not None
             and expiry.has_expired(committed)
             and not self._offsets.is_pending(group_id, where)
         ]

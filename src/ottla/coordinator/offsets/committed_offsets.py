@@ -169,10 +169,11 @@ class CommittedOffsets:
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         return self._by_group.get(group_id, {})
 
-    def places(self, group_id: str) -> Iterable[TopicPartition]:
-        """The partitions with an offset of the group, also one of an open transaction."""
-        pending = self._pending.get(group_id, {}).values()
-        return dict.fromkeys((*self.of(group_id), *chain.from_iterable(pending)))
+    def places(self, group_id: str) -> Iterator[TopicPartition]:
+        """The partitions with an offset of the group now, also one of an open transaction."""
+        known = list(self.of(group_id))
+        pending = dict.fromkeys(chain.from_iterable(self._pending.get(group_id, {}).values()))
+        return chain(known, [one for one in pending if one not in self.of(group_id)])
 
     def fetch(
         self, group_id: str, wanted: Iterable[TopicPartition] | None

@@ -62,7 +62,7 @@ class TransactionMachine:
         self._new_producer_id = new_producer_id
         self._prepared: dict[str, None] = {}
         self._timers = timers
-        self._to_look_through: deque[str] = deque()
+        self._to_look_through: deque[str] | None = None
         self._quiet_since_ms: dict[str, float] = {}
         """The monotonic time since when each unused id has had no new record."""
 
@@ -223,7 +223,11 @@ class TransactionMachine:
     @property
     def prepared(self) -> list[MarkersToWrite]:
         """The transactions whose outcome is decided and whose markers are not all written."""
-        return [self.markers_of(self.transactions[one]) for one in self._prepared]
+        return self.prepared_among(self._prepared)
+
+    def prepared_among(self, keys: Iterable[str]) -> list[MarkersToWrite]:
+        """Those of the given ids, in their order."""
+        return [self.markers_of(self.transactions[one]) for one in keys if one in self._prepared]
 
     def markers_of(self, known: Transaction) -> MarkersToWrite:
         return MarkersToWrite(
@@ -257,21 +261,25 @@ class TransactionMachine:
     # Time
 
     def advance(self, at: Timestamps) -> Decision[Answer] | None:
-        """Handles one expired deadline; call until it returns `None`.
+        """Handles one expired deadline; call until it returns `None`, at once or later.
 
         Each decision must be replayed before the next one can be made.
         """
-        if self._to_look_through:
-            return self._expire(self._to_look_through.popleft(), at)
-        due = self._timers.take_due(at.monotonic_ms)
+        due = self._timers.first_due(at.monotonic_ms)
         if due is None:
             return None
         what, key = due
         if what is Due.TIMEOUT:
+            self._timers.cancel(due)
             return self._time_out(key, at)
-        self._to_look_through.extend(self.transactions)
+        if self._to_look_through is None:
+            self._to_look_through = deque(self.transactions)
+        if self._to_look_through:
+            self._timers.set(due, at.monotonic_ms)  # stays due, but after all others
+            return self._expire(self._to_look_through.popleft(), at)
+        self._to_look_through = None
         self._set_expiry_timer(at)
-        return Decision(key=key)
+        return self.advance(at)
 
     def _time_out(self, key: str, at: Timestamps) -> Decision[Answer]:
         known = self.transactions.get(key)

@@ -13,17 +13,11 @@ from ottla.server.request_context import RequestContext
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    if len(request.groups_names) > 1:
-        context.may_take_long()
+    context.may_take_long()
     groups, at = context.broker.groups, context.at
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(
-                group_id=group_id,
-                error_code=groups.carry_out(
-                    groups.machine_of(group_id, at).delete_group(group_id, at), at
-                ).error,
-            )
+            DeletableGroupResult(group_id=group_id, error_code=groups.delete_group(group_id, at))
             for group_id in in_turns(dict.fromkeys(in_turns(request.groups_names)))
         ]
     )

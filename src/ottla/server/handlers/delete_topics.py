@@ -9,7 +9,7 @@ from itertools import chain
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, yield_turn
 from ottla.broker.topics.topics import Topic
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -45,6 +45,8 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
     try:
         if topics:
             context.broker.delete_topics(list(topics.values()))
+            while context.broker.groups.forget_some(context.at):
+                yield_turn()
     except ApiError as error:
         for result in going:
             refuse(result, error, context)

@@ -11,7 +11,7 @@ from struct import Struct
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.values import dataclass
-from ottla.codec.crc32c import crc32c
+from ottla.codec.crc32c import crc32c, extended_crc32c
 
 HEADER = Struct(
     ">"
@@ -112,21 +112,29 @@ def write_snapshot(
 
 
 def format_snapshot(entries: Sequence[ProducerSnapshotEntry]) -> bytes:
-    out = bytearray(HEADER.pack(VERSION, 0, len(entries)))
-    for entry in entries:
-        first = entry.transaction_first_offset
-        out += ENTRY.pack(
-            entry.producer_id,
-            entry.epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.offset_delta,
-            entry.timestamp_ms,
-            entry.coordinator_epoch,
-            NO_OFFSET if first is None else first,
-        )
-    HEADER.pack_into(out, 0, VERSION, crc32c(memoryview(out)[CRC_END:]), len(entries))
-    return bytes(out)
+    return format_rows(b"".join([_row(one) for one in entries]))
+
+
+def _row(entry: ProducerSnapshotEntry) -> bytes:
+    first = entry.transaction_first_offset
+    return ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        entry.last_sequence,
+        entry.last_offset,
+        entry.offset_delta,
+        entry.timestamp_ms,
+        entry.coordinator_epoch,
+        NO_OFFSET if first is None else first,
+    )
+
+
+def format_rows(rows: bytes) -> bytes:
+    """The file of packed entries."""
+    count = len(rows) // ENTRY.size
+    header = HEADER.pack(VERSION, 0, count)
+    checksum = extended_crc32c(rows, crc32c(header[CRC_END:]))
+    return HEADER.pack(VERSION, checksum, count) + rows
 
 
 def parse_snapshot(path: str, content: bytes) -> list[ProducerSnapshotEntry]:

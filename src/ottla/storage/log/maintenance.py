@@ -15,9 +15,10 @@ Kafka's counterparts: `UnifiedLog.flush`, `truncateTo`, `truncateFullyAndStartAt
 import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem, base_name, join, sync_file
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
@@ -30,6 +31,9 @@ from ottla.storage.log.state import LogState
 from ottla.storage.log.writer import LogWriter
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_facts import cleaned_facts, segment_facts
+
+PRODUCERS_PER_STEP: Final = 1024
+"""How many producers are added to a begun snapshot at a time: 2 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +114,7 @@ class LogMaintenance:
         closed.
         """
         log = self._log
+        self.go_on_with_snapshot()
         # The log may have been truncated since it rolled.
         rolled_until = min(log.rolled_until, log.log_end_offset)
         if rolled_until > log.offsets.recovery_point:
@@ -119,6 +124,17 @@ class LogMaintenance:
         ):
             return self.plan_flush(log.high_watermark)
         return None
+
+    def go_on_with_snapshot(self) -> bool:
+        """Adds some producers to a snapshot that a roll has begun; returns whether more are left.
+
+        A log that is appended to does so itself.
+        """
+        log = self._log
+        if log.snapshots.is_begun:
+            with contextlib.suppress(StorageError), log.health.guarding():
+                log.snapshots.advance(log.producers, PRODUCERS_PER_STEP)
+        return log.snapshots.is_begun and log.health.failure is None
 
     def finish_flush(self, plan: FlushPlan, monotonic_ms: float) -> None:
         """Moves the recovery point after `plan` was carried out."""
@@ -183,6 +199,7 @@ class LogMaintenance:
         with log.health.guarding(changes_files=True):
             self._remove(log.segments.values)
             log.epochs.clear()
+            log.snapshots.drop(log.producers)
             for snapshot in list(log.snapshots.offsets):
                 log.snapshots.remove(snapshot)
             # After the removal, so that a crash in between leaves no old files in the new log.
@@ -245,6 +262,7 @@ class LogMaintenance:
             gone = log.segments.wholly_below(log.log_start_offset)[:max_count]
             if not gone:
                 return []
+            log.snapshots.finish(log.producers)  # or the producers of what goes would be lost
             log.segments.remove_oldest(len(gone))
             log.integrity.removed_before(log.segments.first.base_offset)
             deleted = [self._put_aside(one) for one in gone]
@@ -314,6 +332,7 @@ class LogMaintenance:
     def _take_producers(self, known: ProducerState) -> None:
         log = self._log
         end = log.log_end_offset
+        log.snapshots.drop(log.producers)
         log.producers.load(copied_entries(known), end)
         log.offsets.first_unstable_offset = log.producers.first_unstable_offset
         if log.snapshots.offsets and log.snapshots.offsets[-1] == end:
@@ -323,6 +342,7 @@ class LogMaintenance:
     def renamed(self, directory: str) -> None:
         """Records that the directory was renamed, so that files are opened under the new name."""
         log = self._log
+        log.snapshots.finish(log.producers)
         log.directory = directory
         for segment in log.segments.values:
             segment.directory = directory

@@ -8,21 +8,28 @@ snapshot up to the log's end and replays the log from there. Kafka's counterpart
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps, silent_since_ms
+from ottla.base.turns import parts_of
 from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
 from ottla.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Batch
 from ottla.record.control import EndTransactionMarker, parse_end_transaction_marker
 
+if TYPE_CHECKING:
+    from ottla.storage.log.gradual_snapshot import GradualSnapshot
+
 BATCHES_TO_RETAIN: Final = 5
 """A client has at most this many requests in flight, so a retry is always among the last five."""
+
+EXPIRED_AT_ONCE: Final = 2048
+"""The number of producers that are looked at in one step: 1 ms."""
 
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
@@ -138,6 +145,8 @@ class ProducerState:
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.map_end_offset = 0
+        self.snapshot: GradualSnapshot | None = None
+        """A snapshot that is being made, which must not see what changes from then on."""
         # First offset -> producer id of open transactions; dict order is offset order, since a
         # transaction can only begin at the log's end.
         self._ongoing: dict[int, int] = {}
@@ -213,6 +222,8 @@ class ProducerState:
     def take_data(self, batch: Batch) -> None:
         """Adds an appended data batch to its producer's state."""
         entry = self.entries.get(batch.producer_id) or self._entry(batch.producer_id)
+        if self.snapshot is not None:
+            self.snapshot.keep(entry)
         if batch.producer_epoch != entry.epoch:
             entry.change_epoch(batch.producer_epoch)
         delta, timestamp_ms = batch.last_offset_delta, batch.max_timestamp_ms
@@ -235,6 +246,8 @@ class ProducerState:
         `last_stable_offset_after` in the transaction index.
         """
         entry = self._entry(batch.producer_id)
+        if self.snapshot is not None:
+            self.snapshot.keep(entry)
         entry.change_epoch(batch.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = batch.max_timestamp_ms
@@ -270,9 +283,11 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of any transaction without a marker below the high watermark."""
-        if not self._ongoing and not self._unreplicated:
-            return None
-        return min((*self._ongoing, *self._unreplicated))
+        ongoing = next(iter(self._ongoing), None)  # the first of all, however many there are
+        if not self._unreplicated:
+            return ongoing
+        ended = min(self._unreplicated)
+        return ended if ongoing is None else min(ongoing, ended)
 
     # Expiration and reset
 
@@ -287,13 +302,20 @@ class ProducerState:
         Different from Kafka, which uses record timestamps: after a clock change, or for a client
         that loads old data, Kafka forgets producers that are still active.
         """
-        gone = [
-            entry.producer_id
-            for entry in self.entries.values()
-            if entry.transaction_first_offset is None and entry.is_silent(at, expiration_ms)
-        ]
-        for producer_id in gone:
-            del self.entries[producer_id]
+        for _ in self.expire_in_steps(lambda: at, expiration_ms):
+            pass
+
+    def expire_in_steps(self, now: Callable[[], Timestamps], expiration_ms: int) -> Iterator[None]:
+        """Like `expire`, in short steps."""
+        entries = self.entries
+        for part in parts_of(list(entries.values()), EXPIRED_AT_ONCE):
+            at = now()
+            for entry in part:
+                is_known = entries.get(entry.producer_id) is entry
+                is_idle = is_known and entry.transaction_first_offset is None
+                if is_idle and entry.is_silent(at, expiration_ms):
+                    del entries[entry.producer_id]
+            yield
 
     def log_start_moved(self, log_start_offset: int) -> None:
         """Drops ended transactions before the log start (Kafka: `onLogStartOffsetIncremented`)."""

@@ -6,9 +6,10 @@ removes. Kafka's counterpart: the file part of `ProducerStateManager`.
 
 import logging
 from bisect import bisect_left
+from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.storage.files.filenames import (
     FileKind,
     FileSuffix,
@@ -17,14 +18,17 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.index.producer_snapshot import (
     ProducerSnapshotEntry,
+    checksum_of,
     read_snapshot,
     write_snapshot,
 )
+from ottla.storage.log.gradual_snapshot import GradualSnapshot, hash_table_order
 from ottla.storage.log.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
 logger = logging.getLogger(__name__)
 
-HASH_TABLE_MIN_SIZE = 16
+AT_ONCE: Final = 1000
+"""Snapshots of so many producers are written at once, others a few at a time."""
 
 
 class SnapshotFiles:
@@ -40,6 +44,9 @@ class SnapshotFiles:
         self._directory = directory
         self._checksums = {} if checksums is None else checksums
         self._known_without = 0
+        self._gradual: GradualSnapshot | None = None
+        self._unsynced: list[int] = []
+        """Snapshots that were written after the flush that would have covered them."""
         self.offsets: list[int] = sorted(
             parsed.offset
             for name in file_system.list(directory)
@@ -57,8 +64,13 @@ class SnapshotFiles:
 
     def paths(self, from_offset: int, until_offset: int) -> list[str]:
         """The paths of the snapshots that a flush between two offsets makes durable."""
+        unsynced, self._unsynced = self._unsynced, []
         # Both bounds are included: a roll right after a flush takes a snapshot at `from_offset`.
-        return [self.path(one) for one in self.offsets if from_offset <= one <= until_offset]
+        return [
+            self.path(one)
+            for one in self.offsets
+            if from_offset <= one <= until_offset or one in unsynced
+        ]
 
     def take(self, state: ProducerState, *, durably: bool = True) -> None:
         """Writes a snapshot of the state, unless there is one at its offset or later.
@@ -66,6 +78,7 @@ class SnapshotFiles:
         None is written at the log start, where the state is empty. If a snapshot that was not
         written durably is lost, the next recovery replays from an earlier one (KAFKA-15046).
         """
+        self.finish(state)
         offset = state.map_end_offset
         newest = self.offsets[-1] if self.offsets else self._known_without
         if newest >= offset:
@@ -77,8 +90,50 @@ class SnapshotFiles:
         )
         self.offsets.append(offset)
 
+    def begin(self, state: ProducerState) -> None:
+        """As `take`, not durably; a snapshot of many producers is begun, for `advance`.
+
+        One that is begun is finished first, and none is taken meanwhile: recovery then replays
+        from an earlier one.
+        """
+        if self._gradual is not None:
+            return
+        if len(state.entries) <= AT_ONCE:
+            self.take(state, durably=False)
+            return
+        offset = state.map_end_offset
+        if not self.offsets or self.offsets[-1] < offset:
+            self._gradual = state.snapshot = GradualSnapshot(state.entries, offset)
+
+    @property
+    def is_begun(self) -> bool:
+        return self._gradual is not None
+
+    def advance(self, state: ProducerState, count: int) -> None:
+        """Goes on with the snapshot that is begun, by so many producers."""
+        gradual = self._gradual
+        if gradual is None or not gradual.advance(count):
+            return
+        self.drop(state)
+        content, offset = gradual.content(), gradual.offset
+        self._checksums.pop(offset, None)
+        replace_file(self._file_system, self.path(offset), content, durably=False)
+        self._checksums[offset] = checksum_of(content)
+        self.offsets.append(offset)
+        self._unsynced.append(offset)
+
+    def finish(self, state: ProducerState) -> None:
+        """Writes the snapshot that is begun."""
+        while self._gradual is not None:
+            self.advance(state, AT_ONCE)
+
+    def drop(self, state: ProducerState) -> None:
+        """Gives up the snapshot that is begun."""
+        self._gradual = state.snapshot = None
+
     def load_newest(self, state: ProducerState, *, log_start_offset: int) -> None:
         """Loads the newest valid snapshot and removes damaged ones; without one, clears `state`."""
+        self.drop(state)
         while self.offsets:
             offset = self.offsets[-1]
             try:
@@ -124,22 +179,6 @@ class SnapshotFiles:
         for offset in strays:
             assert offset != newest
             self.remove(offset)
-
-
-def hash_table_order(producer_ids: dict[int, ProducerEntry]) -> list[int]:
-    """The iteration order of Java's `HashMap`, which Kafka's snapshots have.
-
-    Ids in one bucket keep the order in which they were added.
-    """
-    size = HASH_TABLE_MIN_SIZE
-    while len(producer_ids) > size * 3 // 4:
-        size *= 2
-
-    def bucket(producer_id: int) -> int:
-        mixed = (producer_id ^ (producer_id >> 32)) & 0xFFFFFFFF
-        return (mixed ^ (mixed >> 16)) & (size - 1)
-
-    return sorted(producer_ids, key=bucket)
 
 
 def snapshot_entry(entry: ProducerEntry) -> ProducerSnapshotEntry:

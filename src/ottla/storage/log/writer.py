@@ -7,6 +7,7 @@ durable. Kafka's counterparts: `UnifiedLog.append`, `roll` and `flush`.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -30,6 +31,9 @@ from ottla.storage.log.rolling import RollLimits, roll_reason, time_waited_ms
 from ottla.storage.log.state import LogState
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset
+
+PRODUCERS_PER_APPEND: Final = 64
+"""How many producers each append adds to a snapshot that a roll has begun: 0.1 ms."""
 
 
 class LogWriter:
@@ -160,6 +164,8 @@ class LogWriter:
 
     def _take_producers(self, batches: Sequence[Batch], segment: Segment) -> None:
         producers, offsets = self._producers, self._offsets
+        if producers.snapshot is not None:
+            self._log.snapshots.advance(producers, PRODUCERS_PER_APPEND)
         for batch in batches:
             if batch.producer_id < 0:
                 continue
@@ -211,7 +217,7 @@ class LogWriter:
             return active
         self._producers.map_end_offset = start
         # An fsync here would block every client; the flush that is now due syncs the snapshot.
-        log.snapshots.take(self._producers, durably=False)
+        log.snapshots.begin(self._producers)
         active.log.write_out()
         active.become_inactive()
         # Records the index's checksum, as recovery cannot always rebuild the index: that takes a

@@ -5,6 +5,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.events import Event
+from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -33,6 +34,7 @@ from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker
 from tests.support.group_requests import join_group, sync_group
+from tests.support.turns import with_others_in_between
 
 SETTINGS = {
     "offsets_topic_num_partitions": "3",
@@ -367,6 +369,7 @@ def test_a_disk_that_is_gone_takes_no_commits(broker: Broker) -> None:
 def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker) -> None:
     class Refusing:
         topics = broker.topics
+        budget = broker.budget
 
         def create_topic(self, new: NewTopic) -> None:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
@@ -385,3 +388,105 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
     now = Timestamps(now_ms=NOW_MS, monotonic_ms=0)
     answer = coordinator.carry_out(coordinator.loaded(now).commit(request, now), now)
     assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# Many offsets, a few at a time
+
+MANY = 600
+"""Whose tombstones do not fit into one batch of `LITTLE`."""
+
+LITTLE = {**SETTINGS, "message_max_bytes": "20000"}
+
+
+def commit_many(broker: Broker, group_id: str, topic: str = "t") -> None:
+    for first in range(0, MANY, 100):
+        offsets = {(topic, index): NewOffset(offset=1) for index in range(first, first + 100)}
+        request = CommitRequest(
+            claim=MemberClaim(group_id=group_id),
+            offsets={TopicPartition(*where): new for where, new in offsets.items()},
+        )
+        decision = broker.groups.loaded(at(0)).commit(request, at(0))
+        assert not any(broker.groups.carry_out(decision, at(0)).partitions.values())
+
+
+def count_of(broker: Broker, group_id: str) -> int:
+    return len(broker.groups.loaded(at(0)).offsets.of(group_id))
+
+
+def spent(broker: Broker) -> None:
+    """Each round has time for one step only."""
+    broker.budget.is_spent = lambda: True
+
+
+def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted(
+    file_system: FakeFileSystem,
+) -> None:
+    broker = open_broker(file_system, **LITTLE)
+    commit_many(broker, "g")
+    assert broker.groups.delete_group("g", at(0)) is ErrorCode.NONE
+    assert count_of(broker, "g") == 0
+    assert restarted(file_system)[0].groups.loaded(at(0)).list_groups() == []
+
+
+def test_nobody_commits_to_a_group_that_is_being_deleted(file_system: FakeFileSystem) -> None:
+    broker = open_broker(file_system, **LITTLE)
+    commit_many(broker, "g")
+    refused: list[ErrorCode] = []
+    with with_others_in_between(lambda: refused.append(commit(broker, 9))):
+        assert broker.groups.delete_group("g", at(0)) is ErrorCode.NONE
+    assert set(refused) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert count_of(broker, "g") == 0
+    assert commit(broker, 9) is ErrorCode.NONE
+
+
+def test_offsets_of_a_deleted_topic_go_in_steps_and_all_of_them(
+    file_system: FakeFileSystem,
+) -> None:
+    broker = open_broker(file_system, **LITTLE)
+    topic = broker.create_topic(NewTopic(name="gone", partition_count=1))
+    commit_many(broker, "g", "gone")
+    commit(broker, 5)
+    spent(broker)
+    broker.delete_topic(topic)
+    broker.groups.advance(at(0))
+    assert 1 < count_of(broker, "g") < MANY + 1
+    assert broker.next_answer_ms == 0.0, "the next round continues"
+    for _ in range(10):
+        broker.groups.advance(at(0))
+    assert count_of(broker, "g") == 1
+    assert committed(broker) == 5
+    assert broker.next_answer_ms != 0.0
+    broker.write_out()
+    assert count_of(restarted(file_system)[0], "g") == 1
+
+
+def test_a_topic_of_the_same_name_begins_without_the_offsets_of_the_former_one(
+    file_system: FakeFileSystem,
+) -> None:
+    broker = open_broker(file_system, **LITTLE)
+    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    commit_many(broker, "g")
+    spent(broker)
+    broker.delete_topic(topic)
+    assert broker.groups.forget_some(at(0))
+    broker.create_topic(NewTopic(name="t", partition_count=1))
+    assert broker.groups.machine_of("g", at(0)).offsets.of("g") == {}
+    assert commit(broker, 7) is ErrorCode.NONE
+    broker.groups.advance(at(0))
+    assert committed(broker) == 7
+
+
+def test_expired_offsets_go_in_steps_while_groups_are_served(file_system: FakeFileSystem) -> None:
+    settings = {"offsets_retention_minutes": "1", "offsets_retention_check_interval_ms": "1000"}
+    broker = open_broker(file_system, **LITTLE, **settings)
+    commit_many(broker, "g")
+    spent(broker)
+    later = Timestamps(now_ms=NOW_MS + 120_000, monotonic_ms=120_000.0)
+    counts = []
+    for _ in range(3):
+        broker.groups.advance(later)
+        counts.append(len(broker.groups.machine.offsets.of("g")))
+        assert broker.next_answer_ms == later.monotonic_ms
+    assert counts == [MANY - 256, MANY - 512, 0]
+    broker.groups.advance(later)
+    assert broker.next_answer_ms == later.monotonic_ms + 1000

@@ -208,7 +208,7 @@ def test_offsets_of_deleted_topics_are_forgotten_in_all_groups(runner: Runner) -
         claim = MemberClaim(group_id=group_id)
         runner.commit(1, claim, where=("gone", 0))
         runner.commit(2, claim, where=("t", 0))
-    for decision in runner.machine.forget_topics(["gone"], runner.at):
+    for decision in runner.machine.forget_topics(["gone"], lambda: runner.at):
         runner.run(decision)
     runner.restart()
     for group_id in ("a", "b"):

@@ -3,8 +3,9 @@
 import pytest
 
 from ottla.base.files import read_file, replace_file
+from ottla.storage.log.gradual_snapshot import hash_table_order
 from ottla.storage.log.producer_state import ProducerEntry, ProducerState
-from ottla.storage.log.snapshot_files import SnapshotFiles, hash_table_order
+from ottla.storage.log.snapshot_files import SnapshotFiles
 from ottla.testing import FakeFileSystem
 
 
