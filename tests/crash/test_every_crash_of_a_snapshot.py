@@ -1,7 +1,7 @@
 """Snapshots cut off at every call: whole or not there, and the directory as it was either way."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
@@ -95,7 +95,7 @@ def create_beside(file_system: FileSystem, promises: list[str]) -> None:
         "a",
         now_ms=NOW_MS,
         on_copied=nothing,
-        recover=lambda path: opened(file_system, path).close(),
+        recover=lambda paths: opened(file_system, *paths).close(),
     )
     promises.append("a")
     append(broker, TWELVE[11:])
@@ -116,11 +116,11 @@ def check_create_beside(point: CrashPoint) -> None:
     assert content_of(after, "/d.snapshots/b") == [*found, b"later"]
 
 
-def cut_to_five(file_system: FileSystem) -> Callable[[str], None]:
+def cut_to_five(file_system: FileSystem) -> Callable[[Sequence[str]], None]:
     """What `--at` does to a directory before it has its name."""
 
-    def cut(path: str) -> None:
-        broker = opened(file_system, path)
+    def cut(paths: Sequence[str]) -> None:
+        broker = opened(file_system, *paths)
         broker.topics.partition("t", 0).log.maintenance.truncate_to(5, now_ms=NOW_MS)
         broker.close()
 

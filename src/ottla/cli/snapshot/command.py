@@ -1,9 +1,11 @@
 """`ottla snapshot create|list|restore|branch|delete`."""
 
+from collections.abc import Sequence
+
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import RefusalError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.texts import size_text
 from ottla.base.times import second_text
@@ -40,7 +42,7 @@ at_option = click.option(
         "ottla snapshot create data/ before-upgrade",
     ),
 )
-@target_argument()
+@target_argument(directories=True)
 @click.argument("name", metavar="[NAME]", required=False)
 @place_option
 @output_options()
@@ -49,7 +51,8 @@ def create_command(target: Target, name: str | None, place: str | None, output: 
 
     A snapshot is a data directory too, which ottla and Apache Kafka can open. It shares rolled
     segments with TARGET by hard links, and has copies of all else. A broker may write meanwhile:
-    the snapshot has the state of one instant, recovered as after a kill.
+    the snapshot has the state of one instant, recovered as after a kill. Of a broker with several
+    directories, name all, as -d DIR -d DIR: the snapshot has as many.
     """
     snapshots = _snapshots(target, place)
     now_ms = SystemClock().now_ms()
@@ -63,13 +66,13 @@ def create_command(target: Target, name: str | None, place: str | None, output: 
     shared = size_text(made.size - made.own_size)
     output.say(
         f"snapshot {made.name}: {counted(made.partition_count, 'partition')}, "
-        f"{size_text(made.size)}, of which {shared} shared: {made.path}",
+        f"{size_text(made.size)}, of which {shared} shared: {', '.join(made.paths)}",
         _fields(made),
     )
 
 
 @click.command("list", cls=TargetCommand, examples=("ottla snapshot list data/",))
-@target_argument()
+@target_argument(directories=True)
 @place_option
 @output_options(NAMES_ONLY)
 def list_command(target: Target, place: str | None, output: Output) -> None:
@@ -104,7 +107,7 @@ def list_command(target: Target, place: str | None, output: Output) -> None:
         "ottla snapshot restore data/ before-upgrade --at @2026-01-31T12:00",
     ),
 )
-@target_argument()
+@target_argument(directories=True)
 @click.argument("name", metavar="NAME")
 @place_option
 @at_option
@@ -128,16 +131,20 @@ def restore_command(
     ends = parse_ends(places, now_ms)
     snapshots = _snapshots(target, place)
     snapshots.find(name)
-    confirm(f"Restore {snapshots.directory} from {name}?", is_confirmed=is_confirmed)
+    confirm(f"Restore {snapshots.text} from {name}?", is_confirmed=is_confirmed)
     kept = snapshots.free_name(f"before-restore-{_time_name(now_ms)}")
     with CopyLine("copying", is_quiet=output.is_quiet) as progress:
         before = snapshots.restore(
             name, kept=kept, now_ms=now_ms, on_copied=progress.show, change=ends.cut
         )
     kept_name = before.name if before else None
-    fields = {"directory": snapshots.directory, "restored": name, "kept": kept_name}
+    fields = {
+        **_places(snapshots.directories, "directory", "directories"),
+        "restored": name,
+        "kept": kept_name,
+    }
     was = f"; its previous state is snapshot {kept_name}" if before else ""
-    output.say(f"{snapshots.directory} is as in snapshot {name}{was}", fields | ends.fields())
+    output.say(f"{snapshots.text} is as in snapshot {name}{was}", fields | ends.fields())
     if output.is_prose:
         ends.write()
 
@@ -150,31 +157,32 @@ def restore_command(
         "ottla snapshot branch data/ before-upgrade trial/ --at orders-0:1500",
     ),
 )
-@target_argument()
+@target_argument(directories=True)
 @click.argument("name", metavar="NAME")
-@click.argument("directory", metavar="DIR")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True)
 @place_option
 @at_option
 @output_options()
 def branch_command(
     target: Target,
     name: str,
-    directory: str,
+    directories: tuple[str, ...],
     place: str | None,
     places: tuple[str, ...],
     output: Output,
 ) -> None:
     """Create a data directory, DIR, from snapshot NAME of TARGET, with its offsets and groups.
 
-    Afterwards they are independent: writes to one do not affect the other. With --at, records from
-    a place on are left out, and groups that have read further are listed.
+    A snapshot of several directories needs as many new ones. Afterwards they are independent:
+    writes to one do not affect the other. With --at, records from a place on are left out, and
+    groups that have read further are listed.
     """
     ends = parse_ends(places, SystemClock().now_ms())
     snapshots = _snapshots(target, place)
     with CopyLine("copying", is_quiet=output.is_quiet) as progress:
-        made = snapshots.branch(name, directory, on_copied=progress.show, change=ends.cut)
-    fields = {"directory": made, "snapshot": name}
-    output.say(f"{made} begins as snapshot {name}", fields | ends.fields())
+        made = snapshots.branch(name, directories, on_copied=progress.show, change=ends.cut)
+    fields = {**_places(made, "directory", "directories"), "snapshot": name}
+    output.say(f"{', '.join(made)} begins as snapshot {name}", fields | ends.fields())
     if output.is_prose:
         ends.write()
 
@@ -182,7 +190,7 @@ def branch_command(
 @click.command(
     "delete", cls=TargetCommand, examples=("ottla snapshot delete data/ before-upgrade",)
 )
-@target_argument()
+@target_argument(directories=True)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @place_option
 @yes_option
@@ -209,32 +217,42 @@ def _snapshots(target: Target, place: str | None) -> Snapshots:
         raise UserError(
             f"{target.text} is a broker, but snapshots need a data directory; name the broker's"
         )
-    if len(target.directories) > 1:
-        raise UserError("a snapshot is of one data directory; name one at a time")
-    return Snapshots(OsFileSystem(), target.directories[0], place)
+    return Snapshots(OsFileSystem(), target.directories, place)
 
 
 def _created(
     snapshots: Snapshots, name: str, now_ms: int, progress: CopyLine, output: Output
 ) -> Snapshot:
-    if owner_of(OsFileSystem(), snapshots.directory) is not None:
+    owners = [owner_of(OsFileSystem(), one) for one in snapshots.directories]
+    if len({None if one is None else one.pid for one in owners}) > 1:
+        raise RefusalError(
+            f"{snapshots.text}: not all of them are in use by the same process; name the "
+            "directories of one broker"
+        )
+    if owners[0] is not None:
         return snapshots.create_beside(
             name, now_ms=now_ms, on_copied=progress.show, recover=_recover
         )
     try:
         return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
     except UncleanStopError:
-        output.remark(f"{snapshots.directory} was not stopped cleanly; its logs are recovered")
-        _recover(snapshots.directory)
+        output.remark(f"{snapshots.text} was not stopped cleanly; its logs are recovered")
+        snapshots.check_all_named()
+        _recover(snapshots.directories)
         return snapshots.create(name, now_ms=now_ms, on_copied=progress.show)
 
 
-def _recover(directory: str) -> None:
-    """Opens and closes a directory that a crash left, to recover it."""
+def _recover(directories: Sequence[str]) -> None:
+    """Opens and closes directories that a crash left, to recover them."""
     from ottla.cli.opening import open_directories
 
-    with open_directories([directory], AT_REST):
+    with open_directories(directories, AT_REST):
         pass
+
+
+def _places(paths: Sequence[str], one: str, several: str) -> dict[str, object]:
+    """The first directory, and if there are several all of them too."""
+    return {one: paths[0], **({several: list(paths)} if len(paths) > 1 else {})}
 
 
 def _time_name(now_ms: int) -> str:
@@ -244,7 +262,7 @@ def _time_name(now_ms: int) -> str:
 def _fields(one: Snapshot) -> dict[str, object]:
     return {
         "snapshot": one.name,
-        "path": one.path,
+        **_places(one.paths, "path", "paths"),
         "created_ms": one.created_ms,
         "partitions": one.partition_count,
         "size": one.size,

@@ -41,14 +41,14 @@ class Ends:
     cuts: "list[Cut]" = field(default_factory=list)
     beyond: list[CommitBeyond] = field(default_factory=list)
 
-    def cut(self, path: str) -> None:
-        """Cuts the logs of a directory that no process uses; leaves it cleanly stopped."""
+    def cut(self, paths: Sequence[str]) -> None:
+        """Cuts the logs of directories that no process uses; leaves them cleanly stopped."""
         if not self.offsets and self.timestamp_ms is None:
             return
         from ottla.embedded.cutting import cut_logs, offsets_at_time
         from ottla.embedded.log import open as open_log
 
-        with open_log([path], AT_REST) as log:
+        with open_log(paths, AT_REST) as log:
             ends = {}
             if self.timestamp_ms is not None:
                 ends = offsets_at_time(log, self.timestamp_ms)

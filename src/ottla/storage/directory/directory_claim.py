@@ -19,6 +19,7 @@ from ottla.storage.files.filenames import (
     COPIED_META_PROPERTIES,
     LOCK,
     META_PROPERTIES,
+    RESTORING,
     parse_directory_name,
 )
 from ottla.storage.files.meta_properties import (
@@ -83,6 +84,11 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     names = names_in(file_system, path)
     if names is None:
         return
+    if RESTORING in names:
+        raise UserError(
+            f"{path}: a restore of its snapshot was interrupted; run ottla snapshot restore again, "
+            "which finishes or undoes it first"
+        )
     if META_PROPERTIES in names:
         return
     if COPIED_META_PROPERTIES in names:

@@ -1,9 +1,9 @@
-"""Captures the files of a log directory as of one instant, while another process writes it.
+"""Captures the files of log directories as of one instant, while another process writes them.
 
-1. Every file gets a hard link below the new directory, so that files which are rolled, deleted or
+1. Every file gets a hard link below its new directory, so that files which are rolled, deleted or
    compacted later are kept. Of the active segment only the log and the transaction index are
    linked: the process changes the other two indexes in place, and recovery rebuilds them.
-2. The directory is scanned again, and partitions whose segments or small files have changed are
+2. The directories are scanned again, and partitions whose segments or small files have changed are
    linked again. A log only grows, and every file has its own inode number. So if two consecutive
    scans are equal, nothing changed between them, and that is the instant. If the process writes
    too quickly for that, one scan is accepted during which no transaction changed; it reads the
@@ -14,7 +14,7 @@ The result is what a kill at that instant would leave, without `.kafka_cleanshut
 recovers it, from recovery points that were written earlier.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -36,7 +36,10 @@ INSTANT_TRIES = 20
 TRIES = 400
 
 TOP: Final = ""
-"""The key of the directory itself in a `Look`."""
+"""The folder of a `Spot` that is the directory itself."""
+
+Spot = tuple[int, str]
+"""The number of a directory, and the name of a folder in it."""
 
 TRANSACTIONS = "__transaction_state-"
 OFFSETS = "__consumer_offsets-"
@@ -45,17 +48,17 @@ GROWING = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
 Seen = tuple[int, int]
 """A file's inode number and size in bytes."""
 
-Look = dict[str, dict[str, Seen]]
-"""One scan: the files of each folder by name, the directory's own files under `TOP`."""
+Look = dict[Spot, dict[str, Seen]]
+"""One scan: the files of each folder by name, a directory's own files under `TOP`."""
 
 
 @dataclass(slots=True)
 class Pins:
-    """Hard links in `target` to the files in `source`."""
+    """Hard links in each directory of `targets` to the files in that of `sources`."""
 
     file_system: FileSystem
-    source: str
-    target: str
+    sources: Sequence[str]
+    targets: Sequence[str]
     _pinned: Look = field(default_factory=dict)
 
     def take(self) -> Look:
@@ -63,7 +66,8 @@ class Pins:
 
         Raises `RefusalError` if they change too quickly, and `UserError` if links are impossible.
         """
-        make_durable_directory(self.file_system, self.target)
+        for target in self.targets:
+            make_durable_directory(self.file_system, target)
         before: Look | None = None
         for number in range(TRIES):
             look, is_quiet = self._look()
@@ -74,17 +78,17 @@ class Pins:
                 return look
             before = look
         raise RefusalError(
-            f"{self.source}: transactions and segments change too quickly for a snapshot; "
-            "try again when less is written, or stop the process first"
+            f"{', '.join(self.sources)}: transactions and segments change too quickly for a "
+            "snapshot; try again when less is written, or stop the process first"
         )
 
     def settle(self, look: Look, on_copied: OnCopied) -> None:
         """Copies the files that may not stay shared; everything is durable on return."""
         total = sum(size for files in look.values() for _, size in files.values())
         done = 0
-        for folder, files in look.items():
-            place = _at(self.target, folder)
-            shared = _shared(folder, files)
+        for spot, files in look.items():
+            place = self._target(spot)
+            shared = _shared(spot[1], files)
             for name, (_, size) in files.items():
                 path = join(place, name)
                 if name in shared:
@@ -95,23 +99,31 @@ class Pins:
                 done += size
                 on_copied(done, total)
             self.file_system.sync_directory(place)
-        self.file_system.sync_directory(self.target)
+        for target in self.targets:
+            self.file_system.sync_directory(target)
 
     # Step 2
 
     def _look(self) -> tuple[Look, bool]:
         """A scan, and whether no transaction and no top-level file changed during it."""
-        names = self.file_system.list(self.source)
-        folders = sorted(filter(is_taken, names), key=_order)
-        first = {one: self._files(one) for one in folders if one.startswith(TRANSACTIONS)}
-        top = self._files(TOP)
-        look = {TOP: top, **first}
-        look |= {one: self._files(one) for one in folders if one not in first}
-        is_quiet = all(self._files(one) == files for one, files in first.items())
-        return look, is_quiet and self._files(TOP) == top
+        spots = sorted(
+            (
+                (number, folder)
+                for number, source in enumerate(self.sources)
+                for folder in filter(is_taken, self.file_system.list(source))
+            ),
+            key=lambda spot: (_order(spot[1]), spot[0]),
+        )
+        tops = [(number, TOP) for number in range(len(self.sources))]
+        first = {one: self._files(one) for one in spots if one[1].startswith(TRANSACTIONS)}
+        top = {one: self._files(one) for one in tops}
+        look = {**top, **first}
+        look |= {one: self._files(one) for one in spots if one not in first}
+        is_quiet = all(self._files(one) == files for one, files in (first | top).items())
+        return look, is_quiet
 
-    def _files(self, folder: str) -> dict[str, Seen]:
-        place = _at(self.source, folder)
+    def _files(self, spot: Spot) -> dict[str, Seen]:
+        place = self._source(spot)
         try:
             names = self.file_system.list(place)
         except (FileNotFoundError, NotADirectoryError):
@@ -126,36 +138,43 @@ class Pins:
                 found[name] = (status.number, status.size)
         return found
 
+    def _source(self, spot: Spot) -> str:
+        return _at(self.sources[spot[0]], spot[1])
+
+    def _target(self, spot: Spot) -> str:
+        return _at(self.targets[spot[0]], spot[1])
+
     # Step 1
 
     def _pin(self, look: Look) -> bool:
         """Links the folders that have changed since they were linked; whether any had."""
         changed = [
-            folder
-            for folder in {**look, **self._pinned}
-            if _lasting(look.get(folder, {})) != _lasting(self._pinned.get(folder, {}))
-            or (folder in look) != (folder in self._pinned)
+            spot
+            for spot in {**look, **self._pinned}
+            if _lasting(look.get(spot, {})) != _lasting(self._pinned.get(spot, {}))
+            or (spot in look) != (spot in self._pinned)
         ]
-        for folder in changed:
-            self._unpin(folder)
-            if folder in look and self._link(folder, look[folder]):
-                self._pinned[folder] = look[folder]
+        for spot in changed:
+            self._unpin(spot)
+            if spot in look and self._link(spot, look[spot]):
+                self._pinned[spot] = look[spot]
         return bool(changed)
 
-    def _unpin(self, folder: str) -> None:
-        self._pinned.pop(folder, None)
-        place = _at(self.target, folder)
-        if folder and self.file_system.status(place) is not None:
-            remove_tree(self.file_system, place)
-        elif not folder:
-            for name in self.file_system.list(place):
-                status = self.file_system.status(join(place, name))
-                if status is not None and not status.is_directory:
-                    self.file_system.remove(join(place, name))
+    def _unpin(self, spot: Spot) -> None:
+        self._pinned.pop(spot, None)
+        place = self._target(spot)
+        if spot[1] != TOP:
+            if self.file_system.status(place) is not None:
+                remove_tree(self.file_system, place)
+            return
+        for name in self.file_system.list(place):
+            status = self.file_system.status(join(place, name))
+            if status is not None and not status.is_directory:
+                self.file_system.remove(join(place, name))
 
-    def _link(self, folder: str, files: Mapping[str, Seen]) -> bool:
+    def _link(self, spot: Spot, files: Mapping[str, Seen]) -> bool:
         """Links the files of a folder; whether all were still the files of the scan."""
-        source, place = _at(self.source, folder), _at(self.target, folder)
+        source, place = self._source(spot), self._target(spot)
         self.file_system.make_directory(place)
         for name, (number, _) in files.items():
             try:
@@ -166,8 +185,8 @@ class Pins:
                 if error.errno not in CANNOT_LINK:
                     raise
                 raise UserError(
-                    f"{self.source} is in use, and its files cannot be linked to {place}: "
-                    f"{error.strerror}; stop the process first"
+                    f"{self.sources[spot[0]]} is in use, and its files cannot be linked to "
+                    f"{place}: {error.strerror}; stop the process first"
                 ) from error
             status = self.file_system.status(join(place, name))
             if status is None or status.number != number:

@@ -13,6 +13,7 @@ from ottla.storage.files.filenames import (
     CLUSTER_METADATA_DIRECTORY,
     LOCK,
     OWNER,
+    RESTORING,
     SNAPSHOT_NOTE,
     DirectoryState,
     FileKind,
@@ -21,7 +22,7 @@ from ottla.storage.files.filenames import (
     parse_file_name,
 )
 
-_NOT_TAKEN = (LOCK, OWNER, SNAPSHOT_NOTE)
+_NOT_TAKEN = (LOCK, OWNER, RESTORING, SNAPSHOT_NOTE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ def test_transactions_that_end_meanwhile_are_in_a_snapshot_whole_or_not_at_all(
                         break
                 end = CliRunner().invoke(cli, ["snapshot", "create", str(tmp_path / "d"), name])
                 assert end.exit_code == 0, end.output
-                found = ottla.open_for_reading(snapshots.path_of(name))
+                found = ottla.open_for_reading(*snapshots.paths_of(name))
                 both = [
                     [one.value for one in found.partition(topic, 0).records(0, read_committed=True)]
                     for topic in ("a", "b")

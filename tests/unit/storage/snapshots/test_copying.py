@@ -32,7 +32,7 @@ def test_a_file_system_without_links_has_its_files_copied(tmp_path: Path) -> Non
     made = found.create("a", now_ms=NOW_MS, on_copied=lambda done, total: None)
     assert made.own_size == made.size
     log = join(str(tmp_path / "d"), "t-0", FIRST_LOG)
-    assert read_file(files, join(made.path, "t-0", FIRST_LOG)) == read_file(files, log)
+    assert read_file(files, join(made.paths[0], "t-0", FIRST_LOG)) == read_file(files, log)
 
 
 def test_a_directory_is_held_by_one_and_clean_once_it_was_closed() -> None:

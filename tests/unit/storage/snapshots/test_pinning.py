@@ -1,7 +1,7 @@
 """Snapshots of a directory that is written meanwhile: as it was at one instant."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -53,8 +53,8 @@ def append(broker: Broker, place: TopicPartition, content: bytes) -> None:
         log.writer.flush()
 
 
-def recover(file_system: Any) -> Callable[[str], None]:
-    return lambda path: opened(file_system, path).close()
+def recover(file_system: Any) -> Callable[[Sequence[str]], None]:
+    return lambda paths: opened(file_system, *paths).close()
 
 
 def content(file_system: Any, path: str, place: TopicPartition) -> tuple[int, list[bytes]]:
@@ -185,10 +185,10 @@ def test_two_snapshots_are_not_made_at_once() -> None:
     broker.create_topic(NewTopic(name="a"))
     snapshots = Snapshots(file_system, "/d")
 
-    def recover_and_make_another(path: str) -> None:
+    def recover_and_make_another(paths: Sequence[str]) -> None:
         with pytest.raises(UserError, match="another process is creating a snapshot"):
             snapshots.create_beside("t", now_ms=NOW_MS, on_copied=lambda *_: None, recover=print)
-        recover(file_system)(path)
+        recover(file_system)(paths)
 
     snapshots.create_beside(
         "s", now_ms=NOW_MS, on_copied=lambda *_: None, recover=recover_and_make_another

@@ -28,7 +28,7 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
     broker.close()
     found = Snapshots(OsFileSystem(), str(directory))
     made = found.create("a", now_ms=NOW_MS, on_copied=lambda done, total: None)
-    own, kept = directory / "t-0" / FIRST_LOG, Path(made.path) / "t-0" / FIRST_LOG
+    own, kept = directory / "t-0" / FIRST_LOG, Path(made.paths[0]) / "t-0" / FIRST_LOG
     assert own.samefile(kept)
     assert 0 < made.own_size < made.size
     return own, kept
