@@ -32,6 +32,7 @@ from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
+from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
@@ -186,6 +187,7 @@ class Admin:
         """Returns the config that results from a state; raises `ApiError` for invalid settings."""
         try:
             config = self._settings.config_under(state)
+            check_reconfiguration(self._settings.config, config)
             client_listeners(config)  # raises for invalid listeners
             self._broker.check_config(config)
         except SettingError as error:

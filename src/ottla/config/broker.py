@@ -13,6 +13,7 @@ from posixpath import normpath
 from ottla.base.values import dataclass
 from ottla.config.cluster import CLUSTER_SETTINGS, ClusterConfig
 from ottla.config.connections import connection_overrides
+from ottla.config.cross_checks import check_broker
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
 from ottla.config.security import LISTENER_PREFIX, jaas_setting
 from ottla.config.setting import (
@@ -104,8 +105,8 @@ class BrokerConfig(ClusterConfig):
         "log.cleaner.dedupe.buffer.size",
         "long",
         134_217_728,
-        "Memory for the keys of one pass, for all cleaner threads together; 24 bytes each.",
-        at_least=0,
+        "Memory for the keys of one pass, for all cleaner threads together; 24 bytes each. Each "
+        "thread needs more than 1 MiB.",
     )
     log_cleaner_enable: bool = setting(
         "log.cleaner.enable",
@@ -134,7 +135,7 @@ class BrokerConfig(ClusterConfig):
         "int",
         1,
         "How many logs are compacted at the same time.",
-        at_least=0,
+        at_least=1,
     )
     log_dir: str = setting(
         "log.dir",
@@ -293,7 +294,6 @@ class BrokerConfig(ClusterConfig):
         2,
         "How many partitions of a directory are loaded at a time when the broker starts.",
         at_least=1,
-        is_dynamic=False,
     )
     ottla_decompressed_max_bytes: int = setting(
         "ottla.decompressed.max.bytes",
@@ -446,7 +446,9 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     changes["honours_format_version"] = honours_old_formats(config.inter_broker_protocol_version)
     defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
     _check_formats(config.inter_broker_protocol_version, defaults)
-    return dataclasses.replace(config, topic_defaults=defaults, given=dict(values))
+    whole = dataclasses.replace(config, topic_defaults=defaults, given=dict(values))
+    check_broker(whole)
+    return whole
 
 
 def _check_formats(protocol: str, defaults: TopicConfig) -> None:

@@ -6,7 +6,11 @@ server, which must not wait for the interpreter lock. Kafka's counterpart:
 `LogCleaner.CleanerThread`.
 """
 
+import fcntl
 import logging
+import os
+import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -28,25 +32,69 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Engine = Callable[[CleaningTask, float], "CompactionResult"]
-"""Carries out a task's plan, at most at the given bytes per second."""
+Engine = Callable[[CleaningTask, "Throttle"], "CompactionResult"]
+"""Carries out a task's plan, throttled."""
 
 UNLIMITED = 1e15
 
+THROTTLE_RATE = struct.Struct("<d")
+"""Bytes per second."""
+THROTTLE_STATE = struct.Struct("<dd")
+"""Bytes per second, and the monotonic time in seconds until which they are used up."""
+
 
 class Throttle:
-    """Sleeps to limit the bytes that are read and written per second."""
+    """Limits the bytes that all passes together read and write per second, in any process.
 
-    def __init__(self, bytes_per_second: float) -> None:
-        self._bytes_per_second = bytes_per_second
-        self._started = time.monotonic()
-        self._bytes = 0
+    Those that run share the limit, however many may run. Its state is a file without a name: the
+    limit, and the time until which it is used up. A child process inherits the file.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def fileno(self) -> int:
+        """The descriptor to pass on to a child process."""
+        if self._descriptor is None:
+            self._descriptor = _nameless_file()
+            os.pwrite(self._descriptor, THROTTLE_STATE.pack(UNLIMITED, 0.0), 0)
+        return self._descriptor
+
+    def limit(self, bytes_per_second: float) -> None:
+        """Changes the limit, also for passes that run."""
+        os.pwrite(self.fileno(), THROTTLE_RATE.pack(bytes_per_second), 0)
 
     def __call__(self, size: int) -> None:
-        self._bytes += size
-        if self._bytes_per_second < UNLIMITED:
-            due = self._started + self._bytes / max(1.0, self._bytes_per_second)
-            time.sleep(max(0.0, due - time.monotonic()))
+        descriptor = self.fileno()
+        (rate,) = THROTTLE_RATE.unpack(os.pread(descriptor, THROTTLE_RATE.size, 0))
+        if rate >= UNLIMITED:
+            return
+        with self._lock:  # a record lock excludes other processes only
+            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+            try:
+                state = os.pread(descriptor, THROTTLE_STATE.size, 0)
+                rate, until = THROTTLE_STATE.unpack(state)
+                until = max(until, time.monotonic()) + size / max(1.0, rate)
+                os.pwrite(descriptor, THROTTLE_STATE.pack(rate, until), 0)
+            finally:
+                fcntl.lockf(descriptor, fcntl.LOCK_UN)
+        time.sleep(max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _nameless_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ottla-throttle")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 class ThreadEngine:
@@ -56,7 +104,7 @@ class ThreadEngine:
         self._file_system = file_system
         self._lock = lock
 
-    def __call__(self, task: CleaningTask, bytes_per_second: float) -> "CompactionResult":
+    def __call__(self, task: CleaningTask, throttle: Throttle) -> "CompactionResult":
         # Imported here, since an embedded log may never have anything to compact.
         from ottla.storage.compaction.compaction import StoppedError, Surroundings, compact
         from ottla.storage.compaction.key_filter import new_key_filter
@@ -71,7 +119,7 @@ class ThreadEngine:
         plan = task.plan
         around = Surroundings(
             file_system=self._file_system,
-            on_bytes=Throttle(bytes_per_second),
+            on_bytes=throttle,
             check=check,
             while_making=while_making,
         )
@@ -114,6 +162,7 @@ class Cleaning:
         self._lock = lock
         self._running: dict[CleaningTask, threading.Thread] = {}
         self._failures = Failures()
+        self._throttle = Throttle()
         self._is_stopping = False
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ottla-cleaner", daemon=True)
@@ -133,6 +182,7 @@ class Cleaning:
             thread.join()
         if self._thread.is_alive():
             self._thread.join()
+        self._throttle.close()
 
     def look_again(self) -> None:
         """Starts what is due without waiting for `log.cleaner.backoff.ms`."""
@@ -163,6 +213,8 @@ class Cleaning:
 
     def _start_due(self) -> None:
         cleaner = self._broker.cleaner
+        if self._running:
+            self._throttle.limit(cleaner.max_bytes_per_second)
         while len(self._running) < cleaner.thread_count and not self._is_stopping:
             task = cleaner.next_task(read_clock(self._clock))
             if task is None:
@@ -179,10 +231,9 @@ class Cleaning:
     def carry_out(self, task: CleaningTask) -> None:
         """Runs one pass, and reports its result or error to the cleaner."""
         cleaner = self._broker.cleaner
-        with self._lock:
-            share = cleaner.max_bytes_per_second / max(1, cleaner.thread_count)
         try:
-            result = self._engine(task, share)
+            self._throttle.limit(cleaner.max_bytes_per_second)
+            result = self._engine(task, self._throttle)
         except Exception as error:
             self._end(task, partial(cleaner.fail, task, error))
         except BaseException as error:

@@ -49,12 +49,12 @@ class ProcessEngine:
         # The process finds the same modules as this one.
         self._environment = {**environment, "PYTHONPATH": os.pathsep.join(sys.path)}
 
-    def __call__(self, task: CleaningTask, bytes_per_second: float) -> CompactionResult:
+    def __call__(self, task: CleaningTask, throttle: Throttle) -> CompactionResult:
         claim = task.directory.lend_claim()
         try:
             child = start_child(
                 __spec__.name,
-                pass_fds=[] if claim is None else [claim],
+                pass_fds=[throttle.fileno(), *([] if claim is None else [claim])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -65,11 +65,11 @@ class ProcessEngine:
                 f"the cleaner's process cannot be started: {error.strerror}"
             ) from error
         with child as process:
-            return self._await_outcome(process, task, bytes_per_second)
+            return self._await_outcome(process, task, throttle)
 
     @staticmethod
     def _await_outcome(
-        process: "subprocess.Popen[bytes]", task: CleaningTask, bytes_per_second: float
+        process: "subprocess.Popen[bytes]", task: CleaningTask, throttle: Throttle
     ) -> CompactionResult:
         # The process must have ended before the log's directory may be removed.
         task.on_stop = lambda: _kill(process)
@@ -77,7 +77,7 @@ class ProcessEngine:
             _kill(process)
         try:
             output, errors = process.communicate(
-                json.dumps([asdict(task.plan), bytes_per_second]).encode()
+                json.dumps([asdict(task.plan), throttle.fileno()]).encode()
             )
         finally:
             task.on_stop = lambda: None
@@ -129,8 +129,8 @@ def _read_plan(fields: dict[str, Any]) -> CompactionPlan:
     return CompactionPlan(**fields)
 
 
-def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[Any]]:
-    around = Surroundings(file_system=OsFileSystem(), on_bytes=Throttle(bytes_per_second))
+def _outcome(plan: CompactionPlan, throttle: Throttle) -> tuple[str, list[Any]]:
+    around = Surroundings(file_system=OsFileSystem(), on_bytes=throttle)
     try:
         result = compact(plan, new_key_filter(plan.map_bytes, plan.load_factor), around)
     except DamagedSegmentError as error:
@@ -144,8 +144,8 @@ def _outcome(plan: CompactionPlan, bytes_per_second: float) -> tuple[str, list[A
 
 def main() -> None:
     os.nice(NICENESS)
-    fields, bytes_per_second = json.load(sys.stdin)
-    json.dump(_outcome(_read_plan(fields), bytes_per_second), sys.stdout)
+    fields, throttle = json.load(sys.stdin)
+    json.dump(_outcome(_read_plan(fields), Throttle(throttle)), sys.stdout)
 
 
 if __name__ == "__main__":

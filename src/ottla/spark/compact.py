@@ -47,7 +47,7 @@ class SparkEngine:
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
 
-    def __call__(self, task: CleaningTask, _: float) -> CompactionResult:
+    def __call__(self, task: CleaningTask, _: object) -> CompactionResult:
         """Raises `TaskError` for a segment that cannot be read, `UserError`, and `StoppedError`."""
         _require_one_attempt(self._spark)
         context, group = self._spark.sparkContext, f"ottla-{secrets.token_hex(8)}"

@@ -18,6 +18,7 @@ from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords
 from ottla.broker.topics.topic_rules import check_name, topic_config
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_settings
+from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
@@ -116,7 +117,8 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, context: Request
         check_dynamic(values, scope)
         _check_changed([name for name, text in values.items() if meant.get(name) != text], scope)
         try:
-            settings.config_under(ClusterState(broker_configs=values))
+            new = settings.config_under(ClusterState(broker_configs=values))
+            check_reconfiguration(settings.config, new)
         except SettingError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
         # A value that cannot be decrypted, perhaps with an old secret, stays unless it is changed.

@@ -1,0 +1,334 @@
+"""Bounds and defaults of the settings beside those of Kafka 3.9, and checks of several together."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.config.broker import OWN_SETTINGS, broker_config
+from ottla.config.cross_checks import check_reconfiguration
+from ottla.config.setting import INT32_MAX, INT64_MAX, Setting, SettingError, settings_of
+from ottla.config.topic import TopicConfig
+
+KAFKA_BROKER = """
+auto.create.topics.enable                                   True      -
+auto.leader.rebalance.enable                                True      -
+background.threads                                          10        1
+broker.id                                                   -1        -
+broker.id.generation.enable                                 True      -
+connection.failed.authentication.delay.ms                   100       0
+connections.max.idle.ms                                     600000    -
+connections.max.reauth.ms                                   0         -
+controlled.shutdown.enable                                  True      -
+controlled.shutdown.max.retries                             3         -
+controlled.shutdown.retry.backoff.ms                        5000      -
+default.replication.factor                                  1         -
+delegation.token.expiry.check.interval.ms                   3600000   1
+delegation.token.expiry.time.ms                             86400000  1
+delegation.token.max.lifetime.ms                            604800000 1
+delete.topic.enable                                         True      -
+fetch.max.bytes                                             57671680  1024
+group.consumer.heartbeat.interval.ms                        5000      1
+group.consumer.max.heartbeat.interval.ms                    15000     1
+group.consumer.max.session.timeout.ms                       60000     1
+group.consumer.max.size                                     int       1
+group.consumer.min.heartbeat.interval.ms                    5000      1
+group.consumer.min.session.timeout.ms                       45000     1
+group.consumer.session.timeout.ms                           45000     1
+group.initial.rebalance.delay.ms                            3000      -
+group.max.session.timeout.ms                                1800000   -
+group.max.size                                              int       1
+group.min.session.timeout.ms                                6000      -
+inter.broker.protocol.version                               3.9-IV0   -
+leader.imbalance.check.interval.seconds                     300       1
+leader.imbalance.per.broker.percentage                      10        -
+log.cleaner.backoff.ms                                      15000     0
+log.cleaner.dedupe.buffer.size                              134217728 -
+log.cleaner.enable                                          True      -
+log.cleaner.io.buffer.load.factor                           0.9       -
+log.cleaner.io.max.bytes.per.second                         1.7976931348623157e+308 -
+log.cleaner.threads                                         1         0
+log.flush.offset.checkpoint.interval.ms                     60000     0
+log.flush.start.offset.checkpoint.interval.ms               60000     0
+log.initial.task.delay.ms                                   30000     0
+log.retention.check.interval.ms                             300000    1
+log.retention.hours                                         168       -
+log.retention.minutes                                       None      -
+log.roll.hours                                              168       1
+log.roll.jitter.hours                                       0         0
+max.connection.creation.rate                                int       0
+max.connections                                             int       0
+max.connections.per.ip                                      int       0
+max.incremental.fetch.session.cache.slots                   1000      0
+max.request.partition.size.limit                            2000      1
+node.id                                                     -1        -
+num.partitions                                              1         1
+num.recovery.threads.per.data.dir                           1         1
+offset.metadata.max.bytes                                   4096      -
+offsets.commit.timeout.ms                                   5000      1
+offsets.retention.check.interval.ms                         600000    1
+offsets.retention.minutes                                   10080     1
+offsets.topic.compression.codec                             0         -
+offsets.topic.num.partitions                                50        1
+offsets.topic.replication.factor                            3         1
+offsets.topic.segment.bytes                                 104857600 1
+password.encoder.iterations                                 4096      1024
+password.encoder.key.length                                 128       8
+producer.id.expiration.check.interval.ms                    600000    1
+producer.id.expiration.ms                                   86400000  1
+queued.max.request.bytes                                    -1        -
+quota.window.num                                            11        1
+quota.window.size.seconds                                   1         1
+replica.fetch.backoff.ms                                    1000      0
+replica.fetch.max.bytes                                     1048576   0
+replica.fetch.min.bytes                                     1         -
+replica.fetch.response.max.bytes                            10485760  0
+replica.fetch.wait.max.ms                                   500       -
+replica.high.watermark.checkpoint.interval.ms               5000      -
+replica.lag.time.max.ms                                     30000     -
+replica.socket.timeout.ms                                   30000     -
+replication.quota.window.num                                11        1
+replication.quota.window.size.seconds                       1         1
+reserved.broker.max.id                                      1000      0
+sasl.server.max.receive.size                                524288    -
+socket.request.max.bytes                                    104857600 1
+transaction.max.timeout.ms                                  900000    1
+transaction.partition.verification.enable                   True      -
+transaction.remove.expired.transaction.cleanup.interval.ms  3600000   1
+transaction.state.log.min.isr                               2         1
+transaction.state.log.num.partitions                        50        1
+transaction.state.log.replication.factor                    3         1
+transaction.state.log.segment.bytes                         104857600 1
+transactional.id.expiration.ms                              604800000 1
+zookeeper.session.timeout.ms                                18000     -
+zookeeper.set.acl                                           False     -
+"""
+"""A setting of Kafka 3.9's brokers a line: name, default, and least value (`-` for no bound)."""
+
+KAFKA_TOPIC = """
+compression.gzip.level               -1         -1
+compression.lz4.level                9          1
+compression.type                     producer   -
+compression.zstd.level               3          -131072
+delete.retention.ms                  86400000   0
+file.delete.delay.ms                 60000      0
+flush.messages                       long       1
+flush.ms                             long       0
+index.interval.bytes                 4096       0
+local.retention.bytes                -2         -2
+local.retention.ms                   -2         -2
+max.compaction.lag.ms                long       1
+max.message.bytes                    1048588    0
+message.downconversion.enable        True       -
+message.format.version               3.0-IV1    -
+message.timestamp.after.max.ms       long       0
+message.timestamp.before.max.ms      long       0
+message.timestamp.difference.max.ms  long       0
+message.timestamp.type               CreateTime -
+min.cleanable.dirty.ratio            0.5        0
+min.compaction.lag.ms                0          0
+min.insync.replicas                  1          1
+preallocate                          False      -
+remote.log.copy.disable              False      -
+remote.log.delete.on.disable         False      -
+remote.storage.enable                False      -
+retention.bytes                      -1         -
+retention.ms                         604800000  -1
+segment.bytes                        1073741824 14
+segment.index.bytes                  10485760   4
+segment.jitter.ms                    0          0
+segment.ms                           604800000  1
+unclean.leader.election.enable       False      -
+"""
+
+LARGEST = {
+    "compression.gzip.level": 9,
+    "compression.lz4.level": 17,
+    "compression.zstd.level": 22,
+    "min.cleanable.dirty.ratio": 1,
+}
+"""The largest values in Kafka, where not that of the type."""
+
+OTHER_DEFAULTS = {
+    "num.recovery.threads.per.data.dir",
+    "offsets.topic.replication.factor",
+    "queued.max.request.bytes",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
+}
+"""Defaults of ours, which docs/compatibility.md lists."""
+
+STRICTER = {
+    "broker.id": "-1 says that there is none, and Kafka refuses negative ids at its start",
+    "connections.max.idle.ms": "no negative time but -1 has a meaning",
+    "connections.max.reauth.ms": "no negative time has a meaning",
+    "controlled.shutdown.max.retries": "with 0 tries no leadership would be handed over",
+    "controlled.shutdown.retry.backoff.ms": "no negative time has a meaning",
+    "default.replication.factor": "no topic could be created",
+    "group.initial.rebalance.delay.ms": "no negative time has a meaning",
+    "leader.imbalance.per.broker.percentage": "no negative share has a meaning",
+    "log.cleaner.io.buffer.load.factor": "a share above 1 or below 0 ends Kafka's cleaner",
+    "log.cleaner.io.max.bytes.per.second": "no negative rate has a meaning",
+    "log.cleaner.threads": "Kafka fails at its start: it divides the memory by 0",
+    "node.id": "-1 says that there is none, and Kafka refuses negative ids at its start",
+    "offsets.topic.compression.codec": "Kafka fails at its start for an unknown codec",
+    "password.encoder.key.length": "AES has keys of 128 to 256 bits only",
+    "replica.fetch.min.bytes": "no negative size has a meaning",
+    "replica.fetch.wait.max.ms": "no negative time has a meaning",
+    "queued.max.request.bytes": "no negative size but -1 has a meaning",
+    "replica.high.watermark.checkpoint.interval.ms": "0 would be a loop without a pause",
+    "replica.lag.time.max.ms": "0 would throw every follower out",
+    "replica.socket.timeout.ms": "0 would time every request out",
+    "sasl.server.max.receive.size": "no client could log in",
+    "zookeeper.session.timeout.ms": "ZooKeeper refuses it",
+}
+"""Settings of which Kafka accepts values with which nothing works, and why they are refused."""
+
+
+def rows(table: str) -> dict[str, tuple[str, float | None]]:
+    found = {}
+    for line in table.split("\n")[1:-1]:
+        name, default, least = line.split()
+        found[name] = (default, None if least == "-" else float(least))
+    return found
+
+
+def default_text(row: Setting) -> str:
+    largest = {INT32_MAX: "int", INT64_MAX: "long"}
+    if isinstance(row.default, bool) or not isinstance(row.default, int):
+        return str(row.default)
+    return largest.get(row.default, str(row.default))
+
+
+@pytest.mark.parametrize(
+    ("ours", "table"),
+    [(OWN_SETTINGS, KAFKA_BROKER), (settings_of(TopicConfig), KAFKA_TOPIC)],
+    ids=["broker", "topic"],
+)
+def test_defaults_and_bounds_are_kafkas_or_known_to_differ(
+    ours: dict[str, Setting], table: str
+) -> None:
+    theirs = {name: row for name, row in rows(table).items() if name in ours}
+    other = {name for name, (default, _) in theirs.items() if default_text(ours[name]) != default}
+    assert other == OTHER_DEFAULTS & theirs.keys()
+    stricter = {name for name, (_, least) in theirs.items() if ours[name].at_least != least}
+    assert stricter == STRICTER.keys() & theirs.keys()
+    for name in stricter:
+        least, own = theirs[name][1], ours[name].at_least
+        assert own is not None
+        assert least is None or own > least, "nothing that Kafka refuses is accepted"
+    assert {name: ours[name].at_most for name in LARGEST if name in ours} == {
+        name: most for name, most in LARGEST.items() if name in ours
+    }
+
+
+def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:
+    numbers = {
+        name
+        for name, row in OWN_SETTINGS.items()
+        if row.kind in ("int", "short", "long", "double") and not name.startswith("ottla.")
+    }
+    assert numbers - rows(KAFKA_BROKER).keys() == {
+        # Kafka has no such settings, or their values have no bounds and no default there.
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "max.auto.create.topics.per.minute",
+        "max.auto.create.topics.per.request",
+        "max.incremental.fetch.session.cache.partitions",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "zookeeper.connection.timeout.ms",
+    }
+    numbers = {
+        name
+        for name, row in settings_of(TopicConfig).items()
+        if row.kind in ("int", "long", "double")
+    }
+    assert numbers <= rows(KAFKA_TOPIC).keys()
+
+
+def test_the_documents_list_every_other_default() -> None:
+    page = (Path(__file__).parents[3] / "docs/compatibility.md").read_text()
+    for name in OTHER_DEFAULTS:
+        assert f"`{name}`" in page, name
+
+
+REFUSED = {
+    "no thread of the cleaner": {"log.cleaner.threads": "0"},
+    "a mebibyte of memory for keys": {"log.cleaner.dedupe.buffer.size": "1048576"},
+    "half of it for each thread": {
+        "log.cleaner.threads": "2",
+        "log.cleaner.dedupe.buffer.size": "2097153",
+    },
+    "no retention in ms": {"log.retention.ms": "0"},
+    "no retention in minutes": {"log.retention.minutes": "0"},
+    "no retention in hours": {"log.retention.hours": "0"},
+    "no connection at all": {"max.connections.per.ip": "0"},
+    **{
+        f"{name}={text}": {name: text}
+        for name in (
+            "background.threads", "num.io.threads", "num.network.threads",
+            "num.recovery.threads.per.data.dir", "num.replica.fetchers",
+        )
+        for text in ("0", "-1", "many")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("values", REFUSED.values(), ids=REFUSED)
+def test_what_would_stop_a_job_or_delete_all_is_refused(values: dict[str, str]) -> None:
+    with pytest.raises(SettingError) as error:
+        broker_config(values)
+    assert any(name in str(error.value) for name in values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"log.retention.ms": "-1"},
+        {"log.retention.ms": "1", "log.retention.hours": "0"},
+        {"log.retention.hours": "-1"},
+        {"log.cleaner.threads": "127"},
+        {"log.cleaner.dedupe.buffer.size": "1048577"},
+        {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"},
+        {"num.io.threads": "1"},
+    ],
+    ids=str,
+)
+def test_what_kafka_accepts_is_accepted(values: dict[str, str]) -> None:
+    broker_config(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "ends"),
+    [
+        ("log.cleaner.threads", 4, (2, 8)),
+        ("num.recovery.threads.per.data.dir", 5, (2, 10)),
+        ("num.io.threads", None, (4, 16)),
+        ("num.network.threads", None, (1, 6)),
+        ("num.replica.fetchers", None, (1, 2)),
+        ("background.threads", None, (5, 20)),
+    ],
+)
+def test_a_number_of_threads_may_halve_or_double_at_run_time(
+    name: str, before: int | None, ends: tuple[int, int]
+) -> None:
+    old = broker_config({} if before is None else {name: str(before)})
+    for count in ends:
+        check_reconfiguration(old, broker_config({name: str(count)}))
+    outside = [one for one in (ends[0] - 1, ends[1] + 1) if one > 0]
+    for count in outside:
+        with pytest.raises(SettingError, match="the current value"):
+            check_reconfiguration(old, broker_config({name: str(count)}))
+
+
+def test_local_retention_may_not_be_longer_than_retention_at_run_time() -> None:
+    old = broker_config({})
+    for unit in ("ms", "bytes"):
+        whole, local = f"log.retention.{unit}", f"log.local.retention.{unit}"
+        check_reconfiguration(old, broker_config({whole: "100", local: "100"}))
+        check_reconfiguration(old, broker_config({whole: "100", local: "-2"}))
+        check_reconfiguration(old, broker_config({whole: "-1", local: "-1"}))
+        for value in ("101", "-1"):
+            with pytest.raises(SettingError, match=local):
+                check_reconfiguration(old, broker_config({whole: "100", local: value}))
