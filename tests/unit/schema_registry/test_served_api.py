@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("avro")
 
-from ottla.schema_registry.served import subjects
+from ottla.schema_registry.served import examining, subjects
 from ottla.schema_registry.served.api import Api, answer_text
 from ottla.schema_registry.served.records import (
     SchemaVersion,
@@ -527,6 +527,45 @@ def test_a_deeply_nested_schema_is_refused(kind: str, depth: int) -> None:
     assert found == 42209 if depth == 100_000 else isinstance(found, dict) is (depth < 200)
     nested = b'{"schema":' + b"[" * depth + b"]" * depth + b"}"
     assert asking._api.answer("POST", "/subjects/t/versions", nested)[0] in (400, 422)
+
+
+def union(prefix: str, count: int) -> list[Any]:
+    return [record("a", name=f"{prefix}{number}") for number in range(count)]
+
+
+@pytest.mark.slow
+def test_what_is_examined_in_a_child_has_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> list[Any]:
+        asking = Asking()
+        asking.register("inner", record("x", name="In"))
+        outer = {"type": "record", "name": "Out", "fields": [{"name": "in", "type": "In"}]}
+        reference = {"name": "In", "subject": "inner", "version": 1}
+        path = "/compatibility/subjects/t/versions/latest?verbose=true"
+        return [
+            asking.register("t", A),
+            asking.register("t", AB),
+            asking.register("t", {"type": "record"}),
+            asking.register("outer", outer, references=[reference]),
+            asking("POST", path, schema=json.dumps(AB)),
+            list(asking.log.records),
+        ]
+
+    here = answers()
+    monkeypatch.setattr(examining, "SMALL", 0)
+    monkeypatch.setattr(examining, "SMALL_PRODUCT", 0)
+    assert answers() == here
+
+
+def test_a_schema_that_takes_too_long_to_examine_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asking = Asking()
+    asking.register("t", A)
+    monkeypatch.setattr(examining, "PATIENCE_S", -10)
+    assert asking.register("t", union("A", 400)) == 42209
+    monkeypatch.setattr(examining, "SMALL_PRODUCT", 0)
+    assert asking.register("t", A_OPTIONAL_B) == 42209
+    assert asking("GET", "/subjects/t/versions") == [1]
 
 
 @pytest.mark.parametrize("start", ["/*", '"', "'", '"\\', '\\"', "//", "a", "("])

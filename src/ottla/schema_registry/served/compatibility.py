@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
+from ottla.base.values import dataclass
 from ottla.schema_registry.registry import AVRO, JSON, PROTOBUF
 from ottla.schema_registry.served.faults import invalid_schema
 from ottla.schema_registry.served.spelling import NO_NAMESPACE, avro_forms, meaning, parsed_json
@@ -28,44 +29,45 @@ DEFAULT_LEVEL = "BACKWARD"
 _NO_NAMESPACE = lazy_pattern(rf"\b{NO_NAMESPACE}\.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """A parsed schema."""
+    """A valid schema; `references` are texts, each after those that it references itself.
 
-    def __init__(self, text: str, kind: str, references: Mapping[str, str]) -> None:
-        """Raises `RegistryError` for an invalid schema."""
-        self.kind = kind
-        self._avro: Any = None
-        self.text = text
-        if kind == AVRO:
-            self._avro = _avro(text, references)
-        if kind == JSON and not isinstance(parsed_json(text), dict | bool):
-            raise invalid_schema("a JSON schema is an object, true or false")
-        if kind != PROTOBUF:
-            content = parsed_json(text)
-            self.text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-        self.meaning = meaning(text, kind)
+    `meaning` is the same in all spellings.
+    """
 
-    def faults(self, others: Sequence["Schema"], level: str) -> list[str]:
-        """Why the schema may not follow `others`, oldest first; empty if it may."""
-        others = others if level.endswith("_TRANSITIVE") else others[-1:]
-        found = []
-        for other in others:
-            if other.kind != self.kind:
-                found.append(f"it is {self.kind}, but the version before is {other.kind}")
-                continue
-            if self._avro is None or level == "NONE":
-                continue
+    text: str
+    kind: str = AVRO
+    meaning: str = ""
+    references: tuple[tuple[str, str], ...] = ()
+
+
+def parsed(text: str, kind: str, references: Mapping[str, str]) -> Schema:
+    """Raises `RegistryError` for an invalid schema."""
+    needed = tuple(references.items())
+    if kind == AVRO:
+        _avro(text, needed)
+    if kind == JSON and not isinstance(parsed_json(text), dict | bool):
+        raise invalid_schema("a JSON schema is an object, true or false")
+    said = meaning(text, kind)
+    if kind != PROTOBUF:
+        text = json.dumps(parsed_json(text), separators=(",", ":"), ensure_ascii=False)
+    return Schema(text=text, kind=kind, meaning=said, references=needed)
+
+
+def faults(schema: Schema, others: Sequence[Schema], level: str) -> list[str]:
+    """Why the schema may not follow `others`, all of which count; empty if it may."""
+    found = []
+    for other in others:
+        if other.kind != schema.kind:
+            found.append(f"it is {schema.kind}, but the version before is {other.kind}")
+        elif schema.kind == AVRO:
+            new, old = (_avro(one.text, one.references) for one in (schema, other))
             if not level.startswith("FORWARD"):
-                found += _unreadable(self._avro, other._avro, "new", "old")
+                found += _unreadable(new, old, "new", "old")
             if not level.startswith("BACKWARD"):
-                found += _unreadable(other._avro, self._avro, "old", "new")
-        return [] if level == "NONE" else found
-
-
-@lru_cache(maxsize=256)
-def known_schema(text: str, kind: str, references: tuple[tuple[str, str], ...]) -> Schema:
-    """A schema that is registered, parsed once while it is asked for."""
-    return Schema(text, kind, dict(references))
+                found += _unreadable(old, new, "old", "new")
+    return found
 
 
 def _unreadable(reader: Any, writer: Any, reads: str, wrote: str) -> list[str]:
@@ -85,7 +87,8 @@ def _unreadable(reader: Any, writer: Any, reads: str, wrote: str) -> list[str]:
     ]
 
 
-def _avro(text: str, references: Mapping[str, str]) -> Any:
+@lru_cache(maxsize=64)
+def _avro(text: str, references: tuple[tuple[str, str], ...]) -> Any:
     with needed_for("--schema-registry"):
         from avro.errors import AvroException
         from avro.name import Names
@@ -94,7 +97,7 @@ def _avro(text: str, references: Mapping[str, str]) -> Any:
     names = Names(validate_names=False)
     known: set[str] = set()
     found: Any = None
-    for one in dict.fromkeys((*references.values(), text)):
+    for one in dict.fromkeys((*(one for _, one in references), text)):
         bare = avro_forms(parsed_json(one), known).bare
         try:
             found = make_avsc_object(bare, names, validate_names=False)

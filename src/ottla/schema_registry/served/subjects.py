@@ -13,12 +13,8 @@ from uuid import UUID
 
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import AVRO, JSON, PROTOBUF
-from ottla.schema_registry.served.compatibility import (
-    DEFAULT_LEVEL,
-    LEVELS,
-    Schema,
-    known_schema,
-)
+from ottla.schema_registry.served import examining
+from ottla.schema_registry.served.compatibility import DEFAULT_LEVEL, LEVELS, Schema
 from ottla.schema_registry.served.faults import (
     RegistryError,
     invalid_level,
@@ -199,7 +195,7 @@ class Subjects:
             raise invalid_schema("it is empty")
         if len(text) > LARGEST_SCHEMA:
             raise too_large(f"{len(text)} characters, and {LARGEST_SCHEMA} are allowed")
-        return Schema(text, kind, self.texts(references))
+        return examining.parsed(text, kind, self.texts(references))
 
     def texts(self, references: References) -> dict[str, str]:
         """The texts of referenced schemas, each after those that it references itself."""
@@ -268,10 +264,12 @@ class Subjects:
             return []
         others = others if level.endswith("_TRANSITIVE") else others[-1:]
         known = [
-            known_schema(one.text, one.kind, tuple(self.texts(one.references).items()))
+            Schema(
+                text=one.text, kind=one.kind, references=tuple(self.texts(one.references).items())
+            )
             for one in others
         ]
-        return schema.faults(known, level)
+        return examining.faults(schema, known, level)
 
     # Writes: each returns changes, or raises `RegistryError`
 
