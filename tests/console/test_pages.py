@@ -64,6 +64,31 @@ def test_the_list_of_topics_has_sizes_at_once_and_figures_when_asked(browser: Br
     assert (row["records"], row["lag"]) == (6, 2)
 
 
+def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_counted(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    with ottla.Admin(broker.address) as admin:
+        admin.delete_records({ottla.TopicPartition("orders", 0): 2})
+        admin.create_partitions("orders", 4)
+    asked = ("/topics/orders", "/topics-figures?names=orders", "/group?name=billing", "/groups")
+    topic, figures, group, groups = map(browser.json, asked)
+    (row,) = groups["groups"]
+    listed = figures["topics"]["orders"]
+    partitions = group["partitions"]
+    assert partitions[0]["start_offset"] == 2 > partitions[0]["committed"]
+    lag = sum(
+        one["end_offset"] - max(one["committed"], one["start_offset"])
+        for one in partitions
+        if one["committed"] is not None
+    )
+    assert [one["lag"] for one in (topic, listed, group, row)] == [lag] * 4
+    count = len([one for one in partitions if one["committed"] is None])
+    assert count >= 2
+    assert [topic["lag_uncommitted"], listed["lag_uncommitted"]] == [count] * 2
+    assert [group["uncommitted"], row["uncommitted"]] == [count] * 2
+    assert "not committed" in browser.text("/topics/orders")
+
+
 def test_a_list_asks_two_questions_however_many_topics_there_are(
     broker: LocalBroker, browser: Browser
 ) -> None:

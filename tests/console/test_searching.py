@@ -204,6 +204,17 @@ def test_a_stream_of_a_search_sends_rows_progress_and_the_next_link(browser: Bro
     assert wrong.status_code == 400
 
 
+def test_a_browser_is_told_what_is_wrong_with_a_stream(browser: Browser) -> None:
+    """It shows a page nothing of an answer with another status."""
+    asked = {"accept": "text/event-stream"}
+    for path in ("messages-stream?where=((", "messages-stream?partition=x"):
+        answer = browser.get(f"/topics/orders/{path}", headers=asked)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.text.startswith('event: failed\ndata: "')
+        assert "live page" not in answer.text
+
+
 def test_a_fault_of_the_console_ends_a_stream_with_a_line_that_says_so(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

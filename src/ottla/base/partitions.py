@@ -9,6 +9,9 @@ Topic = TypeVar("Topic", bound=str | bytes)
 """A topic's name or id."""
 
 
+MAX_PARTITION = (1 << 31) - 1
+
+
 class TopicPartition(NamedTuple):
     """A partition; its text is the name of its directory.
 

@@ -1,6 +1,7 @@
 """Sizes, durations, rates and settings as text for people."""
 
 import fnmatch
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.base.errors import UnknownNameError, UserError
@@ -60,9 +61,23 @@ def rate_text(count: int, seconds: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.3f}"
 
 
+def whole_number(text: str, most: int = (1 << 63) - 1) -> int | None:
+    """The number that ASCII digits write; `None` for other texts, and for what exceeds `most`.
+
+    Python refuses to read thousands of digits with an error of its own.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    digits = text.lstrip("0") or "0"
+    if len(digits) > len(str(most)):
+        return None
+    number = int(digits)
+    return number if number <= most else None
+
+
 def value_text(name: str, value: str | None) -> str:
     """A setting's value, with milliseconds and bytes explained: `604800000 (7 d)`."""
-    number = int(value) if value and value.isdigit() else 0
+    number = whole_number(value or "") or 0
     if name.endswith(".ms") and number >= 1000:
         return f"{value} ({'forever' if number >= FOREVER_MS else duration_text(number)})"
     if name.endswith(".bytes") and number >= 1 << 10:
@@ -85,13 +100,17 @@ def amount_of(text: str, units: Mapping[str, int]) -> float | None:
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in units:
         return None
-    return float(found[1]) * units[found[2]]
+    return _finite(float(found[1]) * units[found[2]])
 
 
 def age_ms(text: str) -> float | None:
     """The milliseconds of an age such as `2h` or `-1.5d`; `None` for any other text."""
     found = _AGE.fullmatch(text)
-    return None if found is None else float(found[1]) * UNITS_MS[found[2]]
+    return None if found is None else _finite(float(found[1]) * UNITS_MS[found[2]])
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:

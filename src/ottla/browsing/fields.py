@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
+from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def parse_field(text: str, position: int = 0) -> tuple[Field, int]:
 
 def _step(found: re.Match[str]) -> Step:
     if found["index"] is not None:
-        return int(found["index"])
+        index = whole_number(found["index"])
+        if index is None:
+            raise UserError(f"[{found['index']}] is no index of an array")
+        return index
     return found["name"] if found["name"] is not None else found["text"][1:-1]
 
 

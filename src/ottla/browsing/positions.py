@@ -6,7 +6,7 @@ from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.base.texts import UNITS_MS, age_ms
+from ottla.base.texts import UNITS_MS, age_ms, whole_number
 from ottla.base.values import dataclass
 
 _WORDS = {
@@ -49,11 +49,11 @@ def parse_position(option: str, text: str, now_ms: int) -> Position:
     if word.startswith("@"):
         return Position(PositionKind.TIME, parse_time(word[1:], now_ms))
     digits = word.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
+    number = whole_number(digits)
+    if number is None:
         raise UserError(f"{option} {text}: name {WANTED}")
-    if word.startswith("-"):
-        return Position(PositionKind.TAIL, int(digits))
-    return Position(PositionKind.OFFSET, int(digits))
+    kind = PositionKind.TAIL if word.startswith("-") else PositionKind.OFFSET
+    return Position(kind, number)
 
 
 def parse_time(text: str, now_ms: int) -> int:
@@ -76,8 +76,8 @@ def _no_time(text: str) -> UserError:
 
 def _time_ms(text: str, now_ms: int) -> int:
     word = text.strip()
-    if word.isascii() and word.isdigit():
-        return int(word) * (1000 if len(word) <= _MAX_SECONDS_DIGITS else 1)
+    if (number := whole_number(word)) is not None:
+        return number * (1000 if len(word) <= _MAX_SECONDS_DIGITS else 1)
     if (age := age_ms(word.removesuffix(" ago"))) is not None:
         return now_ms - round(age)
     day_ms = UNITS_MS["d"]

@@ -194,7 +194,7 @@ class _Console:
             return Response(to_json(data), media_type="application/json; charset=utf-8")
         mark = "&" if "?" in found.path else "?"
         done = f"{mark}{urlencode({'done': found.done})}" if found.done else ""
-        return RedirectResponse(found.path + done, status_code=303)
+        return _redirected(found.path + done)
 
     def _error(
         self, request: Request, status: int, reason: str, place: Place | None = None
@@ -231,11 +231,11 @@ class _Console:
         async def endpoint(request: Request) -> Response:
             place = self._place(request)
             if place is None:
-                return self._error(request, 401, "sign in first")
+                return self._no_stream(request, 401, "sign in first")
             visitor = request.state.visitor
             name = self._streams.begin(visitor)
             if name is None:
-                return self._error(request, 429, NO_ROOM)
+                return self._no_stream(request, 429, NO_ROOM)
             is_streamed = False
             try:
                 ask = self._ask(request, place, None)
@@ -246,10 +246,10 @@ class _Console:
                 lost = self._renderer.event("lost", _text_of(error))
                 return Response(lost, media_type="text/event-stream")
             except (OttlaError, OSError) as error:
-                return self._error(request, _status_of(error), _text_of(error))
+                return self._no_stream(request, _status_of(error), _text_of(error))
             except Exception:
                 logger.exception("%s", request.url.path)
-                return self._error(request, 500, FAILED)
+                return self._no_stream(request, 500, FAILED)
             finally:
                 if not is_streamed:
                     self._streams.end(visitor, name)
@@ -263,6 +263,15 @@ class _Console:
             )
 
         return endpoint
+
+    def _no_stream(self, request: Request, status: int, reason: str) -> Response:
+        """Why a stream does not begin: as an event for a browser, which hides from a page what a
+        status other than 200 has to say.
+        """
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return self._error(request, status, reason)
+        failed = self._renderer.event("failed", reason)
+        return Response(failed, media_type="text/event-stream")
 
     async def _written(
         self, request: Request, events: EventStream, may_continue: Callable[[], bool]
@@ -306,12 +315,12 @@ class _Console:
         if _wants_json(request):
             return self._error(request, 401, "sign in first, at /sign-in")
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?next={quote(back, safe='')}", status_code=303)
+        return _redirected(f"/sign-in?next={quote(back, safe='')}")
 
     async def _sign_in(self, request: Request) -> Response:
         target: ConsoleTarget = self._state.target
         if not target.has_sign_in:
-            return RedirectResponse("/", status_code=303)
+            return _redirected("/")
         back = _own_path(request.query_params.get("next", "/"))
         failure = ""
         if request.method == "POST":
@@ -327,7 +336,7 @@ class _Console:
                 # A new visitor id, so that one set by an attacker is worthless (session fixation).
                 visitor = access.new_visitor()
                 self._state.signed.sign_in(visitor, place)
-                response: Response = RedirectResponse(back, status_code=303)
+                response: Response = _redirected(back)
                 response.headers["set-cookie"] = access.cookie_header(self._policy, visitor)
                 return response
         data = {"next": back, "failure": failure, "target": target.text}
@@ -341,7 +350,7 @@ class _Console:
         if denied is not None:
             return self._error(request, denied.status, denied.reason)
         await run_in_threadpool(self._state.signed.sign_out, request.state.visitor)
-        return RedirectResponse("/sign-in", status_code=303)
+        return _redirected("/sign-in")
 
 
 class Guard:
@@ -394,11 +403,11 @@ class Guard:
         token, link = access.without_token(asked)
         if asked.path == "/token" and asked.method == "POST":
             form = await _form(request)
-            token, link = form.get(access.TOKEN_FIELD, ""), _own_path(form.get("next", "/"))
+            token, link = form.get(access.TOKEN_FIELD, ""), form.get("next", "/")
         if token:
             if not access.is_token(self._policy, token):
                 return self._deny(request, Denied(status=403, reason="the token is wrong"))
-            response = RedirectResponse(link, status_code=303)
+            response = _redirected(link)
             cookie = access.cookie_header(self._policy, request.state.visitor)
             response.headers["set-cookie"] = cookie
             return response
@@ -465,6 +474,11 @@ def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:
     """Signs in as a user of the broker; raises `UserError` for a wrong name or password."""
     name, password = form.get("username", ""), form.get("password", "")
     return Place(target, sign_in(target.addresses(), target.settings, name, password))
+
+
+def _redirected(path: str) -> Response:
+    """Every redirect of the console: to a path of its own, also where a request named `//host/`."""
+    return RedirectResponse(_own_path(path), status_code=303)
 
 
 def _own_path(text: str) -> str:

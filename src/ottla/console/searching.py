@@ -14,7 +14,8 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError, UserError
-from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.partitions import MAX_PARTITION, OffsetRange, TopicPartition
+from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Entry, FieldReader
 from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
@@ -395,14 +396,18 @@ def parse_cursor(text: str) -> dict[int, int]:
     found = {}
     for part in filter(None, text.split(",")):
         partition, _, offset = part.partition(":")
-        if partition.isdecimal() and offset.isdecimal():
-            found[int(partition)] = int(offset)
+        index, reached = whole_number(partition, MAX_PARTITION), whole_number(offset)
+        if index is not None and reached is not None:
+            found[index] = reached
     return found
 
 
 def parse_partitions(text: str) -> tuple[int, ...]:
     """Parses `0,2`; raises `UserError`."""
-    try:
-        return tuple(int(one) for one in text.replace(" ", "").split(",") if one)
-    except ValueError:
-        raise UserError(f"partition {text}: write numbers, such as 0 or 0,2") from None
+    found = []
+    for one in filter(None, text.replace(" ", "").split(",")):
+        number = whole_number(one, MAX_PARTITION)
+        if number is None:
+            raise UserError(f"partition {text}: write numbers, such as 0 or 0,2")
+        found.append(number)
+    return tuple(found)

@@ -11,14 +11,12 @@ from enum import Enum
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.base.patterns import lazy_pattern
-from ottla.base.texts import age_ms
+from ottla.base.texts import age_ms, whole_number
 from ottla.base.values import dataclass
 
 _ENDS = {"beginning": "earliest", "end": "latest"}
 """The words of `ottla consume` for those of Kafka's tools, which are accepted too."""
 
-_OFFSET = lazy_pattern(r"\d+")
 
 PLACES = "beginning, end, current, an offset, @TIME such as @2026-01-31T12:00, or an age such as 2h"
 
@@ -65,19 +63,19 @@ def parse_place(option: str, text: str, now_ms: int) -> Reset:
     text = _ENDS.get(text.strip(), text.strip())
     if text in ("earliest", "latest", "current"):
         return Reset(kind=ResetKind(text))
-    if _OFFSET.fullmatch(text):
-        return Reset(kind=ResetKind.OFFSET, number=int(text))
+    if (number := whole_number(text)) is not None:
+        return Reset(kind=ResetKind.OFFSET, number=number)
     if text.startswith("@"):
         return Reset(kind=ResetKind.TIME, number=parse_time(option, text[1:]))
-    if (age := age_ms(text)) is not None:
+    if (age := age_ms(text)) is not None and age < now_ms:
         return Reset(kind=ResetKind.TIME, number=round(now_ms - age))
     raise UserError(f"{option} {text}: a place is {PLACES}")
 
 
 def parse_time(option: str, text: str) -> int:
     """Parses a date (UTC without a zone) or milliseconds to milliseconds; raises `UserError`."""
-    if _OFFSET.fullmatch(text):
-        return int(text)
+    if (number := whole_number(text)) is not None:
+        return number
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -58,6 +58,11 @@ class CleanerTotals:
     bytes_written: int = 0
     last_pass_ms: int = 0
     """When the last pass succeeded, in wall time."""
+    last_clean_ms: float = 0.0
+    """How long that pass took, until its segments were in place."""
+    max_clean_ms: float = 0.0
+    last_run_ms: int = 0
+    """When a log to compact was last looked for, in wall time."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -68,6 +73,8 @@ class CleaningTask:
     directory: LogDirectory
     log: PartitionLog
     plan: "CompactionPlan"
+    begun_ms: float
+    """In monotonic time."""
     is_stopped: bool = False
     on_stop: Callable[[], None] = lambda: None
 
@@ -133,6 +140,7 @@ class Cleaner:
 
         The caller must `finish` or `fail` it.
         """
+        self.totals.last_run_ms = at.now_ms
         due: list[tuple[Cleanable, LogDirectory, TopicPartition, PartitionLog]] = []
         for directory, key, log in self._compacted_logs():
             if log.abort_check is not None:
@@ -144,7 +152,7 @@ class Cleaner:
                         due.append((range_, directory, key, log))
         for range_, directory, key, log in sorted(due, key=lambda one: one[0].ratio, reverse=True):
             with self._noting_failures(directory, key, log, at):
-                return self._task(directory, key, log, range_, at.now_ms)
+                return self._task(directory, key, log, range_, at)
         return None
 
     @contextmanager
@@ -168,7 +176,7 @@ class Cleaner:
                 with directory.health.guarding():
                     range_ = self.range_of(directory, key, log, at.now_ms)
                     if range_.cleanable_bytes:
-                        return self._task(directory, key, log, range_, at.now_ms)
+                        return self._task(directory, key, log, range_, at)
         return None
 
     def _compacted_logs(self) -> Iterator[tuple[LogDirectory, TopicPartition, PartitionLog]]:
@@ -212,7 +220,7 @@ class Cleaner:
         key: TopicPartition,
         log: PartitionLog,
         range_: "Cleanable",
-        now_ms: int,
+        at: Timestamps,
     ) -> CleaningTask:
         from ottla.storage.compaction.planning import MapMemory, plan_compaction
 
@@ -227,10 +235,12 @@ class Cleaner:
             range_,
             self._file_system,
             memory,
-            now_ms=now_ms,
+            now_ms=at.now_ms,
             damaged=self._still_damaged(directory, key, log),
         )
-        task = CleaningTask(key=key, directory=directory, log=log, plan=plan)
+        task = CleaningTask(
+            key=key, directory=directory, log=log, plan=plan, begun_ms=at.monotonic_ms
+        )
         self._access.begin_cleaning(key, log, task.stop)
         return task
 
@@ -290,6 +300,8 @@ class Cleaner:
         stats = result.stats
         self.totals.passes += 1
         self.totals.last_pass_ms = at.now_ms
+        self.totals.last_clean_ms = at.monotonic_ms - task.begun_ms
+        self.totals.max_clean_ms = max(self.totals.max_clean_ms, self.totals.last_clean_ms)
         self.totals.bytes_read += stats.bytes_read
         self.totals.bytes_written += stats.bytes_written
         self._on_event(

@@ -38,6 +38,8 @@ def list_command(
 ) -> None:
     """List groups with their lag: records to read, and the age of the first of them.
 
+    Partitions of their topics without a committed offset have no lag; they are counted.
+
     If a broker does not answer, what the others know is listed, and the command exits with 1.
     """
     with target.groups() as admin:
@@ -56,7 +58,7 @@ def _list(admin: "GroupList", names: list[str], known: KnownGroups, output: Outp
     found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
     output.listing(
         found,
-        ("group", "state", "protocol", "#members", "topics", "#lag", "#late by"),
+        ("group", "state", "protocol", "#members", "topics", "#lag", "#late by", "#uncommitted"),
         (_row(one, lags) for one, lags in found),
         fields=lambda one: _fields(*one),
         name=lambda one: one[0].group,
@@ -89,6 +91,7 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
         ", ".join(topics),
         "?" if lags is None else f"{total['lag']:,}",
         late,
+        "?" if lags is None else total["uncommitted"] or "",
     )
 
 
@@ -167,7 +170,9 @@ def _behind(lags: "list[PartitionLag]") -> str:
     lag = total["lag"] or 0
     records = counted(f"{lag:,}" if lag > 1 else lag, "record")
     late = "" if total["late_ms"] is None else f", {duration_text(total['late_ms'])} late"
-    return f"{records} behind{late}"
+    unknown = total["uncommitted"]
+    apart = f", without {counted(unknown, 'partition')} not committed" if unknown else ""
+    return f"{records} behind{late}{apart}"
 
 
 def _lag_row(each: "PartitionLag") -> tuple[object, ...]:
@@ -185,7 +190,7 @@ def _lag_row(each: "PartitionLag") -> tuple[object, ...]:
 def _fields(one: "GroupDescription", lags: "list[PartitionLag] | None") -> dict[str, object]:
     from ottla.client.administration.descriptions import totals
 
-    total = {"lag": None, "late_ms": None} if lags is None else totals(lags)
+    total = {"lag": None, "late_ms": None, "uncommitted": None} if lags is None else totals(lags)
 
     return {
         "group": one.group,

@@ -88,7 +88,7 @@ SECTIONS = (
                 NONE,
                 "Partitions that are not served, because their directory is offline or they need "
                 "repair.",
-                "KafkaController OfflinePartitionsCount",
+                "ReplicaManager OfflineReplicaCount",
             ),
         ),
     ),
@@ -207,13 +207,12 @@ SECTIONS = (
                 "throttled_clients",
                 NONE,
                 "Clients that are throttled now.",
-                "ClientQuotaManager queue-size",
+                "Produce, Fetch and Request queue-size",
             ),
             counter(
                 "throttled_requests",
                 NONE,
                 "Requests after which the client was throttled.",
-                "ClientQuotaManager throttle-time",
             ),
         ),
     ),
@@ -244,7 +243,6 @@ SECTIONS = (
                 "group_members",
                 ("group", "protocol"),
                 "Members of a group.",
-                "GroupMetadata NumGroups",
             ),
             gauge(
                 "group_state",
@@ -256,8 +254,14 @@ SECTIONS = (
             gauge(
                 "group_lag",
                 ("group", *PARTITION),
-                "Records after the committed offset.",
+                "Records after the committed offset that are still there.",
                 "consumer-fetch-manager-metrics records-lag",
+            ),
+            gauge(
+                "group_uncommitted_partitions",
+                ("group", "topic"),
+                "Partitions of a topic without a committed offset, of a group that has committed "
+                "others: they have no lag.",
             ),
             gauge(
                 "group_lag_seconds",
@@ -269,9 +273,7 @@ SECTIONS = (
     Section(
         "Transactions",
         (
-            gauge(
-                "transactions", ("state",), "Transactional ids by state.", "TransactionCoordinator"
-            ),
+            gauge("transactions", ("state",), "Transactional ids by state."),
             gauge("transactions_open", NONE, "Transactions that are open."),
             gauge(
                 "transaction_oldest_age_seconds",
@@ -305,13 +307,11 @@ SECTIONS = (
                 "cleaner_backlog_bytes",
                 PARTITION,
                 "Bytes that could be compacted now.",
-                "LogCleanerManager uncleanable-bytes",
             ),
             gauge(
                 "cleaner_failures_in_a_row",
                 PARTITION,
                 "Passes that failed, one after another.",
-                "LogCleanerManager uncleanable-partitions-count",
             ),
             gauge("cleaner_damaged_segments", PARTITION, "Segments set aside, unreadable."),
             counter("cleaner_passes", NONE, "Passes that ended well."),
@@ -327,7 +327,36 @@ SECTIONS = (
                 "cleaner_last_pass_timestamp_seconds",
                 NONE,
                 "When the last pass ended well; 0 before the first.",
-                "LogCleaner time-since-last-run-ms",
+            ),
+            gauge(
+                "cleaner_uncleanable_partitions",
+                ("directory",),
+                "Partitions that the cleaner cannot compact: their last pass failed, or has set "
+                "segments aside.",
+                "LogCleanerManager uncleanable-partitions-count",
+            ),
+            gauge(
+                "cleaner_uncleanable_bytes",
+                ("directory",),
+                "Bytes of these partitions that could be compacted now.",
+                "LogCleanerManager uncleanable-bytes",
+            ),
+            gauge(
+                "cleaner_last_clean_seconds",
+                NONE,
+                "How long the last pass that ended well took; 0 before the first.",
+            ),
+            gauge(
+                "cleaner_max_clean_seconds",
+                NONE,
+                "How long the longest pass took.",
+                "LogCleaner max-clean-time-secs",
+            ),
+            gauge(
+                "cleaner_seconds_since_last_run",
+                NONE,
+                "Time since the cleaner last looked for a log to compact; 0 before the first.",
+                "LogCleanerManager time-since-last-run-ms",
             ),
             gauge("moves", NONE, "Partitions that move to another directory."),
         ),
@@ -340,7 +369,6 @@ SECTIONS = (
                 "start_seconds",
                 NONE,
                 "How long opening and recovering the directories took at the start.",
-                "LogManager remainingLogsToRecover",
             ),
             counter(
                 "events",

@@ -86,7 +86,8 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
     ) -> list[PartitionLag]:
-        """The lag of a group in each partition that it has committed or is assigned.
+        """The lag of a group in each partition of topics of which it has committed or is assigned
+        some; `None` where it has not committed.
 
         With `now_ms` also in time, for which one batch of each partition is read. Raises
         `RefusedError`. Partitions of deleted topics are left out.

@@ -154,7 +154,7 @@ class PartitionLag:
         """Records to read, without those that were deleted unread."""
         if self.committed is None:
             return None
-        return max(0, self.end_offset - max(self.committed, self.start_offset))
+        return count_from(self.committed, self.start_offset, self.end_offset)
 
     @property
     def lost_count(self) -> int:
@@ -163,10 +163,13 @@ class PartitionLag:
 
 
 def totals(lags: Iterable[PartitionLag]) -> Mapping[str, int | None]:
-    """Sums of a whole group: records to read, and the largest `late_ms`."""
+    """Sums of a whole group: records to read, the largest `late_ms`, and how many partitions have
+    no committed offset. Those have no lag: where the group will begin there is not known.
+    """
     known = list(lags)
     late = [one.late_ms for one in known if one.late_ms is not None]
     return {
         "lag": sum(one.lag or 0 for one in known),
         "late_ms": max(late) if late else None,
+        "uncommitted": sum(one.committed is None for one in known),
     }

@@ -12,7 +12,7 @@ from ottla.record.record import read_records
 class Partitions(Protocol):
     """Access to partitions: an `Admin`, or the files of a directory."""
 
-    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]: ...
+    def existing_of(self, topics: Collection[str]) -> list[TopicPartition]: ...
 
     def bounds(
         self, places: Collection[TopicPartition]
@@ -27,11 +27,11 @@ def lags_of(
     partitions: Partitions,
     now_ms: int | None,
 ) -> list[PartitionLag]:
-    """The lags of existing partitions that a group has committed or is assigned; with `now_ms`
-    also in time.
+    """The lags of all partitions of topics of which a group has committed or is assigned some;
+    with `now_ms` also in time.
     """
     members = {place: one.client_id for one in group.members for place in one.assigned}
-    there = partitions.existing({*committed, *members})
+    there = partitions.existing_of({place.topic for place in (*committed, *members)})
     bounds = partitions.bounds(there)
     found = []
     for place in there:

@@ -239,6 +239,17 @@ class TopicAdmin(Asking):
             if one.topic in known and one.partition in known[one.topic].leaders
         )
 
+    def existing_of(self, topics: Collection[str]) -> list[TopicPartition]:
+        """All partitions of those of the topics that exist, in order.
+
+        >>> admin.existing_of(["orders", "gone"])
+        [TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]
+        """
+        known = self._cluster.look_up(set(topics))
+        return sorted(
+            TopicPartition(name, index) for name, one in known.items() for index in one.leaders
+        )
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Deletes the records before an offset of each partition; returns the new log start
         offsets. The offset -1 deletes all records. Raises `RefusedError`.

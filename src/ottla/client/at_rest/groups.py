@@ -131,9 +131,9 @@ class GroupsAtRest:
         }
         return lags_of(group, committed, self, now_ms)
 
-    def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        names = {one.name for one in self._known}
-        return sorted(one for one in places if one.topic in names and one in self._topics)
+    def existing_of(self, topics: Collection[str]) -> list[TopicPartition]:
+        names = sorted({one.name for one in self._known} & {*topics})
+        return [place for name in names for place in self._topics.places_of(name)]
 
     def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         return {one: self._topics.ask(one, bounds_of) for one in places}

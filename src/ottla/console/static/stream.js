@@ -7,7 +7,7 @@ const counted = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "
 const body = document.querySelector("[data-messages]");
 const stop = document.querySelector("[data-stop]");
 const words = document.querySelector("[data-words]");
-const REFUSED = "The console refused another live page. Close one, then load this page again.";
+const REFUSED = "The console did not begin this live page. Load the page again.";
 
 // A browser does not show a script the answer to a refused stream, and does not ask again.
 const isRefused = (source) => source.readyState === EventSource.CLOSED;

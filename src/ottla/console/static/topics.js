@@ -12,7 +12,10 @@ function fill(row, figures) {
     const link = document.createElement("a");
     link.href = `/group?${new URLSearchParams({ name: figures.lag_group })}`;
     link.textContent = figures.lag.toLocaleString("en");
-    lag.replaceChildren(link);
+    const rest = document.createElement("span");
+    rest.className = "quiet";
+    rest.textContent = figures.lag_uncommitted ? ` without ${figures.lag_uncommitted} not committed` : "";
+    lag.replaceChildren(link, rest);
   } else {
     lag.textContent = "–";
   }

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
 from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
@@ -55,7 +56,7 @@ def _listed(place: Place) -> tuple[list[Fields], Mapping[str, ListedGroup]]:
 
 def _row(name: str, state: str = "", kind: str = "") -> Fields:
     return {"name": name, "shown": visible(name), "state": state, "kind": kind, "lag": None,
-            "late_ms": None, "members": None, "topics": []}  # fmt: skip
+            "uncommitted": 0, "late_ms": None, "members": None, "topics": []}  # fmt: skip
 
 
 def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -> None:
@@ -63,7 +64,7 @@ def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -
         committed = _committed_in_files(ask.place)
         for row in rows:
             lags = _lags_in_files(ask.place, committed.get(row["name"], {}))
-            row["lag"] = totals(lags)["lag"]
+            row |= totals(lags)
             row["topics"] = sorted({one.place.topic for one in lags})
         return
     with ask.place.admin() as admin:
@@ -98,15 +99,14 @@ def _lags_in_files(place: Place, committed: dict[TopicPartition, int]) -> list[P
             continue
         for log in files.logs(topic):
             at = TopicPartition(topic, log.partition)
-            if at in committed:
-                found.append(
-                    PartitionLag(
-                        place=at,
-                        committed=committed[at],
-                        start_offset=log.log_start_offset,
-                        end_offset=log.log_end_offset,
-                    )
+            found.append(
+                PartitionLag(
+                    place=at,
+                    committed=committed.get(at),
+                    start_offset=log.log_start_offset,
+                    end_offset=log.log_end_offset,
                 )
+            )
     return found
 
 
@@ -238,8 +238,8 @@ def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[P
 
 def _wanted(text: str, now_ms: int) -> Reset:
     """Parses a position, or a number of records to move by: `+100`, `-100`."""
-    if text[:1] in "+-" and text[1:].isdigit():
-        return Reset(kind=ResetKind.SHIFT, number=int(text))
+    if text[:1] in "+-" and (number := whole_number(text[1:])) is not None:
+        return Reset(kind=ResetKind.SHIFT, number=number if text[0] == "+" else -number)
     return parse_place("to", text, now_ms)
 
 

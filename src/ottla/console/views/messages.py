@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.texts import whole_number
 from ottla.browsing.fields import Entry
 from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
@@ -160,9 +161,10 @@ def _read_one(ask: Ask, place: TopicPartition, offset: int) -> Entry:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
+    number = whole_number(text)
+    if number is None:
         raise UnknownNameError("message", text, ())
-    return int(text)
+    return number
 
 
 def tail(ask: Ask) -> Page:

@@ -2,7 +2,8 @@
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import MAX_PARTITION, TopicPartition
+from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED
 from ottla.client.refusals import RefusedError
@@ -35,9 +36,10 @@ def log_picture(ask: Ask) -> Page:
 
 
 def _index(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    number = whole_number(text, MAX_PARTITION)
+    if number is None:
         raise UnknownNameError("partition", text, ())
-    return int(text)
+    return number
 
 
 def _is_by_offset(ask: Ask) -> bool:

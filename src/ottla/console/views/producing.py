@@ -1,6 +1,8 @@
 """A form to produce a message."""
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import MAX_PARTITION
+from ottla.base.texts import whole_number
 from ottla.client.one_record import OneRecord, send_record
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.views.view import View, check_writes
@@ -41,9 +43,10 @@ def _partition(text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()):
+    number = whole_number(text, MAX_PARTITION)
+    if number is None:
         raise UserError(f"partition {text}: write a number, or leave it empty")
-    return int(text)
+    return number
 
 
 def _text(text: str) -> str:

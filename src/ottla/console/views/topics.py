@@ -7,6 +7,7 @@ from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.texts import rate_text
 from ottla.client.admin import Admin
+from ottla.client.administration.descriptions import PartitionLag, totals
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
@@ -21,6 +22,7 @@ RATE_OVER_MS = 300_000
 FIGURES_AT_ONCE = 50
 GROUPS_ASKED = 50
 """The number of groups whose lag is looked up for a list of topics."""
+NO_LAG: Fields = {"lag": None, "lag_group": None, "lag_uncommitted": 0}
 SORTS = ("name", "size", "partitions")
 INTERNAL = "__"
 
@@ -138,7 +140,8 @@ def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
         starts = admin.list_offsets(places, EARLIEST)
         ends = admin.list_offsets(places, LATEST)
         recent = admin.list_offsets(places, ask.now_ms - RATE_OVER_MS)
-        lags = _lags(admin, {place: ends[place].offset for place in places})
+        bounds = {place: (starts[place].offset, ends[place].offset) for place in places}
+        lags = _lags(admin, bounds)
     for name in names:
         own = [place for place in places if place.topic == name]
         came = sum(
@@ -146,12 +149,11 @@ def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
             for one in own
             if recent[one].offset >= 0
         )
-        lag, group = lags.get(name, (None, None))
+        lag = lags.get(name, NO_LAG)
         found[name] = {
             "records": sum(ends[one].offset - starts[one].offset for one in own),
             "rate": rate_text(came, RATE_OVER_MS / 1000),
-            "lag": lag,
-            "lag_group": group,
+            **lag,
         }
     return found
 
@@ -163,33 +165,40 @@ def _figures_of_files(place: Place, names: Iterable[str]) -> dict[str, Fields]:
         name: {
             "records": sum(log.log_end_offset - log.log_start_offset for log in files.logs(name)),
             "rate": None,
-            "lag": None,
-            "lag_group": None,
+            **NO_LAG,
         }
         for name in names
         if name in files.topics
     }
 
 
-def _lags(
-    admin: Admin, ends: dict[TopicPartition, int]
-) -> dict[str, tuple[int | None, str | None]]:
-    """The largest lag of any group by topic, with the group."""
-    found: dict[str, tuple[int | None, str | None]] = {}
+def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, Fields]:
+    """The largest lag of any group by topic, with the group, and how many of the topic's partitions
+    it has not committed, in which its lag is not known.
+    """
+    found: dict[str, Fields] = {}
+    by_topic: dict[str, list[tuple[TopicPartition, tuple[int, int]]]] = {}
+    for place, offsets in bounds.items():
+        by_topic.setdefault(place.topic, []).append((place, offsets))
     for group in admin.list_groups()[:GROUPS_ASKED]:
         try:
-            committed = admin.group_offsets(group.group)
+            committed = {key: one.offset for key, one in admin.group_offsets(group.group).items()}
         except ApiError:
             continue
-        lags: dict[str, int] = {}
-        for place, one in committed.items():
-            if place in ends:
-                lag = max(0, ends[place] - one.offset)
-                lags[place.topic] = lags.get(place.topic, 0) + lag
-        for topic, lag in lags.items():
-            before = found.get(topic, (None, None))[0]
-            if before is None or lag > before:
-                found[topic] = lag, group.group
+        for topic in {one.topic for one in committed} & by_topic.keys():
+            total = totals(
+                PartitionLag(
+                    place=place, committed=committed.get(place), start_offset=start, end_offset=end
+                )
+                for place, (start, end) in by_topic[topic]
+            )
+            before = found.get(topic, NO_LAG)["lag"]
+            if before is None or (total["lag"] or 0) > before:
+                found[topic] = {
+                    "lag": total["lag"],
+                    "lag_group": group.group,
+                    "lag_uncommitted": total["uncommitted"],
+                }
     return found
 
 
@@ -205,10 +214,9 @@ def _of_broker(ask: Ask, name: str) -> Fields:
         (described,) = admin.describe_topics([name])
         (activity,) = admin.topic_activity([described], ask.now_ms - RATE_OVER_MS)
         settings = _settings(admin, name)
-        ends = {one.place: one.end_offset for one in activity.partitions}
-        lags = _lags(admin, ends)
+        bounds = {one.place: (one.start_offset, one.end_offset) for one in activity.partitions}
+        lags = _lags(admin, bounds)
     led = {one.partition: one for one in described.partitions}
-    lag, group = lags.get(name, (None, None))
     return {
         "name": name,
         "topic_id": None if described.topic_id is None else uuid_text(described.topic_id),
@@ -216,8 +224,7 @@ def _of_broker(ask: Ask, name: str) -> Fields:
         "records": activity.count,
         "size": activity.size,
         "rate": rate_text(activity.recent_count, RATE_OVER_MS / 1000),
-        "lag": lag,
-        "lag_group": group,
+        **lags.get(name, NO_LAG),
         "retention": retention_text(settings) if settings else "not shown to this user",
         "cleanup_policy": settings.get("cleanup.policy", ""),
         "partitions": [
@@ -256,8 +263,7 @@ def _of_files(ask: Ask, name: str) -> Fields:
         "records": sum(log.log_end_offset - log.log_start_offset for log in logs),
         "size": sum(segment.size for log in logs for segment in log.segments),
         "rate": None,
-        "lag": None,
-        "lag_group": None,
+        **NO_LAG,
         "retention": retention_text(
             {
                 "cleanup.policy": ",".join(config.cleanup_policy),

@@ -1,7 +1,8 @@
 """Transactions: hanging ones first, then those of the coordinators; and the form to abort one."""
 
 from ottla.base.errors import UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import MAX_PARTITION
+from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.stuck import abort_by_id, find_hanging
 from ottla.console.contents import visible
@@ -134,14 +135,14 @@ def abort(ask: Ask) -> Redirect:
         admin = Admin(cluster)
         if name:
             return Redirect("/transactions", visible(abort_by_id(admin, name).text))
-        try:
-            place = TopicPartition(form["topic"], int(form["partition"]))
-            offset = int(form["first_offset"])
-        except (KeyError, ValueError):
-            raise UserError("name a transactional id, or topic, partition and offset") from None
-        admin.abort_at(*place, offset)
+        topic = form.get("topic")
+        partition = whole_number(form.get("partition", ""), MAX_PARTITION)
+        offset = whole_number(form.get("first_offset", ""))
+        if topic is None or partition is None or offset is None:
+            raise UserError("name a transactional id, or topic, partition and offset")
+        admin.abort_at(topic, partition, offset)
     return Redirect(
-        "/transactions", f"the transaction in {place[0]}-{place[1]} from {offset} is aborted"
+        "/transactions", f"the transaction in {topic}-{partition} from {offset} is aborted"
     )
 
 

@@ -20,7 +20,7 @@ def committed(broker: Administered, group: str = "billing") -> list[int | None]:
 def test_groups_are_listed_with_their_lag_in_records_and_time(broker: Administered) -> None:
     heading, _, billing = broker.lines("groups", "list", "TARGET")
     assert heading.split() == ["group", "state", "protocol", "members", "topics", "lag", "late",
-                               "by"]  # fmt: skip
+                               "by", "uncommitted"]  # fmt: skip
     assert billing.split()[:6] == ["billing", "Empty", "classic", "0", "orders", "60"]
     (found,) = broker.json("groups", "list", "TARGET", "bill*")
     assert found["lag"] == 60
@@ -96,6 +96,16 @@ def test_records_that_were_deleted_unread_are_reported(broker: Administered) -> 
     assert (found["lag"], found["by_partition"][0]["lost"]) == (50, 10)
 
 
+def test_partitions_that_were_never_committed_are_counted_apart(broker: Administered) -> None:
+    broker.lines("topics", "grow", "TARGET", "orders", "3")
+    (found,) = broker.json("groups", "describe", "TARGET", "billing")
+    assert (found["lag"], found["uncommitted"]) == (60, 1)
+    assert [one["lag"] for one in found["by_partition"]] == [60, 0, None]
+    lines = broker.lines("groups", "describe", "TARGET", "billing")
+    assert lines[0].endswith("late, without 1 partition not committed")
+    assert broker.lines("groups", "list", "TARGET")[2].split()[-1] == "1"
+
+
 def test_a_reset_is_shown_first_and_done_on_demand(broker: Administered) -> None:
     shown = broker.lines("groups", "reset", "TARGET", "billing", "--to", "earliest")
     assert shown[-1] == "billing: 1 offset would change; --yes does it"
@@ -151,7 +161,7 @@ def test_a_new_group_is_given_offsets(broker: Administered) -> None:
 
 def test_groups_and_offsets_of_them_are_deleted(broker: Administered) -> None:
     broker.lines("groups", "delete", "TARGET", "billing", "--topic", "orders:0")
-    assert committed(broker) == [0]
+    assert committed(broker) == [None, 0]
     assert broker.lines("groups", "delete", "TARGET", "billing") == ["deleted billing"]
     assert broker.lines("groups", "list", "TARGET", "-q") == []
 

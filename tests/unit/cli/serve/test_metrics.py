@@ -10,6 +10,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.principal import Principal
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -26,7 +27,8 @@ from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.listener import Server
 from ottla.server.request_context import Client
-from ottla.storage.compaction.compaction import DamagedSegmentError
+from ottla.storage.compaction.compaction import DamagedSegmentError, Surroundings, compact
+from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.testing import FakeClock
 from tests.support.altering import alter_quota
 from tests.support.asking import ADDRESS, Asker
@@ -98,7 +100,10 @@ def test_sizes_offsets_and_directories_are_exported(broker: Broker, metrics: Ser
 
 
 def test_a_cleaner_that_is_stuck_shows(broker: Broker, metrics: ServedMetrics) -> None:
-    assert exported(metrics)['ottla_cleaner_dirty_ratio{partition="0",topic="t"}'] == 1
+    found = exported(metrics)
+    assert found['ottla_cleaner_dirty_ratio{partition="0",topic="t"}'] == 1
+    assert found['ottla_cleaner_uncleanable_partitions{directory="/d"}'] == 0
+    backlog = found['ottla_cleaner_backlog_bytes{partition="0",topic="t"}']
     for number in range(3):
         task = broker.cleaner.next_task(at(0))
         assert task is not None
@@ -110,7 +115,32 @@ def test_a_cleaner_that_is_stuck_shows(broker: Broker, metrics: ServedMetrics) -
         broker.cleaner._troubles[task.key] = _long_ago(broker, task.key)
     found = exported(metrics)
     assert found["ottla_cleaner_failures_total"] == 3
+    assert found['ottla_cleaner_uncleanable_partitions{directory="/d"}'] == 1
+    assert found['ottla_cleaner_uncleanable_bytes{directory="/d"}'] == backlog > 0
+    assert found['ottla_cleaner_uncleanable_partitions{directory="/e"}'] == 0
     assert found['ottla_cleaner_damaged_segments{partition="0",topic="t"}'] == 1
+
+
+def test_how_long_passes_took_and_when_the_cleaner_last_looked(
+    broker: Broker, metrics: ServedMetrics, clock: FakeClock
+) -> None:
+    found = exported(metrics)
+    assert found["ottla_cleaner_seconds_since_last_run"] == 0
+    assert found["ottla_cleaner_max_clean_seconds"] == 0
+    begin_ms = clock.now_ms()
+    task = broker.cleaner.next_task(Timestamps(now_ms=begin_ms, monotonic_ms=1000.0))
+    assert task is not None
+    key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
+    surroundings = Surroundings(file_system=broker.cleaner._file_system)
+    result = compact(task.plan, key_filter, surroundings)
+    broker.cleaner.finish(task, result, Timestamps(now_ms=begin_ms, monotonic_ms=3500.0))
+    broker.cleaner.totals.max_clean_ms += 500
+    clock.advance(7000)
+    found = exported(metrics)
+    assert found["ottla_cleaner_passes_total"] == 1
+    assert found["ottla_cleaner_last_clean_seconds"] == 2.5
+    assert found["ottla_cleaner_max_clean_seconds"] == 3
+    assert found["ottla_cleaner_seconds_since_last_run"] == 7
 
 
 def _long_ago(broker: Broker, key: tuple[str, int]) -> object:
@@ -173,6 +203,25 @@ def test_a_group_that_lags_says_by_how_many_records_and_seconds(
     assert found[f"ottla_group_lag{labels}"] == 2
     clock.advance(5000)
     assert exported(metrics)[f"ottla_group_lag_seconds{labels}"] == 5.0
+
+
+def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_counted(
+    broker: Broker, metrics: ServedMetrics
+) -> None:
+    broker.create_topic(NewTopic(name="u", partition_count=3, overrides={}))
+    for number in range(4):
+        builder = RecordBatchBuilder()
+        builder.append(b"key", b"%d" % number, NOW_MS)
+        broker.append(broker.topics.partition("u", 1), bytearray(builder.build()), now_ms=NOW_MS)
+    broker.write_out()
+    broker.topics.partition("u", 1).log.maintenance.delete_records_before(3)
+    committed = OffsetCommitValue(offset=1, commit_timestamp_ms=NOW_MS)
+    broker.groups.machine.offsets.replay(
+        OffsetCommitKey(group="readers", topic="u", partition=1), committed, 0
+    )
+    found = exported(metrics)
+    assert found['ottla_group_lag{group="readers",partition="1",topic="u"}'] == 1
+    assert found['ottla_group_uncommitted_partitions{group="readers",topic="u"}'] == 2
 
 
 def test_internal_topics_are_left_out_unless_they_are_asked_for(

@@ -26,6 +26,7 @@ from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
+from ottla.client.administration.descriptions import count_from
 from ottla.server.listener import Server
 
 if TYPE_CHECKING:
@@ -201,9 +202,14 @@ class BrokerCollector:
             (each.offsets, one) for each in machines for one in list(each.offsets.group_ids())
         )
         for committed_offsets, group_id in offsets:
+            committed_by_topic = Counter[str]()
             for where, committed in list(committed_offsets.of(group_id).items()):
                 known.add(where)
+                committed_by_topic[where.topic] += 1
                 self._lag((group_id, where.topic, str(where.partition)), committed.offset, families)
+                yield
+            for name, count in committed_by_topic.items():
+                self._uncommitted(group_id, name, count, families)
                 yield
         self._lag_times.keep_only(known)
 
@@ -217,8 +223,15 @@ class BrokerCollector:
         now_s = self._of.clock.monotonic_ms() / 1000
         self._lag_times.note(where, end, now_s)
         families.add("ottla_group_committed_offset", labels, offset)
-        families.add("ottla_group_lag", labels, max(0, end - offset))
+        lag = count_from(offset, partition.log.log_start_offset, end)
+        families.add("ottla_group_lag", labels, lag)
         families.add("ottla_group_lag_seconds", labels, self._lag_times.lag_s(where, offset, now_s))
+
+    def _uncommitted(self, group_id: str, name: str, committed: int, families: Families) -> None:
+        topic = self._broker.topics.find(name)
+        if topic is not None and (self._of.has_internal_topics or name not in INTERNAL_TOPICS):
+            left = max(0, topic.partition_count - committed)
+            families.add("ottla_group_uncommitted_partitions", (group_id, name), left)
 
     def _transactions(self, families: Families) -> Steps:
         states: Counter[str] = Counter()
@@ -277,8 +290,13 @@ class BrokerCollector:
 
     def _cleaner(self, families: Families) -> Steps:
         cleaner = self._broker.cleaner
-        for (topic, index), one in cleaner.each_range(self._of.clock.now_ms()):
+        now_ms = self._of.clock.now_ms()
+        uncleanable = {key: 0 for key, one in cleaner.troubles.items() if not one.is_over}
+        for key, one in cleaner.each_range(now_ms):
+            topic, index = key
             is_wanted = topic not in INTERNAL_TOPICS or self._of.has_internal_topics
+            if one is not None and key in uncleanable:
+                uncleanable[key] = one.cleanable_bytes
             if one is not None and is_wanted:
                 labels = (topic, str(index))
                 families.add("ottla_cleaner_dirty_ratio", labels, one.ratio)
@@ -289,7 +307,17 @@ class BrokerCollector:
             families.add("ottla_cleaner_failures_in_a_row", labels, trouble.failure_count)
             families.add("ottla_cleaner_damaged_segments", labels, len(trouble.damaged))
             yield
+        for directory in self._broker.directories:
+            sizes = [size for key, size in uncleanable.items() if key in directory.logs]
+            path = (directory.path,)
+            families.add("ottla_cleaner_uncleanable_partitions", path, len(sizes))
+            families.add("ottla_cleaner_uncleanable_bytes", path, sum(sizes))
+            yield
         totals = cleaner.totals
+        since_ms = max(0, now_ms - totals.last_run_ms) if totals.last_run_ms else 0
+        families.add("ottla_cleaner_seconds_since_last_run", (), since_ms / 1000)
+        families.add("ottla_cleaner_last_clean_seconds", (), totals.last_clean_ms / 1000)
+        families.add("ottla_cleaner_max_clean_seconds", (), totals.max_clean_ms / 1000)
         families.add("ottla_cleaner_passes", (), totals.passes)
         families.add("ottla_cleaner_failures", (), totals.failures)
         families.add("ottla_cleaner_bytes_read", (), totals.bytes_read)
