@@ -370,6 +370,18 @@ SECTIONS = (
                 NONE,
                 "How long opening and recovering the directories took at the start.",
             ),
+            gauge(
+                "recovery_remaining_logs",
+                ("directory",),
+                "Logs of a directory that the start has still to load or recover.",
+                "LogManager remainingLogsToRecover",
+            ),
+            gauge(
+                "recovery_remaining_segments",
+                ("directory",),
+                "Segments left in the logs that are being recovered now.",
+                "LogManager remainingSegmentsToRecover",
+            ),
             counter(
                 "events",
                 ("event",),

@@ -86,6 +86,7 @@ class Observing:
             lambda: progress.step,
             has_internal_topics=self.metrics_internal,
             events=lambda: dict(events.counts),
+            left=lambda: dict(progress.left),
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import click
 
 from ottla.base.clock import Clock
+from ottla.storage.directory.open_options import StartStep
 
 INTERVAL_MS = 1000.0
 
@@ -21,6 +22,8 @@ class RecoveryProgress:
         self._note = note
         self.step = ""
         """The last step."""
+        self.left: dict[str, tuple[int, int]] = {}
+        """The logs and the segments of each directory that are left to recover."""
         self._shown_ms = clock.monotonic_ms()
 
     def begin_stop(self) -> None:
@@ -30,6 +33,8 @@ class RecoveryProgress:
 
     def __call__(self, step: str) -> None:
         self.step = step
+        if isinstance(step, StartStep):
+            self.left[step.directory] = (step.logs_left, step.segments_left)
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._shown_ms >= INTERVAL_MS:
             self._shown_ms = now_ms

@@ -16,7 +16,7 @@ from ottla.base.turns import aside
 from ottla.base.values import dataclass
 from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
-from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.directory.open_options import OpenOptions, StartStep
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
     PARTITION_METADATA,
@@ -113,8 +113,17 @@ class LogLoader:
         is_kafka_gone = any(one.integrity is not None for one in started.found.values())
         left = count = len(started.log_paths) + len(started.future_paths)
 
-        def on_progress(step: str) -> None:
-            self._options.on_progress(f"recovering {step}; {left} of {count} logs left")
+        segments: dict[str, int] = {}
+
+        def report(text: str) -> None:
+            step = StartStep.of(
+                f"{text}{left} of {count} logs left", self._path, left, sum([*segments.values()])
+            )
+            self._options.on_progress(step)
+
+        def recovering(log_path: str, path: str, segments_left: int) -> None:
+            segments[log_path] = segments_left
+            report(f"recovering {path} ({segments_left} left); ")
 
         def load(key: TopicPartition, path: str, into: dict[TopicPartition, PartitionLog]) -> None:
             nonlocal left
@@ -126,11 +135,12 @@ class LogLoader:
                 integrity=(integrity := started.found[key].integrity),
                 is_integrity_lost=integrity is None
                 and is_integrity_lost(self._file_system, path, is_kafka_gone),
-                on_progress=on_progress,
+                on_progress=partial(recovering, path),
             )
             into[key] = self._open(request, key, started.unnamed.get(key))
             left -= 1
-            self._options.on_progress(f"loading {self._path}: {left} of {count} logs left")
+            segments.pop(path, None)
+            report(f"loading {self._path}: ")
 
         tasks = [partial(load, key, path, logs) for key, path in started.log_paths.items()]
         tasks += [partial(load, key, path, futures) for key, path in started.future_paths.items()]

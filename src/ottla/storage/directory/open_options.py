@@ -14,15 +14,31 @@ def run_in_turn(tasks: Sequence[Callable[[], object]]) -> None:
         task()
 
 
+class StartStep(str):
+    """A line for people about a start, with what is left to recover of a directory, as numbers."""
+
+    directory: str
+    logs_left: int
+    segments_left: int
+
+    @classmethod
+    def of(cls, text: str, directory: str, logs_left: int, segments_left: int) -> "StartStep":
+        step = cls(text)
+        step.directory = directory
+        step.logs_left = logs_left
+        step.segments_left = segments_left
+        return step
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenOptions:
     """Options of `LogDirectory.open`.
 
     `node_id` and `cluster_id` are for a new directory. `new_id` returns 16 random bytes, and
     `random_below(n)` a number from 0 to n - 1. `on_progress` is called with a line for each step of
-    a long start or stop. `run_all` runs the tasks that load or close the logs, which are
-    independent, and returns or raises once all are done. `is_replicated` says that other brokers
-    may hold replicas, so that log ends are not committed offsets.
+    a long start (a `StartStep`) or stop. `run_all` runs the tasks that load or close the logs,
+    which are independent, and returns or raises once all are done. `is_replicated` says that other
+    brokers may hold replicas, so that log ends are not committed offsets.
     """
 
     now_ms: int

@@ -44,7 +44,8 @@ class LoadRequest:
     integrity: Integrity | None = None
     is_integrity_lost: bool = False
     """Whether the integrity file is missing or damaged, though Kafka has not removed it."""
-    on_progress: Callable[[str], None] = field(default=lambda _: None)
+    on_progress: Callable[[str, int], None] = field(default=lambda path, left: None)
+    """Called with each segment that is recovered, and how many are left with it."""
 
     @property
     def gaps_before(self) -> int:

@@ -30,7 +30,7 @@ def recover_segments(log: OpenedLog) -> None:
     unflushed = log.segments.from_offset(request.recovery_point)
     end = None
     for done, segment in enumerate(unflushed):
-        request.on_progress(f"{segment.log.path} ({len(unflushed) - done} left)")
+        request.on_progress(segment.log.path, len(unflushed) - done)
         if end is not None and _is_hole(log, unflushed[done - 1], end, segment):
             logger.warning("%s begins after a hole at %d", segment.log.path, end)
             log.drop(unflushed[done:])

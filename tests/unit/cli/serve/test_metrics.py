@@ -20,6 +20,7 @@ from ottla.broker.waiting import WaitingFetch
 from ottla.cli.metrics.names import METRICS
 from ottla.cli.serve.metrics import collector
 from ottla.cli.serve.metrics.serving import ServedMetrics
+from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.config.listeners import Listener
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
@@ -29,6 +30,7 @@ from ottla.server.listener import Server
 from ottla.server.request_context import Client
 from ottla.storage.compaction.compaction import DamagedSegmentError, Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter
+from ottla.storage.directory.open_options import StartStep
 from ottla.testing import FakeClock
 from tests.support.altering import alter_quota
 from tests.support.asking import ADDRESS, Asker
@@ -261,6 +263,18 @@ def test_a_broker_is_alive_before_it_is_ready(
         assert not_ready(served) == "not ready: every log directory is offline\n"
     finally:
         served.close()
+
+
+def test_what_is_left_to_recover_shows_before_there_is_a_broker(clock: FakeClock) -> None:
+    progress = RecoveryProgress(clock)
+    served = ServedMetrics(ANY, clock, str, left=lambda: progress.left)
+    progress(StartStep.of("recovering", "/d", 3, 7))
+    found = exported(served)
+    assert found['ottla_recovery_remaining_logs{directory="/d"}'] == 3
+    assert found['ottla_recovery_remaining_segments{directory="/d"}'] == 7
+    progress(StartStep.of("loading", "/d", 0, 0))
+    assert exported(served)['ottla_recovery_remaining_logs{directory="/d"}'] == 0
+    served.close()
 
 
 def test_others_have_the_broker_between_the_slices_of_a_scrape(

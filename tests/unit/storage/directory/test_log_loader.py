@@ -5,6 +5,7 @@ import dataclasses
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.open_options import StartStep
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,
@@ -72,6 +73,11 @@ def test_a_start_and_a_stop_tell_how_much_is_left() -> None:
     assert told[0].startswith(f"recovering {first} (")
     assert told[0].endswith("left); 2 of 2 logs left")
     assert told[-1] == "loading data: 0 of 2 logs left"
+    numbers = [(one.logs_left, one.segments_left) for one in told if isinstance(one, StartStep)]
+    assert len(numbers) == len(told)
+    assert numbers[0][0] == 2
+    assert numbers[0][1] >= 1
+    assert numbers[-1] == (0, 0)
     del told[:]
     again.close()
     assert told == ["closing data: 1 of 2 logs left", "closing data: 0 of 2 logs left"]

@@ -92,10 +92,10 @@ def test_after_a_clean_stop_nothing_is_read(disk: FakeFileSystem) -> None:
 
 
 def test_each_segment_that_is_looked_through_is_reported(disk: FakeFileSystem) -> None:
-    steps: list[str] = []
-    recovered(disk, on_progress=steps.append)
+    steps: list[tuple[str, int]] = []
+    recovered(disk, on_progress=lambda path, left: steps.append((path, left)))
     paths = live(disk, ".log")
-    assert steps == [f"{path} ({len(paths) - n} left)" for n, path in enumerate(paths)]
+    assert steps == [(path, len(paths) - n) for n, path in enumerate(paths)]
 
 
 def test_the_producers_at_a_segments_end_are_written_down(disk: FakeFileSystem) -> None:

@@ -2,18 +2,35 @@
 stops.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.clock import Clock
 from ottla.broker.broker import Broker
+from ottla.cli.metrics.families import Families
 from ottla.cli.metrics.http import MetricsServer
 from ottla.cli.metrics.tables import TableCollector
 from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
 from ottla.server.listener import Server
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from ottla.loading.follow import FollowStatus
+
+
+class RecoveryCollector:
+    """What is left to recover, also before there is a broker."""
+
+    def __init__(self, left: Callable[[], Mapping[str, tuple[int, int]]]) -> None:
+        self._left = left
+
+    def collect(self) -> "Iterator[Metric]":
+        families = Families()
+        for directory, (logs, segments) in self._left().items():
+            families.add("ottla_recovery_remaining_logs", (directory,), logs)
+            families.add("ottla_recovery_remaining_segments", (directory,), segments)
+        yield from families.metrics()
 
 
 class ServedMetrics:
@@ -29,8 +46,9 @@ class ServedMetrics:
         *,
         has_internal_topics: bool = False,
         events: Callable[[], dict[str, int]] = dict,
+        left: Callable[[], Mapping[str, tuple[int, int]]] = dict,
     ) -> None:
-        """Raises `UserError`."""
+        """`left` returns the logs and segments to recover by directory. Raises `UserError`."""
         self._clock = clock
         self._progress = progress
         self._has_internal_topics = has_internal_topics
@@ -38,6 +56,7 @@ class ServedMetrics:
         self._started_ms = clock.monotonic_ms()
         self._of: Collected | None = None
         self._server = MetricsServer(address, self.why_not_ready)
+        self._server.serve(RecoveryCollector(left))
         self.port = self._server.port
         self.close = self._server.close
 
