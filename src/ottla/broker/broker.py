@@ -8,7 +8,7 @@ Kafka's counterparts: `ReplicaManager`, and the parts of the controller that a s
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -18,7 +18,7 @@ from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns
+from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns, parts_of
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
+
+FLUSHES_PER_STEP: Final = 1024
+"""The number of logs that are asked at a time whether they are to be flushed: 1 ms."""
 
 LongPoll = WaitingFetch[FetchQuery, FetchResult]
 
@@ -628,15 +631,22 @@ class Broker:
 
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
         """Returns the flushes that are due because of rolled segments and `flush.ms`."""
-        due = []
+        return [one for part in self.due_flushes_in_steps(monotonic_ms) for one in part]
+
+    def due_flushes_in_steps(
+        self, monotonic_ms: float
+    ) -> Iterator[list[tuple[LogDirectory, FlushPlan]]]:
+        """Like `due_flushes`, in short steps."""
+        is_short = self.open_files.is_short
         for directory in self.directories.online:
-            plans = (
-                log.maintenance.due_flush(monotonic_ms, is_short_of_files=self.open_files.is_short)
-                for log in directory.logs.values()
-            )
-            due += [(directory, plan) for plan in plans if plan is not None]
-            due += [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
-        return due
+            for part in parts_of(list(directory.logs.items()), FLUSHES_PER_STEP):
+                plans = [
+                    log.maintenance.due_flush(monotonic_ms, is_short_of_files=is_short)
+                    for place, log in part
+                    if directory.logs.get(place) is log
+                ]
+                yield [(directory, plan) for plan in plans if plan is not None]
+            yield [(directory, plan) for plan in self.moves.due_flushes(directory, monotonic_ms)]
 
     def advance(self, at: Timestamps) -> None:
         """Ends expired sessions of members, and transactions and produces that have timed out."""

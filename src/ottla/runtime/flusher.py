@@ -6,17 +6,21 @@ directory offline and is never retried.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 from ottla.base.clock import Clock
 from ottla.base.failures import Failures
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.maintenance import FlushPlan
 
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 0.2
+
+Plans = list[tuple[LogDirectory, FlushPlan]]
 
 
 class Flusher:
@@ -74,8 +78,15 @@ class Flusher:
 
     def flush_due(self) -> None:
         """One round: every flush that is due now."""
+        steps = self._broker.due_flushes_in_steps(self._clock.monotonic_ms())
+        while (plans := self._next(steps)) is not None:
+            self._carry_out(plans)
+
+    def _next(self, steps: Iterator[Plans]) -> Plans | None:
         with self._lock:
-            plans = self._broker.due_flushes(self._clock.monotonic_ms())
+            return next(steps, None)
+
+    def _carry_out(self, plans: Plans) -> None:
         for directory, plan in plans:
             try:
                 plan.carry_out(self._file_system)

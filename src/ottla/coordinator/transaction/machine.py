@@ -256,7 +256,8 @@ class TransactionMachine:
         return None if known is None else _described(known)
 
     def list_transactions(self) -> Iterator[TransactionDescription]:
-        return map(_described, self.transactions.values())
+        """Lazily, of those that there are now."""
+        return map(_described, list(self.transactions.values()))
 
     # Time
 

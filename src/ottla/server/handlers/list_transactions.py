@@ -5,7 +5,7 @@ Kafka's counterpart: `TransactionStateManager.listTransactionStates`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.coordinator.transaction.state import TITLES
@@ -33,11 +33,13 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
     transactions = context.broker.transactions
     if transactions.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    known = [
-        one
-        for machine in transactions.machines(context.at)
-        for one in in_turns(list(machine.list_transactions()))
-    ]
+    known = freed_in_turns(
+        [
+            one
+            for machine in transactions.machines(context.at)
+            for one in in_turns(machine.list_transactions())
+        ]
+    )
     return ListTransactionsResponse(
         unknown_state_filters=unknown,
         transaction_states=[
