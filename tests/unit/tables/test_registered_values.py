@@ -198,6 +198,34 @@ def test_a_renamed_field_is_refused_where_the_new_name_begins(tmp_path: Path) ->
     assert "schema 2: it has no value.last" in faults[1]
 
 
+def test_a_field_renamed_with_an_alias_stays_in_its_column(tmp_path: Path) -> None:
+    renamed = record(field("first"), field("surname", aliases=["last"]))
+    later = record(field("first"), field("surname"), field("born", MAYBE_INT))
+    register(tmp_path, id1=FIRST_LAST, id2=renamed, id3=later)
+    register(tmp_path, **{"t-value_1": FIRST_LAST, "t-value_2": renamed, "t-value_3": later})
+    asked = with_registered_schema(LayoutOptions(decoding=decoding(tmp_path)), RAW, "t")
+    assert asked.decoding is not None
+    rows, faults = decoded(
+        asked.decoding,
+        written(FIRST_LAST, {"first": "Alan", "last": "Turing"}),
+        written(renamed, {"first": "Alan", "surname": "Turing"}, 2),
+        written(later, {"first": "Alan", "surname": "Turing", "born": None}, 3),
+    )
+    assert (rows, faults) == ([{"first": "Alan", "last": "Turing", "born": None}] * 3, {})
+
+
+def test_a_record_of_another_name_is_refused_with_what_to_do_unless_it_is_an_alias(
+    tmp_path: Path,
+) -> None:
+    person, human = record(field("a")), record(field("a"), name="Human", aliases=["Person"])
+    register(tmp_path, id1=person)
+    value = written(person, {"a": "x"})
+    assert decoded(decoding(tmp_path, human), value) == ([{"a": "x"}], {})
+    rows, faults = decoded(decoding(tmp_path, record(field("a"), name="Robot")), value)
+    assert rows == [None]
+    assert "give that record the alias Person in a schema of your own (--schema)" in faults[0]
+
+
 def test_a_schema_that_is_given_or_raw_asks_no_registry(tmp_path: Path) -> None:
     nowhere = tmp_path / "gone"
     for asked in (

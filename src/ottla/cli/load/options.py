@@ -413,9 +413,10 @@ def _schema_text(given: str, value_format: "ValueFormat") -> str:
         return schema_of(descriptor_set(Path(given)))
     schema = _text_or_file(given)
     if value_format is ValueFormat.AVRO:
-        from ottla.tables.values.avro_values import parse_avro
+        from ottla.schema_registry.avro_schemas import avro_schema, parsed
+        from ottla.schema_registry.registry import RegisteredSchema
 
-        parse_avro(schema)
+        parsed(avro_schema(RegisteredSchema(text=schema)))
     return schema_text(_json_type(schema)) if value_format is ValueFormat.JSON else schema
 
 

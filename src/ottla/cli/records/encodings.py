@@ -17,6 +17,7 @@ from ottla.cli.settings_files import FilePath
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
+    from ottla.schema_registry.avro_reading import AvroReader
     from ottla.schema_registry.registry import SchemaRegistry
 
 ENCODINGS = ("text", "json", "hex", "base64", "avro", "registry")
@@ -145,28 +146,31 @@ def encoding_of(
 def avro(path: FilePath) -> Encoding:
     """Returns the decoder for one Avro datum, as in `ottla load`; raises `UserError`."""
     import fastavro
-    import fastavro.schema
+
+    from ottla.schema_registry.avro_reading import AvroReader, bound_of
+    from ottla.schema_registry.avro_schemas import avro_schema, parsed
+    from ottla.schema_registry.registry import RegisteredSchema
 
     try:
         with open(path, encoding="utf-8") as file:
-            schema = fastavro.parse_schema(json.load(file))
+            schema = avro_schema(RegisteredSchema(text=file.read()))
+            written = parsed(schema)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a file with an Avro schema") from error
-    except (
-        ValueError,
-        KeyError,
-        fastavro.schema.SchemaParseException,
-        fastavro.schema.UnknownType,
-    ) as error:
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except ValueError as error:
         raise UserError(f"{path}: this is not an Avro schema: {error}") from error
 
+    reader = AvroReader(written, bound_of(schema))
+
     def decode(data: bytes) -> Any:
-        return read_avro(data, schema)
+        return read_avro(data, reader)
 
     def parse(data: bytes) -> bytes:
         stream = BytesIO()
         try:
-            fastavro.schemaless_writer(stream, schema, json.loads(data))
+            fastavro.schemaless_writer(stream, written, json.loads(data))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not of the Avro schema: {error}") from error
         return stream.getvalue()
@@ -174,17 +178,14 @@ def avro(path: FilePath) -> Encoding:
     return decoded_encoding("avro", decode, parse)
 
 
-def read_avro(data: bytes, schema: Any) -> Any:
-    import fastavro
+def read_avro(data: bytes, reader: "AvroReader") -> Any:
+    """Raises `ValueError`."""
+    from ottla.schema_registry.avro_reading import BROKEN
 
-    stream = BytesIO(data)
     try:
-        found = fastavro.schemaless_reader(stream, schema, None)
-    except (EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+        return reader.read(data)
+    except BROKEN as error:
         raise ValueError(f"not of the Avro schema: {error or type(error).__name__}") from error
-    if stream.tell() != len(data):
-        raise ValueError(f"{len(data) - stream.tell()} bytes follow the Avro datum")
-    return found
 
 
 def decoded_encoding(

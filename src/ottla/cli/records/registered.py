@@ -57,10 +57,12 @@ def _reader_of(schema: RegisteredSchema) -> Reader:
     if schema.kind == JSON:
         return lambda data, start: json.loads(data[start:])
     if schema.kind == AVRO:
-        from ottla.tables.values.avro_values import parse_avro
+        from ottla.schema_registry.avro_reading import AvroReader, bound_of
+        from ottla.schema_registry.avro_schemas import avro_schema, parsed
 
-        avro = parse_avro(schema.text, schema.references)
-        return lambda data, start: read_avro(data[start:], avro)
+        found = avro_schema(schema)
+        reader = AvroReader(parsed(found, is_shown=False), bound_of(found))
+        return lambda data, start: read_avro(data[start:], reader)
     return _protobuf_reader(schema)
 
 

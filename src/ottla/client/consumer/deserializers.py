@@ -6,11 +6,12 @@ not called for null.
 
 import json
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.avro_reading import AvroReader, bound_of
+from ottla.schema_registry.avro_schemas import AvroSchema, avro_schema, parsed
 from ottla.schema_registry.framing import PREFIX, prefixed_id
 from ottla.schema_registry.opening import open_registry
 from ottla.schema_registry.registry import AVRO, RegisteredSchema, parse_login
@@ -60,19 +61,16 @@ class AvroDeserializer:
         registry: str | None = None,
         registry_config: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
-        try:
-            from fastavro import parse_schema, schemaless_reader
-        except ImportError as error:
-            raise UserError("Avro needs fastavro; pip install 'ottla[avro]'") from error
-        self._parse: Callable[..., Any] = parse_schema
-        self._read = schemaless_reader
-        self._schemas: dict[int, Any] = {}
-        self._find: Callable[[int], Any] | None = None
+        self._readers: dict[int, AvroReader] = {}
+        self._find: Callable[[int], AvroReader] | None = None
         self._shown: Any = None
+        self._unframed: AvroReader | None = None
         if callable(schema):
-            self._find = lambda schema_id: parse_schema(schema(schema_id))
+            self._find = lambda schema_id: self._reader(_schema_of(schema(schema_id)))
         elif schema is not None:
-            self._shown = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
+            shown = _schema_of(schema)
+            self._shown = parsed(shown)
+            self._unframed = AvroReader(self._shown, bound_of(shown))
         if registry is not None:
             if self._find is not None or schema_id is not None:
                 raise UserError("a registry has the writer's schema: omit the other")
@@ -83,29 +81,37 @@ class AvroDeserializer:
         elif schema_id is not None:
             if self._find is not None:
                 raise UserError("a function has a schema for each id: omit schema_id")
-            self._schemas[schema_id] = self._shown
+            assert self._unframed is not None
+            self._readers[schema_id] = self._unframed
         self._is_framed = self._find is not None or schema_id is not None
 
     def __call__(self, data: bytes) -> Any:
         if not self._is_framed:
-            return self._read(BytesIO(data), self._shown, None)
+            assert self._unframed is not None
+            return self._unframed.read(data)
         schema_id = prefixed_id(data)
         if schema_id is None:
             raise ValueError("it does not begin with a schema registry's 0 and a schema's id")
-        return self._read(BytesIO(data[PREFIX.size :]), self._schema(schema_id), self._shown)
+        return self._reader_of(schema_id).read(data[PREFIX.size :])
 
-    def _schema(self, schema_id: int) -> Any:
-        if schema_id not in self._schemas:
+    def _reader_of(self, schema_id: int) -> AvroReader:
+        if schema_id not in self._readers:
             if self._find is None:
-                (known,) = self._schemas
+                (known,) = self._readers
                 raise ValueError(f"it was written with schema id {schema_id}, not {known}")
-            self._schemas[schema_id] = self._find(schema_id)
-        return self._schemas[schema_id]
+            self._readers[schema_id] = self._find(schema_id)
+        return self._readers[schema_id]
 
-    def _registered(self, found: RegisteredSchema) -> Any:
+    def _registered(self, found: RegisteredSchema) -> AvroReader:
         if found.kind != AVRO:
             raise ValueError(f"its schema is {found.kind} and not Avro")
-        named: dict[str, Any] = {}
-        for text in found.references.values():
-            self._parse(json.loads(text), named_schemas=named)
-        return self._parse(json.loads(found.text), named_schemas=named)
+        return self._reader(avro_schema(found))
+
+    def _reader(self, written: AvroSchema) -> AvroReader:
+        is_shown = self._shown is None
+        return AvroReader(parsed(written, is_shown=is_shown), bound_of(written), self._shown)
+
+
+def _schema_of(given: Mapping[str, Any] | str) -> AvroSchema:
+    text = given if isinstance(given, str) else json.dumps(given)
+    return avro_schema(RegisteredSchema(text=text))

@@ -2,20 +2,20 @@
 
 A field that a later version adds is null in older values if it has no default. A field that a later
 version removes is kept: values without it get its default, or are rejected if it has none, because
-it may have been renamed. Values of a version whose types conflict with earlier ones are rejected
-too.
+it may have been renamed. A field with an alias is the field of that name. Values of a version whose
+types conflict with earlier ones are rejected too.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
-from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.schema_registry.avro_schemas import AvroSchema, avro_schema, nested
 from ottla.schema_registry.registry import RegisteredSchema
 
-_NAMED = ("record", "error", "enum", "fixed")
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
@@ -24,62 +24,6 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "bytes": ("string",),
 }
 """Types to which values of a type may be promoted."""
-
-
-@dataclass(frozen=True, slots=True)
-class AvroSchema:
-    """A schema in which each named type is defined once: `named` by full name, used by `top`."""
-
-    top: Any
-    named: Mapping[str, Any]
-
-    def definition(self, schema: Any) -> Any:
-        return self.named.get(schema, schema) if isinstance(schema, str) else schema
-
-
-def avro_schema(schema: RegisteredSchema) -> AvroSchema:
-    """Parses an Avro schema; raises `UserError` if it is invalid."""
-    named: dict[str, Any] = {}
-    try:
-        for text in schema.references.values():
-            _flat(json.loads(text), "", named)
-        return AvroSchema(_flat(json.loads(schema.text), "", named), named)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(f"this is not an Avro schema: {error!r}") from error
-
-
-def _flat(schema: Any, namespace: str, named: dict[str, Any]) -> Any:
-    match schema:
-        case str():
-            full = _full(schema, namespace)
-            return full if full in named else schema
-        case list():
-            return [_flat(one, namespace, named) for one in schema]
-        case {"type": str(kind), "name": name} if kind in _NAMED:
-            full = _full(name, schema.get("namespace", namespace))
-            inner = full.rpartition(".")[0]
-            named[full] = definition = {**schema, "name": full}
-            definition.pop("namespace", None)
-            if kind in ("record", "error"):
-                definition["fields"] = [
-                    {**one, "type": _flat(one["type"], inner, named)} for one in schema["fields"]
-                ]
-            return full
-        case {"type": "array", "items": items}:
-            return {**schema, "items": _flat(items, namespace, named)}
-        case {"type": "map", "values": values}:
-            return {**schema, "values": _flat(values, namespace, named)}
-        case {"type": (dict() | list()) as inner_schema}:
-            return _flat(inner_schema, namespace, named)
-        case {"type": str(name)} if "logicalType" not in schema:
-            return _flat(name, namespace, named)
-        case dict():
-            return schema
-    raise ValueError(f"{schema!r:.80} is not an Avro type")
-
-
-def _full(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 # One schema for several versions
@@ -95,7 +39,7 @@ def grown(versions: Iterable[RegisteredSchema]) -> str:
     for version in later:
         with suppress(_ConflictError):
             whole = _grown(whole, version)
-    return json.dumps(_nested(whole.top, whole.named, set()))
+    return json.dumps(nested(whole))
 
 
 def _grown(whole: AvroSchema, version: AvroSchema) -> AvroSchema:
@@ -147,15 +91,26 @@ def _fields(before: list[Any], now: list[Any]) -> list[Any]:
     of_now = {one["name"]: one for one in now}
     fields = []
     for one in before:
-        other = of_now.pop(one["name"], None)
+        other = of_now.pop(_name_now(one, of_now), None)
         if other is None:
             fields.append(one)
             continue
-        merged = {**one, **other, "type": _both(one["type"], other["type"])}
+        merged = {**one, **other, "type": _both(one["type"], other["type"]), "name": one["name"]}
+        names = {*one.get("aliases", ()), *other.get("aliases", ()), other["name"]}
+        if names > {one["name"]}:
+            merged["aliases"] = sorted(names - {one["name"]})
         default = other.get("default", one.get("default", _NONE))
         merged.pop("default", None)
         fields.append(merged if default is _NONE else _with_default(merged, default))
     return [*fields, *(_optional(one) for one in of_now.values())]
+
+
+def _name_now(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The name by which a later version has a field."""
+    name = str(before["name"])
+    named_so = (one for one, field in now.items() if name in field.get("aliases", ()))
+    before_so = (one for one in before.get("aliases", ()) if one in now)
+    return name if name in now else next(chain(named_so, before_so), name)
 
 
 _NONE = object()
@@ -172,27 +127,6 @@ def _with_default(field: Mapping[str, Any], default: Any) -> Any:
     if default is None:
         return {**field, "type": ["null", *others], "default": None}
     return {**field, "type": [*others, "null"], "default": default}
-
-
-def _nested(schema: Any, named: Mapping[str, Any], said: set[str]) -> Any:
-    """The inverse of `_flat`: named types are defined where they are used first."""
-    match schema:
-        case str() if schema in named and schema not in said:
-            said.add(schema)
-            definition = dict(named[schema])
-            if "fields" in definition:
-                definition["fields"] = [
-                    {**one, "type": _nested(one["type"], named, said)}
-                    for one in definition["fields"]
-                ]
-            return definition
-        case list():
-            return [_nested(one, named, said) for one in schema]
-        case {"items": items}:
-            return {**schema, "items": _nested(items, named, said)}
-        case {"values": values}:
-            return {**schema, "values": _nested(values, named, said)}
-    return schema
 
 
 # Fields that a schema lacks
@@ -215,26 +149,76 @@ class _Comparison:
 
     def faults(self, one: Any, other: Any, place: str) -> Iterator[str]:
         # Terminates because a table's schema is not recursive.
-        one, other = self.written.definition(_alone(one)), self.shown.definition(_alone(other))
+        other = self.shown.definition(_alone(other))
+        one = self.written.definition(self._branch(one, other))
         match one, other:
             case {"type": "record", "fields": fields}, {"type": "record", "fields": others}:
+                if not _is_named_so(one, other):
+                    yield (
+                        f"its {place} is a record {one['name']}, the table's a record "
+                        f"{other['name']}: load into another table, or give that record the alias "
+                        f"{one['name']} in a schema of your own (--schema)"
+                    )
                 yield from self._of_fields(fields, others, place)
             case {"items": items}, {"items": others}:
                 yield from self.faults(items, others, f"{place}[]")
             case {"values": values}, {"values": others}:
                 yield from self.faults(values, others, f"{place}{{}}")
+            case _ if _is_other_time(one, other):
+                yield (
+                    f"its {place} is {_word(one)}, the table's is {_word(other)}: load into "
+                    f"another table"
+                )
+
+    def _branch(self, schema: Any, shown: Any) -> Any:
+        """The type in a union that the shown type reads."""
+        if not isinstance(schema, list):
+            return schema
+        records = [one for one in schema if "fields" in self.written.definition(one)]
+        named_so = (one for one in records if _is_named_so(self.written.definition(one), shown))
+        return next(named_so, _alone(schema))
 
     def _of_fields(self, written: list[Any], shown: list[Any], place: str) -> Iterator[str]:
         left = {field["name"]: field for field in written}
         for field in shown:
-            found = left.pop(field["name"], None)
+            names = (field["name"], *field.get("aliases", ()))
+            found = left.pop(next((one for one in names if one in left), ""), None)
             if found is not None:
                 yield from self.faults(found["type"], field["type"], _at(place, field))
             elif "default" not in field:
-                yield f"it has no {_at(place, field)}, for which the table's has no default"
+                yield (
+                    f"it has no {_at(place, field)}, for which the table's has no default: if it "
+                    f"is named otherwise now, the schema needs the alias"
+                )
         if self.is_whole:
             for field in left.values():
                 yield f"its {_at(place, field)} is not in the table yet: load again to add it"
+
+
+def _is_named_so(written: Any, shown: Any) -> bool:
+    """Whether the names of records allow one to be read as the other: without namespaces."""
+    if "fields" not in shown:
+        return False
+    bare = written["name"].rpartition(".")[2]
+    names = {shown["name"].rpartition(".")[2], *shown.get("aliases", ())}
+    return bool({bare, written["name"]} & names)
+
+
+_MILLIS = "timestamp-millis"
+
+
+def _is_other_time(one: Any, other: Any) -> bool:
+    """Whether a number would be a time in another unit."""
+    logical = {_logical(one), _logical(other)}
+    return _MILLIS in logical and not logical <= {_MILLIS, "timestamp-micros"}
+
+
+def _logical(schema: Any) -> str:
+    return str(schema.get("logicalType", "")) if isinstance(schema, dict) else ""
+
+
+def _word(schema: Any) -> str:
+    return _logical(schema) or str(schema["type"] if isinstance(schema, dict) else schema)
 
 
 def _alone(schema: Any) -> Any:

@@ -1,37 +1,34 @@
 """Decodes Avro values with fastavro: one binary datum per value, without trailing bytes."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BytesIO
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.base.extras import needed_for
+from ottla.schema_registry.avro_reading import (
+    BROKEN,
+    MOST_SKIPPED_LEVELS,
+    AvroReader,
+    bound_of,
+)
+from ottla.schema_registry.avro_schemas import AvroSchema, Definition, avro_schema, parsed
+from ottla.schema_registry.registry import RegisteredSchema
 from ottla.tables.values.decoder import Decoded, require
-from ottla.tables.values.schema import struct_type
-
-_LOGICAL = frozenset({"date", "timestamp-millis", "timestamp-micros", "decimal"})
-"""Logical types with an Arrow type; others are read as their underlying types, as Avro specifies
-for unknown logical types.
-"""
-
-NO_REFERENCES: Mapping[str, str] = MappingProxyType({})
-
-# Errors of fastavro and Arrow for bytes that do not match the schema.
-_BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
+from ottla.tables.values.schema import MAX_DECIMAL_DIGITS, struct_type
 
 
 class AvroDecoder:
     """See `ValueDecoder`; `schema` is Avro's JSON."""
 
-    def __init__(self, schema: str, references: Mapping[str, str] = NO_REFERENCES) -> None:
-        self._schema = parse_avro(schema, references)
-        types = _Types()
-        for text in references.values():
-            types.of(_content(text), "value")
-        self._type = types.of(_content(schema), "value")
-        self._read: Callable[..., Any] = _fastavro().schemaless_reader
+    def __init__(self, schema: str) -> None:
+        self._shown = avro_schema(RegisteredSchema(text=schema))
+        own = parsed(self._shown, shaped=_shaped)
+        self._type = _Types(self._shown).of(self._shown.top, "value")
+        self._own = AvroReader(own, bound_of(self._shown, MOST_SKIPPED_LEVELS))
+
+    def reader(self, written: AvroSchema) -> AvroReader:
+        """Reads data of schema `written` in the fields of this decoder's schema."""
+        bound = bound_of(written, MOST_SKIPPED_LEVELS)
+        return AvroReader(parsed(written, is_shown=False, shaped=_shaped), bound, self._own.written)
 
     @property
     def type(self) -> Any:
@@ -48,7 +45,7 @@ class AvroDecoder:
             rows.append(row)
         try:
             return Decoded(pa.array(rows, self._type), faults)
-        except (pa.ArrowException, *_BROKEN):
+        except (pa.ArrowException, *BROKEN):
             return Decoded(self._one_by_one(rows, faults), faults)
 
     def _all(
@@ -56,27 +53,11 @@ class AvroDecoder:
     ) -> Iterator[tuple[Any, str | None]]:
         """For each value its row, or its fault."""
         for value in values:
-            yield (None, None) if value is None else self._one(value, self._schema)
-
-    def _one(self, value: bytes, written: Any) -> tuple[Any, str | None]:
-        """Reads a value written with schema `written`, in the fields of this decoder's schema."""
-        stream = BytesIO(value)
-        try:
-            if written is self._schema:
-                row = self._read(stream, written)
-            else:
-                row = self._read(stream, written, self._schema)
-        except _BROKEN as error:
-            return None, f"it does not match the Avro schema: {_words(error)}"
-        except _fastavro().read.SchemaResolutionError as error:
-            return None, f"its schema does not match the table's: {_words(error)}"
-        if stream.tell() != len(value):
-            return None, f"{len(value) - stream.tell()} bytes follow its Avro datum"
-        return row, None
+            yield (None, None) if value is None else read_datum(value, self._own)
 
     def _one_by_one(self, rows: list[Any], faults: dict[int, str]) -> Any:
-        """Converts rows one by one if one has no Arrow representation, such as a date in the year
-        10000.
+        """Converts rows one by one if one has no Arrow representation, such as a number with more
+        digits than its decimal.
         """
         import pyarrow as pa
 
@@ -85,17 +66,34 @@ class AvroDecoder:
             try:
                 pa.array([row], self._type)
                 sound.append(row)
-            except (pa.ArrowException, *_BROKEN) as error:
+            except (pa.ArrowException, *BROKEN) as error:
                 faults[index] = f"it cannot be stored: {_words(error)}"
                 sound.append(None)
         return pa.array(sound, self._type)
 
 
-class _Types:
-    """The Arrow types of Avro types; collects the named types that a schema defines."""
+def read_datum(value: bytes, reader: AvroReader) -> tuple[Any, str | None]:
+    """The row, or the fault."""
+    import fastavro.read
 
-    def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+    try:
+        return reader.read(value), None
+    except BROKEN as error:
+        return None, f"it does not match the Avro schema: {_words(error)}"
+    except fastavro.read.SchemaResolutionError as error:
+        return None, f"its schema does not match the table's: {_words(error)}"
+
+
+_WITHOUT = (
+    "leave it out of a schema that you give (--schema), and the loads will leave it out of values"
+)
+
+
+class _Types:
+    """The Arrow types of a schema's types."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
         self._open: set[str] = set()
 
     def of(self, schema: Any, place: str) -> Any:
@@ -106,45 +104,56 @@ class _Types:
                 return self._name(schema, place)
             case list():
                 kinds = [one for one in schema if one != "null"]
-                require(len(kinds) == 1, f"{place}: only unions of null and one type can be loaded")
+                require(len(kinds) == 1, _no_union(schema, place))
                 return self.of(kinds[0], place)
-            case {"logicalType": logical, **rest}:
-                return _logical(logical, rest, place)
-            case {"type": "record", "name": name, "fields": fields}:
-                return self._record(name, fields, place)
             case {"type": "array", "items": items}:
                 return pa.list_(self.of(items, f"{place}[]"))
             case {"type": "map", "values": values}:
                 return pa.map_(pa.string(), self.of(values, f"{place}{{}}"))
-            case {"type": "enum", "name": name}:
-                return self._named.setdefault(name, pa.string())
-            case {"type": "fixed", "name": name}:
-                return self._named.setdefault(name, pa.binary())
-            case {"type": inner}:
-                return self.of(inner, place)
+            case {"type": kind}:
+                return _logical_type(schema) or self._name(kind, place)
         raise UserError(f"{place}: {schema!r:.80} is not an Avro type")
 
+    def _name(self, name: str, place: str) -> Any:
+        import pyarrow as pa
+
+        require(
+            name not in self._open,
+            f"{place}: {name} is recursive, which a column cannot be; {_WITHOUT}",
+        )
+        definition = self._schema.named.get(name)
+        if definition is None:
+            kind = _primitive_types().get(name)
+            require(
+                kind is not None, f"{place}: a column of Avro's {name} cannot be stored; {_WITHOUT}"
+            )
+            return kind
+        match definition:
+            case {"type": "record", "fields": fields}:
+                return self._record(name, fields, place)
+            case {"type": "enum"}:
+                return pa.string()
+        return _logical_type(definition) or pa.binary()
+
     def _record(self, name: str, fields: Any, place: str) -> Any:
-        require(bool(fields), f"{place}: a record without fields cannot be stored")
+        require(bool(fields), f"{place}: a record without fields cannot be stored; {_WITHOUT}")
         self._open.add(name)
         kind = struct_type(
             (one["name"], self.of(one["type"], f"{place}.{one['name']}")) for one in fields
         )
         self._open.discard(name)
-        self._named[name] = kind
         return kind
 
-    def _name(self, name: str, place: str) -> Any:
-        kinds = _primitive_types()
-        short = name.rpartition(".")[2]
-        require(
-            name not in self._open and short not in self._open,
-            f"{place}: {name} is recursive, which a column cannot be",
+
+def _no_union(union: list[Any], place: str) -> str:
+    said = f"{place}: only unions of null and one type can be loaded"
+    if place == "value":
+        names = ", ".join(str(one) for one in union if one != "null")
+        return (
+            f"{said}, not of {names}: give the schema of one of them (--schema), and what becomes "
+            f"of the others' values (--on-error quarantine or skip)"
         )
-        kind = kinds.get(name) or self._named.get(name) or self._named.get(short)
-        if kind is None:
-            raise UserError(f"{place}: a column of Avro's {name} cannot be stored")
-        return kind
+    return f"{said}; {_WITHOUT}"
 
 
 def _primitive_types() -> Mapping[str, Any]:
@@ -161,70 +170,29 @@ def _primitive_types() -> Mapping[str, Any]:
     }
 
 
-def _logical(logical: str, schema: Mapping[Any, Any], place: str) -> Any:
+def _logical_type(definition: Definition) -> Any:
+    """The Arrow type of a logical type; `None` for those that are read as their underlying type, as
+    Avro specifies for unknown ones: also decimals with more digits than a column can have.
+    """
     import pyarrow as pa
 
-    match logical:
+    match definition.get("logicalType"):
         case "date":
             return pa.date32()
         case "timestamp-millis" | "timestamp-micros":
             return pa.timestamp("us", "UTC")
-        case _:
-            precision, scale = schema.get("precision", 0), schema.get("scale", 0)
-            require(
-                1 <= precision <= 38 and 0 <= scale <= precision,
-                f"{place}: decimal({precision},{scale}) cannot be stored",
-            )
-            return pa.decimal128(precision, scale)
+        case "decimal" if definition["precision"] <= MAX_DECIMAL_DIGITS:
+            return pa.decimal128(definition["precision"], definition.get("scale", 0))
+    return None
 
 
-def _without_other_logical_types(schema: Any) -> Any:
-    match schema:
-        case list():
-            return [_without_other_logical_types(one) for one in schema]
-        case dict():
-            return {
-                name: _without_other_logical_types(one)
-                for name, one in schema.items()
-                if name != "logicalType" or one in _LOGICAL
-            }
-    return schema
-
-
-def parse_avro(schema: str, references: Mapping[str, str] = NO_REFERENCES) -> Any:
-    """Parses a schema and its references with fastavro; raises `UserError`."""
-    fastavro = _fastavro()
-    named: dict[str, Any] = {}
-    try:
-        for text in references.values():
-            fastavro.parse_schema(_content(text), named_schemas=named)
-        return fastavro.parse_schema(_content(schema), named_schemas=named)
-    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-        raise UserError(f"this is not an Avro schema: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        # fastavro raises these for JSON that lacks required fields
-        raise UserError(f"this is not an Avro schema: {error!r}") from error
-
-
-def _content(schema: str) -> Any:
-    return _without_other_logical_types(_parse_json(schema))
-
-
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"the Avro schema is not JSON: {error}") from error
+def _shaped(definition: Definition) -> Definition:
+    """Without a logical type whose column has the underlying type."""
+    if "logicalType" not in definition or _logical_type(definition) is not None:
+        return definition
+    return {name: one for name, one in definition.items() if name != "logicalType"}
 
 
 def _words(error: BaseException) -> str:
     """The message of an error, without addresses of Python objects."""
     return (str(error) or type(error).__name__).partition(" from <")[0]
-
-
-def _fastavro() -> Any:
-    with needed_for("Avro"):
-        import fastavro
-        import fastavro.read
-        import fastavro.schema
-    return fastavro

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.avro_reading import AvroReader
+from ottla.schema_registry.avro_schemas import avro_schema
 from ottla.schema_registry.framing import VALUE_HEADER, framed, schema_headers
 from ottla.schema_registry.opening import open_registry
 from ottla.schema_registry.registry import (
@@ -21,8 +23,8 @@ from ottla.schema_registry.registry import (
     RegistryLogin,
     SchemaRegistry,
 )
-from ottla.tables.values.avro_growth import avro_schema, grown, uncovered
-from ottla.tables.values.avro_values import AvroDecoder, parse_avro
+from ottla.tables.values.avro_growth import grown, uncovered
+from ottla.tables.values.avro_values import AvroDecoder, read_datum
 from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat, require
 from ottla.tables.values.schema import schema_text
 from ottla.tables.values.writers import UNFRAMED, Writers
@@ -101,10 +103,9 @@ class RegisteredAvroDecoder(AvroDecoder):
         header: str = VALUE_HEADER,
     ) -> None:
         super().__init__(schema)
-        self._shown = avro_schema(RegisteredSchema(text=schema))
         self._is_whole = is_whole
         self._header = header
-        self._writers = Writers(registry, AVRO, self._parsed)
+        self._writers = Writers(registry, AVRO, self._reader)
 
     def _all(
         self, values: Sequence[bytes | None], headers: Any
@@ -120,11 +121,12 @@ class RegisteredAvroDecoder(AvroDecoder):
         written, fault = self._writers.of(found.schema)
         if written is None:
             return None, fault
-        row, broken = self._one(value[found.start :], written)
+        row, broken = read_datum(value[found.start :], written)
         return row, None if broken is None else f"written with schema {found.schema}: {broken}"
 
-    def _parsed(self, found: RegisteredSchema) -> Any:
-        missing = uncovered(avro_schema(found), self._shown, is_whole=self._is_whole)
+    def _reader(self, found: RegisteredSchema) -> AvroReader:
+        written = avro_schema(found)
+        missing = uncovered(written, self._shown, is_whole=self._is_whole)
         if missing is not None:
             raise UserError(missing)
-        return parse_avro(found.text, found.references)
+        return self.reader(written)

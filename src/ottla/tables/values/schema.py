@@ -26,7 +26,7 @@ _NAMES = {
 }
 _TOKEN = lazy_pattern(r"\s*(?:(`(?:[^`]|``)+`)|(\w+)|([<>(),:]))")
 _PLAIN_NAME = lazy_pattern(r"[A-Za-z_]\w*")
-_MAX_DECIMAL_DIGITS = 38
+MAX_DECIMAL_DIGITS = 38
 MOST_LEVELS = 32
 """The maximum depth of structs, arrays and maps. Delta Lake's library fails at about 40."""
 
@@ -210,7 +210,7 @@ class _Reader:
         self._expect(",")
         scale = self._number()
         self._expect(")")
-        if not 1 <= precision <= _MAX_DECIMAL_DIGITS or scale > precision:
+        if not 1 <= precision <= MAX_DECIMAL_DIGITS or scale > precision:
             raise self._fault(f"there is no decimal({precision},{scale})")
         return pa.decimal128(precision, scale)
 

@@ -1,0 +1,207 @@
+"""Reads Avro data with fastavro, within the bounds of its bytes.
+
+fastavro believes the counts and depths that data claims: a block of 2^62 items without bytes (an
+array of nulls) keeps it busy for years, and a value of a recursive type overflows the stack. Data
+of schemas in which this can happen, which are rare, is walked through first.
+"""
+
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import Any, Final
+
+from ottla.base.values import dataclass
+from ottla.schema_registry.avro_schemas import AvroSchema
+
+_MOST_READ_LEVELS: Final = 500
+MOST_SKIPPED_LEVELS: Final = 10_000
+"""Levels of recursion for which the stack of a thread is sufficient."""
+
+_MOST_EMPTY: Final = 1_000
+"""Items without bytes that a value may have besides one for each of its bytes."""
+
+Bound = Callable[[bytes], None]
+"""Raises `ValueError` for data that claims more than it contains."""
+
+# Errors of fastavro for bytes that do not match the schema.
+BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
+
+
+def bound_of(schema: AvroSchema, most_levels: int = _MOST_READ_LEVELS) -> Bound | None:
+    """The check of a schema's data; `None` if fastavro ends with the bytes in any case."""
+    compiler = _Compiler(schema)
+    top = compiler.of(schema.top)
+    return _Walk(top, most_levels).check if compiler.is_needed else None
+
+
+@dataclass(slots=True, eq=False)
+class _Step:
+    """How to pass one type: a number of bytes, a number, a text, or what is within.
+
+    `inner` has a record's fields, a union's types or an array's items.
+    """
+
+    kind: str
+    size: int = 0
+    inner: "tuple[_Step, ...]" = ()
+
+
+_SIZES: Mapping[str, int] = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_NUMBERS = ("int", "long", "enum")
+_VARIABLE = ("string", "bytes")
+
+
+class _Compiler:
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._named: dict[str, _Step] = {}
+        self._open: set[str] = set()
+        self.is_needed = False
+        """Whether a type is recursive, or items have no bytes."""
+
+    def of(self, schema: Any) -> _Step:
+        if isinstance(schema, str) and schema in self._schema.named:
+            return self._of_name(schema)
+        if isinstance(schema, list):
+            return _Step("union", 0, tuple(self.of(one) for one in schema))
+        kind = schema if isinstance(schema, str) else schema["type"]
+        if kind in _SIZES:
+            return _Step("size", _SIZES[kind])
+        if kind in _NUMBERS:
+            return _Step("number")
+        if kind in _VARIABLE:
+            return _Step("text")
+        if kind == "map":
+            return _Step("blocks", 0, (_record(_Step("text"), self.of(schema["values"])),))
+        items = self.of(schema["items"])
+        self.is_needed |= _is_empty(items)
+        return _Step("blocks", 0, (items,))
+
+    def _of_name(self, name: str) -> _Step:
+        if name in self._named:
+            self.is_needed |= name in self._open
+            return self._named[name]
+        definition = self._schema.named[name]
+        if definition["type"] == "fixed":
+            found = _Step("size", definition["size"])
+        elif definition["type"] == "enum":
+            found = _Step("number")
+        else:
+            self._named[name] = found = _record()
+            self._open.add(name)
+            found.inner = tuple(self.of(one["type"]) for one in definition["fields"])
+            self._open.discard(name)
+        self._named[name] = found
+        return found
+
+
+def _record(*fields: _Step) -> _Step:
+    return _Step("record", 0, fields)
+
+
+def _is_empty(step: _Step, above: "tuple[_Step, ...]" = ()) -> bool:
+    """Whether values have no bytes; a record that contains itself is not valid."""
+    if step in above:
+        return False
+    if step.kind == "record":
+        return all(_is_empty(one, (*above, step)) for one in step.inner)
+    return step.kind == "size" and step.size == 0
+
+
+class _Walk:
+    """Passes data of a type without recursion."""
+
+    def __init__(self, top: _Step, most_levels: int) -> None:
+        self._top = top
+        self._most_levels = most_levels
+        self._end = _Step("end")
+
+    def check(self, data: bytes) -> None:
+        """See `Bound`."""
+        left: list[tuple[_Step, int]] = [(self._top, 1)]
+        position, levels, empty = 0, 0, 0
+        while left:
+            step, count = left.pop()
+            if step is self._end:
+                levels -= 1
+                continue
+            if count > 1:
+                left.append((step, count - 1))
+            match step.kind:
+                case "size":
+                    position += step.size
+                case "number":
+                    _, position = _number(data, position)
+                case "text":
+                    size, position = _number(data, position)
+                    position += _counted(size, len(data) - position)
+                case "record":
+                    levels += 1
+                    left.append((self._end, 1))
+                    left += [(one, 1) for one in reversed(step.inner)]
+                case "union":
+                    index, position = _number(data, position)
+                    levels += 1
+                    left += [(self._end, 1), (step.inner[_counted(index, len(step.inner) - 1)], 1)]
+                case _:
+                    count, position = _block(data, position)
+                    items = step.inner[0]
+                    is_empty = _is_empty(items)
+                    empty += count if is_empty else 0
+                    _counted(count, _MOST_EMPTY + len(data) if is_empty else len(data) - position)
+                    if count:
+                        left.append((step, 1))
+                    if count and not is_empty:
+                        left.append((items, count))
+            if position > len(data):
+                raise ValueError("it ends too early")
+            if levels > self._most_levels:
+                raise ValueError(f"it is nested more than {self._most_levels} levels deep")
+            if empty > _MOST_EMPTY + len(data):
+                raise ValueError(f"it has {empty} items without bytes")
+
+
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """A number and the position after it."""
+    found = shift = 0
+    for place in range(position, min(position + 10, len(data))):
+        found |= (data[place] & 0x7F) << shift
+        shift += 7
+        if data[place] < 0x80:
+            return (found >> 1) ^ -(found & 1), place + 1
+    raise ValueError("it ends too early")
+
+
+def _block(data: bytes, position: int) -> tuple[int, int]:
+    """The count of a block's items, and their position; a negative count precedes a size."""
+    count, position = _number(data, position)
+    if count < 0:
+        size, position = _number(data, position)
+        _counted(size, len(data) - position)
+    return abs(count), position
+
+
+def _counted(count: int, most: int) -> int:
+    if not 0 <= count <= most:
+        raise ValueError(f"it claims {count} where at most {most} can be")
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class AvroReader:
+    """Reads one datum of the parsed schema `written`, in the fields of `shown` if given."""
+
+    written: Any
+    bound: Bound | None
+    shown: Any = None
+
+    def read(self, data: bytes) -> Any:
+        """Raises one of `BROKEN`, or fastavro's `SchemaResolutionError`."""
+        from fastavro import schemaless_reader
+
+        if self.bound is not None:
+            self.bound(data)
+        stream = BytesIO(data)
+        found = schemaless_reader(stream, self.written, self.shown)
+        if stream.tell() != len(data):
+            raise ValueError(f"{len(data) - stream.tell()} bytes follow its Avro datum")
+        return found
