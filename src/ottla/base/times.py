@@ -10,6 +10,12 @@ _DURATION = lazy_pattern(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+FIRST_TIME_MS = -62_135_596_800_000
+LAST_TIME_MS = 253_402_300_799_999
+"""The bounds of the years 1 to 9999. Records may have any other timestamp too, such as one in
+microseconds; but dates of Python, SQL and most engines end there.
+"""
+
 
 def time_text(timestamp_ms: int) -> str:
     """UTC with milliseconds; a number that is too large for a date stays a number."""
@@ -17,7 +23,7 @@ def time_text(timestamp_ms: int) -> str:
         at = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         return f"{timestamp_ms} ms"
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
+    return at.replace(tzinfo=None).isoformat(" ", "milliseconds")
 
 
 def second_text(timestamp_ms: int) -> str:

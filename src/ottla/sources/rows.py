@@ -8,6 +8,7 @@ buffers into which they were decoded.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.record.columns import numbers
 
@@ -25,7 +26,6 @@ DECODED_COLUMNS = {
 """Spark's column name -> the name of the decoded column."""
 
 _MICROSECONDS = 1000
-_MAX_TIMESTAMP_MS = (2**63 - 1) // _MICROSECONDS
 
 
 def decoded_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -90,11 +90,9 @@ def _timestamps(timestamps_ms: Any, target: Any) -> Any:
     import pyarrow as pa
 
     values = timestamps_ms.to_numpy()
-    if values.min(initial=0) >= 0 and values.max(initial=0) <= _MAX_TIMESTAMP_MS:
+    if values.min(initial=0) >= 0 and values.max(initial=0) <= LAST_TIME_MS:
         return numbers(values * _MICROSECONDS, target)
-    is_null = (
-        (values == NO_TIMESTAMP) | (values > _MAX_TIMESTAMP_MS) | (values < -_MAX_TIMESTAMP_MS)
-    )
+    is_null = (values == NO_TIMESTAMP) | (values > LAST_TIME_MS) | (values < FIRST_TIME_MS)
     shown = np.where(is_null, 0, values) * _MICROSECONDS
     return pa.array(shown, mask=is_null).view(target)
 

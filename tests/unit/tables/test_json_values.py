@@ -252,7 +252,7 @@ def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
     ]
     assert schema_text(infer_schema(values)) == (
         "id bigint, x double, at string, who struct<ok: boolean>, "
-        "lines array<struct<a: bigint, b: string>>, big double"
+        "lines array<struct<a: bigint, b: string>>, big decimal(38,0)"
     )
     for wrong, words in (
         ([b'{"id": 1}', b'{"id": "1"}'], "value.id is bigint in some values and string in others"),
@@ -403,9 +403,10 @@ def test_what_the_schema_does_not_name_is_kept_as_json() -> None:
 
 
 def test_a_broken_value_is_a_fault_among_those_that_have_more_than_the_schema_names() -> None:
-    values = [b'{"x": 1}', *BROKEN.values(), b'{"id": 1}', b'{"x": 2}']
+    broken = [one for name, one in BROKEN.items() if name != "too large for double"]
+    values = [b'{"x": 1}', *broken, b'{"id": 1}', b'{"x": 2}']
     found = JsonDecoder(SCHEMA, is_rescuing=True).decode(pa.array(values, pa.binary()))
-    assert sorted(found.faults) == list(range(1, len(BROKEN) + 1))
+    assert sorted(found.faults) == list(range(1, len(broken) + 1))
     rows = found.rows.to_pylist()
     assert [rows[place]["_rescued"] for place in (0, -2, -1)] == ['{"x":1}', None, '{"x":2}']
 
@@ -444,3 +445,119 @@ def test_a_member_beside_an_envelope_may_be_called_payload() -> None:
     value = b'{"op": "c", "after": {"id": 1, "x": 2}, "payload": "heavy"}'
     found = DebeziumDecoder(inner).decode(pa.array([value], pa.binary()))
     assert (found.rows.to_pylist(), found.faults) == ([{"id": 1, "_rescued": '{"x":2}'}], {})
+
+
+@pytest.mark.parametrize(
+    ("number", "is_kept"),
+    [
+        ("1.5", False),
+        ("0.1", False),
+        ("0.10000000000000001", False),
+        ("0.10000000000000000000", False),
+        ("0.30000000000000004", False),
+        ("1152921504606846976", False),
+        ("10000000000000000000000", False),
+        ("-0.0", False),
+        ("5e-324", False),
+        ("1.7976931348623157e308", False),
+        ("9007199254740993", True),
+        ("-9007199254740993", True),
+        ("12345678901234567890", True),
+        ("3.14159265358979323846", True),
+        ("1e400", True),
+        ("-1e999999", True),
+        ("1e99999999999999999999", True),
+        ("1e-400", True),
+    ],
+)
+def test_a_number_that_a_double_does_not_show_is_kept_beside_it_with_every_digit(
+    number: str, is_kept: bool
+) -> None:
+    for schema, text in (
+        ("x double", f'{{"x":{number}}}'),
+        ("x array<double>", f'{{"x":[{number}]}}'),
+        ("x map<string, double>", f'{{"x":{{"k":{number}}}}}'),
+        ("x struct<y: double>", f'{{"x":{{"y":{number}}}}}'),
+    ):
+        values = pa.array([b"{}", text.encode(), b'{"x":null}'])
+        found = JsonDecoder(schema, is_rescuing=True).decode(values)
+        assert found.faults == {}
+        assert [one["_rescued"] for one in found.rows.to_pylist()] == [
+            None,
+            text if is_kept else None,
+            None,
+        ]
+        alone = JsonDecoder(schema).decode(values)
+        assert list(alone.faults) == ([1] if is_kept else [])
+
+
+def test_integers_of_any_size_are_inferred_without_losing_a_digit() -> None:
+    big, huge = 2**63, 10**38
+    for numbers, columns in (
+        ([1, big], "x decimal(38,0)"),
+        ([-big - 1], "x decimal(38,0)"),
+        ([big, 1.5], "x double"),
+        ([1, 1.5], "x double"),
+        ([1, huge], "x bigint"),
+    ):
+        values = [json.dumps({"x": one, "y": 1}).encode() for one in numbers]
+        kind = schema_text(infer_schema(values))
+        assert kind == f"{columns}, y bigint"
+        found = JsonDecoder(kind, is_rescuing=True).decode(pa.array(values))
+        for index, row in enumerate(found.rows.to_pylist()):
+            is_there = row is None or row["x"] == numbers[index]
+            assert is_there or json.loads(row["_rescued"])["x"] == numbers[index]
+            assert (row is None) == (numbers[index] == huge)
+
+
+def test_of_a_repeated_name_no_value_is_dropped_in_silence() -> None:
+    values = [b'{"a": 1, "a": 2}', b'{"a": 1, "b": 1, "b": 2}', b'{"b": {"c": 1, "c": 2}}']
+    found = JsonDecoder("a bigint", is_rescuing=True).decode(pa.array(values))
+    assert sorted(found.faults) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-03-29T02:30:00.1234567Z", "2026-03-29T02:30:00.123456"),
+        ("2026-03-29T02:30:00.12345678Z", "2026-03-29T02:30:00.123456"),
+        ("2026-03-29T02:30:00.999999999Z", "2026-03-29T02:30:00.999999"),
+        ("2026-03-29T02:30:00.123456789+02:00", "2026-03-29T00:30:00.123456"),
+        ("2026-03-29t02:30:00z", "2026-03-29T02:30:00"),
+        ("2026-03-29t02:30:00.5-00:30", "2026-03-29T03:00:00.500000"),
+        ("2026-03-29T02:30:00.123456789z", "2026-03-29T02:30:00.123456"),
+        ("2026-03-29 02:30:00.123456789", "2026-03-29T02:30:00.123456"),
+        ("2026-03-29T02:30:00.5Z", "2026-03-29T02:30:00.500000"),
+    ],
+)
+def test_times_of_rfc_3339_have_up_to_nine_digits_and_letters_in_either_case(
+    text: str, shown: str
+) -> None:
+    value = json.dumps({"at": text, "same": text}).encode()
+    found = JsonDecoder("at timestamp, same string").decode(pa.array([value, b"{}"]))
+    assert found.faults == {}
+    row = found.rows.to_pylist()[0]
+    assert row["at"].isoformat() == f"{shown}+00:00"
+    assert row["same"] == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-03-29T02:30:00.1234567890Z",
+        "2026-13-29T02:30:00.123456789Z",
+        "2026-03-29t25:30:00z",
+        "2026-02-30T02:30:00.1234567Z",
+        "2026-03-29T02:30:00.Z",
+    ],
+)
+def test_what_is_no_time_is_a_fault_however_it_is_spelled(text: str) -> None:
+    value = json.dumps({"at": text}).encode()
+    assert list(JsonDecoder("at timestamp").decode(pa.array([value])).faults) == [0]
+
+
+@pytest.mark.parametrize("text", ["+10000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"])
+def test_a_time_in_a_year_that_no_column_has_is_kept_beside_it(text: str) -> None:
+    value = json.dumps({"at": text}, separators=(",", ":")).encode()
+    found = JsonDecoder("at timestamp", is_rescuing=True).decode(pa.array([value]))
+    assert found.rows.to_pylist() == [{"at": None, "_rescued": value.decode()}]

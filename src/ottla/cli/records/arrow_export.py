@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.base.values import dataclass
 from ottla.browsing.positions import Position, PositionKind, resolve, times_of
 from ottla.cli.target import Target
@@ -155,3 +156,19 @@ def _times(timestamps_ms: Any, kind: Any) -> Any:
 
     is_none = pc.equal(timestamps_ms, -1)
     return pc.if_else(is_none, pa.scalar(None, pa.int64()), timestamps_ms).cast(kind)
+
+
+def with_calendar_times(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """A batch of exported columns without the times that SQL and Python have no date for: null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    place = batch.schema.get_field_index("timestamp")
+    if place < 0:
+        return batch
+    times = batch.column(place)
+    times_ms = times.cast(pa.int64())
+    is_there = pc.and_(
+        pc.greater_equal(times_ms, FIRST_TIME_MS), pc.less_equal(times_ms, LAST_TIME_MS)
+    )
+    return batch.set_column(place, batch.schema.field(place), pc.if_else(is_there, times, None))

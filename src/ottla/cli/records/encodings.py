@@ -6,7 +6,9 @@ An encoding converts bytes to printed text, to a field of `--json` and to the va
 
 import base64
 import json
+import math
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Decoder, FieldReader, with_header
 from ottla.cli.settings_files import FilePath
+from ottla.tables.values.json_texts import refuse_constant
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -58,8 +61,38 @@ def text_field(name: str, data: bytes) -> tuple[str, Any]:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Returns one line of compact JSON; values that JSON cannot represent become text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain).encode()
+    """Returns one line of compact JSON; values that JSON cannot represent become text, and numbers
+    that it does not have (NaN and infinities) null.
+    """
+    try:
+        return _dumped(value).encode()
+    except ValueError:
+        return _dumped(_with_finite_numbers(value)).encode()
+
+
+_dumped = partial(
+    json.dumps,
+    ensure_ascii=False,
+    allow_nan=False,
+    separators=(",", ":"),
+    default=lambda value: _plain(value),
+)
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: _with_finite_numbers(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_with_finite_numbers(one) for one in value]
+    return value
+
+
+def read_json(data: bytes | str) -> Any:
+    """Parses JSON; raises `ValueError`, also for NaN and infinities, which Python accepts."""
+    return json.loads(data, parse_constant=refuse_constant)
 
 
 def _plain(value: Any) -> str:
@@ -73,13 +106,13 @@ def _same(data: bytes) -> bytes:
 
 
 def _checked_json(data: bytes) -> bytes:
-    json.loads(data)
+    read_json(data)
     return data
 
 
 def _json_field(name: str, data: bytes) -> tuple[str, Any]:
     try:
-        return name, json.loads(data)
+        return name, read_json(data)
     except ValueError:
         return text_field(f"{name}_text", data)
 
@@ -94,7 +127,7 @@ def _from_hex(data: bytes) -> bytes:
 
 TEXT = Encoding("text", json.loads, _same, text_field, _same)
 _JSON = Encoding(
-    "json", json.loads, lambda data: json_bytes(json.loads(data)), _json_field, _checked_json
+    "json", read_json, lambda data: json_bytes(read_json(data)), _json_field, _checked_json
 )
 _HEX = Encoding(
     "hex",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
-from ottla.cli.records.arrow_export import export_schema
+from ottla.cli.records.arrow_export import export_schema, with_calendar_times
 from ottla.cli.records.encodings import json_bytes, text_field
 from ottla.cli.records.inputs import json_words
 from ottla.cli.records.json_lines import parse_record
@@ -215,7 +215,8 @@ def _duckdb_writer(path: Path, topic: str) -> Iterator[Write]:
         database.execute(f"create or replace table {table} as select * from exported")
 
         def write(batch: "pa.RecordBatch") -> None:
-            database.register("exported", pa.Table.from_batches([batch]))
+            shown = with_calendar_times(batch)
+            database.register("exported", pa.Table.from_batches([shown]))
             database.execute(f"insert into {table} select * from exported")
 
         try:

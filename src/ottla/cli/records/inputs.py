@@ -12,14 +12,18 @@ from enum import Enum
 from typing import Any, BinaryIO, Final
 
 from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.browsing.positions import parse_time
-from ottla.cli.records.encodings import TEXT, Encoding, json_bytes
+from ottla.cli.arrow_rows import python_rows
+from ottla.cli.records.encodings import TEXT, Encoding, json_bytes, read_json
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, Headers, NewRecord
 
 CHUNK_SIZE = 1 << 18
 PARQUET_ROWS = 4096
+
+_FINER_THAN_MICROSECONDS = lazy_pattern(r"(\.[0-9]{6})[0-9]+")
 
 
 class Pause(Enum):
@@ -133,7 +137,7 @@ def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Re
             yield line
         elif line.strip():
             try:
-                found = json.loads(line)
+                found = read_json(line)
                 record = NewRecord(value=line, **_from_row(found, options))
             except ValueError as error:
                 raise InputError(name, number, json_words(error)) from error
@@ -170,7 +174,7 @@ def parquet_records(name: str, stream: BinaryIO, options: InputOptions) -> Recor
         _check_columns(name, file.schema_arrow.names, options)
         number = 0
         for batch in file.iter_batches(PARQUET_ROWS):
-            for row in batch.to_pylist():
+            for row in python_rows(batch):
                 number += 1
                 yield _of_row(name, number, row, options)
     except pa.ArrowException as error:
@@ -232,7 +236,7 @@ def _time(value: Any, now_ms: int) -> int | None:
         case None | int():
             return value
         case str():
-            return parse_time(value, now_ms)
+            return parse_time(_FINER_THAN_MICROSECONDS.sub(r"\1", value), now_ms)
     return int(value.timestamp() * 1000)
 
 

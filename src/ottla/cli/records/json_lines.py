@@ -8,13 +8,19 @@ Bytes that are UTF-8 are text. Others are base64, under a name that ends in `_ba
 """
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.browsing.fields import Entry
 from ottla.browsing.positions import parse_time
-from ottla.cli.records.encodings import BASE64_SUFFIX, HEX_SUFFIX, Encoding, json_bytes, text_field
+from ottla.cli.records.encodings import (
+    BASE64_SUFFIX,
+    HEX_SUFFIX,
+    Encoding,
+    json_bytes,
+    read_json,
+    text_field,
+)
 from ottla.cli.records.new_record import NewRecord
 
 if TYPE_CHECKING:
@@ -64,7 +70,7 @@ def parse_record(line: bytes, now_ms: int) -> NewRecord:
 
     A key or value that is not text becomes JSON. Headers may also be an object, or pairs.
     """
-    found = json.loads(line)
+    found = read_json(line)
     if not isinstance(found, dict):
         raise ValueError('a record is an object such as {"key": "k", "value": "v"}')
     unknown = sorted(found.keys() - _KNOWN)

@@ -1,11 +1,10 @@
 """Keys and values that name their schema in a registry: Avro, Protobuf or JSON."""
 
-import json
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.records.encodings import Encoding, decoded_encoding, read_avro
+from ottla.cli.records.encodings import Encoding, decoded_encoding, read_avro, read_json
 from ottla.schema_registry.framing import KEY_HEADER, VALUE_HEADER, framed, message_indexes
 from ottla.schema_registry.registry import AVRO, JSON, RegisteredSchema, UnknownSchemaError
 
@@ -55,7 +54,7 @@ def registered(side: str, registry: "SchemaRegistry") -> Encoding:
 def _reader_of(schema: RegisteredSchema) -> Reader:
     """Raises `UserError` for an invalid schema."""
     if schema.kind == JSON:
-        return lambda data, start: json.loads(data[start:])
+        return lambda data, start: read_json(data[start:])
     if schema.kind == AVRO:
         from ottla.schema_registry.avro_reading import AvroReader, bound_of
         from ottla.schema_registry.avro_schemas import avro_schema, parsed

@@ -14,6 +14,7 @@ import click
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.extras import needed_for
 from ottla.browsing.positions import FROM_START, Position, PositionKind
+from ottla.cli.arrow_rows import python_rows
 from ottla.cli.late_line import LateLine
 from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
@@ -202,7 +203,7 @@ def _print(found: Any, kind: str | None, parquet: Path | None, line: LateLine) -
     else:
         for batch in reader:
             with line.aside():
-                for row in batch.to_pylist():
+                for row in python_rows(batch):
                     sys.stdout.buffer.write(json_bytes(row) + b"\n")
     return 0
 
@@ -226,7 +227,7 @@ def _print_csv(reader: "pa.RecordBatchReader", line: LateLine) -> None:
         writer.writerow(reader.schema.names)
     for batch in reader:
         with line.aside():
-            for row in batch.to_pylist():
+            for row in python_rows(batch):
                 writer.writerow([_cell(value, "") for value in row.values()])
 
 
@@ -236,7 +237,7 @@ def _print_table(reader: "pa.RecordBatchReader", line: LateLine) -> int:
         table.add_column(name, overflow="fold")
     count = 0
     for batch in reader:
-        for row in batch.slice(0, SHOWN_ROWS - count).to_pylist():
+        for row in python_rows(batch.slice(0, SHOWN_ROWS - count)):
             table.add_row(*(_cell(value, "null") for value in row.values()))
             count += 1
         if count == SHOWN_ROWS:

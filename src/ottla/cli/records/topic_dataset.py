@@ -16,7 +16,7 @@ from pyarrow.fs import LocalFileSystem
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
-from ottla.cli.records.arrow_export import ExportedRange, export_schema
+from ottla.cli.records.arrow_export import ExportedRange, export_schema, with_calendar_times
 from ottla.sources.log_source import LogSource
 from ottla.sources.pruning import Condition, prune
 
@@ -77,11 +77,11 @@ class Scan:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.filter is None:
-            yield from self.exported.batches(self.columns)
+            yield from map(with_calendar_times, self.exported.batches(self.columns))
             return
         # Arrow does not expose the column names of a filter.
         needed = [one for one in export_schema().names if one in self.columns or self._asks(one)]
-        for batch in self.exported.batches(needed):
+        for batch in map(with_calendar_times, self.exported.batches(needed)):
             yield batch.filter(self.filter).select(self.columns)
 
     def _asks(self, column: str) -> bool:

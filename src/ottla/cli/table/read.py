@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
@@ -11,6 +12,7 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.browsing.positions import parse_time
+from ottla.cli.arrow_rows import python_rows
 from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
@@ -105,7 +107,7 @@ def _print(rows: Any, names: list[str], limit: int | None, output: Output) -> No
 def _rows(rows: Any, names: list[str], limit: int | None) -> Iterator[dict[str, Any]]:
     count = 0
     for batch in rows.to_batches(columns=names, use_threads=False):
-        for row in batch.to_pylist():
+        for row in python_rows(batch):
             if limit is not None and count >= limit:
                 return
             count += 1
@@ -121,6 +123,8 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if isinstance(value, int | float | str | bool | None) else str(value)
 
 

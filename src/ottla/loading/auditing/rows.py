@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
+from ottla.record.batch import NO_TIMESTAMP
 from ottla.record.columns import COLUMNS
 from ottla.tables.data_files import read_columns, read_part
 from ottla.tables.ledger_entries import DataFile
@@ -72,8 +74,26 @@ def _as_decoded(store: TableStore, file: DataFile) -> "pa.Table":
     )
 
 
+def _with_calendar_times(rows: "pa.Table") -> "pa.Table":
+    """The rows without timestamps that are null in a table (`sources.rows`): -1, as a missing one
+    in the log.
+    """
+    import pyarrow.compute as pc
+
+    place = rows.schema.get_field_index("timestamp_ms")
+    if place < 0:
+        return rows
+    times_ms = rows.column(place)
+    is_there = pc.and_(
+        pc.greater_equal(times_ms, FIRST_TIME_MS), pc.less_equal(times_ms, LAST_TIME_MS)
+    )
+    found = pc.if_else(is_there, times_ms, NO_TIMESTAMP)
+    return rows.set_column(place, rows.schema.field(place), found)
+
+
 def first_difference(stored: "pa.Table", log: "pa.Table") -> tuple[int, str] | None:
     """The offset of the first row that differs, and the difference."""
+    stored, log = _with_calendar_times(stored), _with_calendar_times(log)
     if stored.num_rows == log.num_rows and _same(stored, log):
         return None
     low, high = 0, min(stored.num_rows, log.num_rows)

@@ -6,22 +6,32 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.tables.values.json_rest import RESCUED_COLUMN
-from ottla.tables.values.schema import MOST_LEVELS, is_column_name, struct_type
+from ottla.tables.values.json_texts import refuse_constant
+from ottla.tables.values.schema import (
+    MAX_DECIMAL_DIGITS,
+    MOST_LEVELS,
+    is_column_name,
+    struct_type,
+)
 
 OnConflict = Callable[[Any, Any, str], Any]
 """Returns the shape for a place with values of two shapes."""
 
 _MIXED = "mixed"
 _INT64 = range(-(2**63), 2**63)
+_NUMBERS = ("bigint", "decimal", "double")
+"""Shapes of numbers, each of which has a column for those before: digits that a double lacks are
+kept in the rescued column.
+"""
 
 
 def infer_schema(values: Iterable[bytes | None]) -> Any:
     """The Arrow struct type of the sample's objects; other values are ignored.
 
-    Integers are `bigint`, other numbers `double`, strings `string`, even if they look like times.
-    Fields with only null, `[]` and `{}` are left out, as are fields that cannot be columns: by
-    their name, a name that differs from another only in case, or their depth. Raises `UserError`
-    for fields with two types, and if the sample has no object.
+    Integers are `bigint`, or `decimal(38,0)` if one is larger; other numbers are `double`, strings
+    `string`, even if they look like times. Fields with only null, `[]` and `{}` are left out, as
+    are fields that cannot be columns: by their name, a name that differs from another only in case,
+    or their depth. Raises `UserError` for fields with two types, and if the sample has no object.
     """
     kind = _type(_distinct(_shape_of_all(values, _refuse)))
     if kind is None:
@@ -82,7 +92,7 @@ def _shape_of_all(values: Iterable[bytes | None], on_conflict: OnConflict) -> An
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        found = None if value is None else json.loads(value)
+        found = None if value is None else json.loads(value, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -96,7 +106,7 @@ def _shape(value: Any, place: str, on_conflict: OnConflict, levels: int) -> Any:
         case bool():
             return "boolean"
         case int():
-            return "bigint" if value in _INT64 else "double"
+            return _whole(value)
         case float():
             return "double"
         case str():
@@ -116,11 +126,18 @@ def _shape(value: Any, place: str, on_conflict: OnConflict, levels: int) -> Any:
     return None
 
 
+def _whole(value: int) -> str | None:
+    """`None` for integers without a column: they are rescued."""
+    if value in _INT64:
+        return "bigint"
+    return "decimal" if abs(value) < 10**MAX_DECIMAL_DIGITS else None
+
+
 def _merge(one: Any, other: Any, place: str, on_conflict: OnConflict) -> Any:
     if one is None or other is None or one == other:
         return other if one is None else one
-    if {str(one), str(other)} == {"bigint", "double"}:
-        return "double"
+    if isinstance(one, str) and isinstance(other, str) and {one, other} <= set(_NUMBERS):
+        return max(one, other, key=_NUMBERS.index)
     if isinstance(one, list) and isinstance(other, list):
         return [_merge(one[0], other[0], f"{place}[]", on_conflict)]
     if isinstance(one, dict) and isinstance(other, dict):
@@ -166,6 +183,7 @@ def _type(shape: Any) -> Any:
     return {
         "boolean": pa.bool_(),
         "bigint": pa.int64(),
+        "decimal": pa.decimal128(MAX_DECIMAL_DIGITS, 0),
         "double": pa.float64(),
         "string": pa.string(),
     }[shape]

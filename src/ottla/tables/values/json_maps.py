@@ -15,7 +15,7 @@ _NO_MAP = True
 
 
 def has_maps(kind: Any) -> bool:
-    return _rewrite_of(kind) is not None
+    return rewrite_of(kind) is not None
 
 
 def listed_type(kind: Any) -> Any:
@@ -38,24 +38,40 @@ def rewriter(kind: Any) -> Callable[[list[str]], list[str]]:
 
     The function raises `ValueError` or `RecursionError` for invalid JSON.
     """
-    found = _rewrite_of(kind)
+    found = rewrite_of(kind)
     assert found is not None
     rewrite = found
     return lambda texts: [write(rewrite(read(one))) for one in texts]
 
 
-def _rewrite_of(kind: Any) -> Rewrite | None:
-    """The rewrite of a type; `None` for types without a map."""
+def rewrite_of(kind: Any, of_leaf: Callable[[Any], Rewrite | None] | None = None) -> Rewrite | None:
+    """The rewrite of maps in values of a type as lists, or of all values of some types without
+    fields (`of_leaf`), in which case maps stay; `None` for types without one.
+    """
     import pyarrow.types as types
 
     if types.is_struct(kind):
-        inner = {field.name: _rewrite_of(field.type) for field in kind}
+        inner = {field.name: rewrite_of(field.type, of_leaf) for field in kind}
         concerned = {name: one for name, one in inner.items() if one is not None}
         return _in_struct(concerned) if concerned else None
     if types.is_list(kind):
-        of_element = _rewrite_of(kind.value_type)
+        of_element = rewrite_of(kind.value_type, of_leaf)
         return None if of_element is None else _in_list(of_element)
-    return _in_map(_rewrite_of(kind.item_type)) if types.is_map(kind) else None
+    if types.is_map(kind):
+        of_item = rewrite_of(kind.item_type, of_leaf)
+        if of_leaf is None:
+            return _in_map(of_item)
+        return None if of_item is None else _in_members(of_item)
+    return None if of_leaf is None else of_leaf(kind)
+
+
+def _in_members(inner: Rewrite) -> Rewrite:
+    def rewrite(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: inner(one) for name, one in value.items()}
+
+    return rewrite
 
 
 def _in_struct(members: dict[str, Rewrite]) -> Rewrite:

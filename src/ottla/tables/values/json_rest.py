@@ -3,13 +3,15 @@
 The rest of an object is its members without a column, and the rests of those with one: of `{"id":
 1, "x": 2, "who": {"name": "a", "age": 3}}` with the columns `id` and `who.name` it is
 `{"x":2,"who":{"age":3}}`. In an array each element has its rest, or null.
+The rest of a number or time is the whole of it if its column cannot have it (`json_leaves`).
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from ottla.tables.values.decoder import require
-from ottla.tables.values.json_texts import read_last, write
+from ottla.tables.values.json_leaves import left_of
+from ottla.tables.values.json_texts import read, write
 
 RESCUED_COLUMN = "_rescued"
 
@@ -24,38 +26,48 @@ def rest_texts(kind: Any) -> Callable[[list[str]], list[str | None]]:
     found = rest
 
     def texts(values: list[str]) -> list[str | None]:
-        """Raises `ValueError` or `RecursionError` for values that are nested too deeply."""
-        left = [found(read_last(one)) for one in values]
+        """Raises `ValueError` or `RecursionError` for values that are nested too deeply, and for
+        objects that repeat a name, of which one value would be lost.
+        """
+        left = [found(read(one)) for one in values]
         return [None if one is None else write(one) for one in left]
 
     return texts
 
 
-def _rest_of(kind: Any) -> Rest | None:
+def lost_of(kind: Any) -> Rest | None:
+    """A function that returns what the columns of a type lack of their own fields."""
+    return _rest_of(kind, with_others=False)
+
+
+def _rest_of(kind: Any, *, with_others: bool = True) -> Rest | None:
     """The rest function of a type; `None` for types that cover all values."""
     import pyarrow.types as types
 
     if types.is_struct(kind):
-        return _of_struct({field.name: _rest_of(field.type) for field in kind})
+        inner_of = {one.name: _rest_of(one.type, with_others=with_others) for one in kind}
+        if not with_others and not any(inner_of.values()):
+            return None
+        return _of_struct(inner_of, with_others=with_others)
     if types.is_list(kind):
-        inner = _rest_of(kind.value_type)
+        inner = _rest_of(kind.value_type, with_others=with_others)
         return None if inner is None else _of_list(inner)
     if types.is_map(kind):
-        inner = _rest_of(kind.item_type)
+        inner = _rest_of(kind.item_type, with_others=with_others)
         return None if inner is None else _of_map(inner)
-    return None
+    return left_of(kind)
 
 
-def _of_struct(columns: dict[str, Rest | None]) -> Rest:
+def _of_struct(columns: dict[str, Rest | None], *, with_others: bool) -> Rest:
     def rest(value: Any) -> Any:
         if not isinstance(value, dict):
             return None
         found = {}
         for name, one in value.items():
-            if name not in columns:
+            if name not in columns and with_others:
                 found[name] = one
                 continue
-            inner = columns[name]
+            inner = columns.get(name)
             left = None if inner is None else inner(one)
             if left is not None:
                 found[name] = left

@@ -13,8 +13,10 @@ from typing import Any
 from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
+from ottla.tables.values.json_leaves import mender, suspicious_pattern
 from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
-from ottla.tables.values.json_rest import rest_texts, with_rescued
+from ottla.tables.values.json_rest import lost_of, rest_texts, with_rescued
+from ottla.tables.values.json_texts import read, write
 from ottla.tables.values.schema import parse_schema, type_text
 
 _SPACE = " \t\n\r"
@@ -25,6 +27,10 @@ _ROW_NUMBER = lazy_pattern(r" in row \d+$")
 _NOT_AN_OBJECT = "it is not a JSON object"
 _NOT_ONE_OBJECT = "it is not one JSON object"
 _NOT_UTF8 = "it is not UTF-8"
+_LOST = (
+    "it has a number with more digits than a double, or a time outside of the years 1 to 9999, "
+    "and no column for what is left (--no-rescued)"
+)
 
 
 class JsonDecoder:
@@ -38,6 +44,9 @@ class JsonDecoder:
         _check_types(self._named, "value")
         self._check = check_of(self._named)
         self._listed = listed_type(self._named)
+        self._suspicious = suspicious_pattern(self._named)
+        self._mend = mender(self._named)
+        self._lost = lost_of(self._named)
         self._rewrite = rewriter(self._named) if has_maps(self._named) else None
         self._rest_texts = rest_texts(self._named) if is_rescuing else None
         self._type = with_rescued(self._named) if is_rescuing else self._named
@@ -113,20 +122,22 @@ class JsonDecoder:
         # Python's parser can decide only for a single text.
         if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
             return None, _NOT_ONE_OBJECT
-        read = texts
-        if self._rewrite is not None:
-            try:
-                read = pa.array(self._rewrite(texts.to_pylist()), pa.string())
-            except (ValueError, RecursionError) as error:
-                return None, f"{_NOT_ONE_OBJECT}: {error}"
+        try:
+            shown, has_lost = self._mended(texts)
+            if self._rewrite is not None:
+                shown = pa.array(self._rewrite(shown.to_pylist()), pa.string())
+        except (ValueError, RecursionError) as error:
+            return None, f"{_NOT_ONE_OBJECT}: {error}"
+        if has_lost and self._rest_texts is None:
+            return None, _LOST
         if self._rest_texts is None:
-            columns, reason = self._columns(read, "ignore")
+            columns, reason = self._columns(shown, "ignore")
             return columns and self._struct(columns), reason
         # Most batches have no other fields, and are parsed once.
-        columns, reason = self._columns(read, "error")
-        if columns is not None:
+        columns, reason = self._columns(shown, "error")
+        if columns is not None and not has_lost:
             return self._struct([*columns, pa.nulls(len(texts), pa.string())]), ""
-        columns, reason = self._columns(read, "ignore")
+        columns, reason = self._columns(shown, "ignore")
         if columns is None:
             return None, reason
         try:
@@ -134,6 +145,24 @@ class JsonDecoder:
         except (ValueError, RecursionError) as error:
             return None, f"fields outside of the schema cannot be kept: {error}"
         return self._struct([*columns, rest]), ""
+
+    def _mended(self, texts: Any) -> tuple[Any, bool]:
+        """The texts as Arrow reads them (`json_leaves`), and whether a part is left out of them.
+
+        Raises `ValueError` or `RecursionError` for invalid JSON.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._suspicious is None:
+            return texts, False
+        found = pc.match_substring_regex(texts, self._suspicious)
+        if not pc.any(found).as_py():
+            return texts, False
+        values = [read(one) for one in texts.filter(found).to_pylist()]
+        mended = pa.array([write(self._mend(one)) for one in values], pa.string())
+        has_lost = self._lost is not None and any(self._lost(one) is not None for one in values)
+        return pc.replace_with_mask(texts, found, mended), has_lost
 
     def _struct(self, columns: list[Any]) -> Any:
         import pyarrow as pa

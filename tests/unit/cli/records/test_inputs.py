@@ -24,6 +24,7 @@ from ottla.cli.records.inputs import (
 )
 from ottla.cli.records.json_lines import parse_record, record_object
 from ottla.cli.records.new_record import NewRecord
+from ottla.tables.values.json_values import JsonDecoder
 from tests.unit.cli.records.support import entry
 
 TEXT = encoding_of("value", "text", None)
@@ -153,6 +154,44 @@ def test_parquet_rows_become_json_or_one_column(tmp_path: Path) -> None:
     assert json.loads(found[0].value or b"") == {"id": 1, "raw": "/w=="}
     with pytest.raises(UserError, match="this is not a Parquet file"):
         read(parquet_records, b"nonsense")
+
+
+def test_json_of_parquet_is_json_that_a_load_reads(tmp_path: Path) -> None:
+    """No NaN, which JSON does not have, and times in RFC 3339 with every digit."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    table = {
+        "f": [1.5, float("nan"), float("-inf")],
+        "s": [{"f": [float("nan"), 1.0]}] * 3,
+        "ns": pa.array([1_700_000_000_123_456_789] * 3, pa.timestamp("ns", "UTC")),
+        "far": pa.array([253_402_300_800_000_000] * 3, pa.timestamp("us", "UTC")),
+    }
+    pq.write_table(pa.table(table), path)
+    found = read(parquet_records, path.read_bytes(), timestamp_column="ns")
+    assert [one.timestamp_ms for one in found] == [1_700_000_000_123] * 3
+    for number, one in zip((1.5, None, None), found, strict=True):
+        assert json.loads(one.value or b"", parse_constant=pytest.fail) == {
+            "f": number,
+            "s": {"f": [None, 1.0]},
+            "ns": "2023-11-14T22:13:20.123456789Z",
+            "far": "+10000-01-01T00:00:00.000000Z",
+        }
+    decoder = JsonDecoder("f double, ns timestamp, far timestamp, s string", is_rescuing=True)
+    del table["s"]
+    pq.write_table(pa.table(table), path)
+    values = [one.value for one in read(parquet_records, path.read_bytes())]
+    assert decoder.decode(pa.array(values)).faults == {}
+
+
+@pytest.mark.parametrize("text", [b"NaN", b'{"a": NaN}', b"[Infinity]", b'{"a": {"b": -Infinity}}'])
+def test_what_only_pythons_parser_takes_is_no_json(text: bytes) -> None:
+    with pytest.raises(ValueError, match="is not a JSON number"):
+        encoding_of("value", "json", None).parse(text)
+    with pytest.raises(InputError, match="is not a JSON number"):
+        read(json_value_records, text)
+    with pytest.raises(InputError, match="is not a JSON number"):
+        read(json_records, b'{"value": %s}' % text)
 
 
 def test_a_file_is_a_record(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a query of `ottla sql` reads of a topic: no more than it needs, and never less."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,3 +138,20 @@ def test_a_topic_may_be_read_twice(directory: str) -> None:
     )
     found, _ = asked(directory, query)
     assert found == [(5,)]
+
+
+def test_times_that_sql_has_no_date_for_are_null(tmp_path: Path) -> None:
+    times = [FIRST_MS, FIRST_MS * 1000, 2**63 - 1, -(2**62)]
+    with ottla.open(tmp_path / "d") as log:
+        log.create_topic("far")
+        for one in times:
+            log.append("far", b"x", timestamp_ms=one)
+    target = parse_target(str(tmp_path / "d"))
+    there = open_range(target, "far", start=FROM_START, until=Position(PositionKind.END))
+    found = TopicDataset("far", there.ranges, lambda: open_source(target, "far"))
+    with duckdb.connect() as database:
+        database.register("far", found)
+        rows = database.sql('select epoch_ms("timestamp") from far order by "offset"').fetchall()
+        since = database.sql("select count(*) from far where timestamp > '2023-01-01'").fetchall()
+    assert rows == [(FIRST_MS,), (None,), (None,), (None,)]
+    assert since == [(1,)]
