@@ -19,6 +19,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.bounds import bounded
 from ottla.loading.commit import note_hour, publish
+from ottla.loading.continuation import check_continues
 from ottla.loading.engine import Engine
 from ottla.loading.job import (
     LoadJob,
@@ -252,6 +253,7 @@ def load_planned(job: LoadJob, plan: LoadPlan, planner: Planner = plan_new) -> L
 def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     """Writes, verifies and publishes the plan."""
     started = time.monotonic()
+    check_continues(job.table, job.log, plan.state.loaded, plan.ranges)
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)
     partitions = verify_files(plan.ranges, written.files, job.log, job.table.store)
