@@ -204,6 +204,7 @@ class LogBroker(ManagedReplicas):
             inter_broker_protocol_version=self._version,
             min_insync_replicas=str(MIN_ISR),
             replica_lag_time_max_ms=str(LAG_MS),
+            replica_fetch_wait_max_ms=str(LAG_MS),
             log_segment_bytes="2000",
             log_retention_check_interval_ms="300",
         )

@@ -42,9 +42,26 @@ def check_broker(config: "BrokerConfig") -> None:
     for name, text in config.given.items():
         if name in THREADS:
             _thread_count(name, text)
+    _check_replicas(config)
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         name = "max.connections.per.ip"
         raise _error(name, f"{name} can be set to zero only if {name}.overrides property is set.")
+
+
+def _check_replicas(config: "BrokerConfig") -> None:
+    wait_ms, wait = config.replica_fetch_wait_max_ms, "replica.fetch.wait.max.ms"
+    if wait_ms > config.replica_socket_timeout_ms:
+        raise _error(
+            "replica.socket.timeout.ms",
+            f"replica.socket.timeout.ms should always be at least {wait} to prevent unnecessary "
+            "socket timeouts",
+        )
+    if wait_ms > config.replica_lag_time_max_ms:
+        raise _error(
+            wait,
+            f"{wait} should always be less than or equal to replica.lag.time.max.ms to prevent "
+            "frequent changes in ISR",
+        )
 
 
 def _check_retention(config: "BrokerConfig") -> None:

@@ -264,6 +264,8 @@ REFUSED = {
     "no retention in minutes": {"log.retention.minutes": "0"},
     "no retention in hours": {"log.retention.hours": "0"},
     "no connection at all": {"max.connections.per.ip": "0"},
+    "a wait longer than the connection's": {"replica.socket.timeout.ms": "499"},
+    "a wait in which followers leave": {"replica.lag.time.max.ms": "499"},
     **{
         f"{name}={text}": {name: text}
         for name in (
