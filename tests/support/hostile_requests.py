@@ -68,7 +68,7 @@ LIKELY: dict[str, tuple[str | int, ...]] = {
     "timestamp": (-1, -2, -3, NOW_MS),
     "offset": (0, 1, 3, -1),
     "bytes": (1 << 20,),
-    "replica_id": (-1,),
+    "replica_id": (-1, -1, -2),
     "name": ("t", "c", "retention.ms", "range"),
 }
 """By parts of fields' names, what lets a request come further."""

@@ -13,8 +13,13 @@ from ottla.config.setting import Setting, SettingError, setting
 from ottla.config.tls import TlsConfig
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-AUTHORIZERS = ("", STANDARD_AUTHORIZER, "kafka.security.authorizer.AclAuthorizer")
-"""No authorizer, and Kafka's two, which decide the same way."""
+AUTHORIZERS = (
+    "",
+    STANDARD_AUTHORIZER,
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+"""No authorizer, and Kafka's, which decide the same way; the last is AclAuthorizer's old name."""
 
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 DEFAULT_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -101,8 +106,8 @@ class SecurityConfig(TlsConfig):
         "sasl.enabled.mechanisms",
         "list",
         DEFAULT_MECHANISMS,
-        "How clients may log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
-        one_of=SASL_MECHANISMS,
+        "How clients may log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; others are left "
+        "out with a warning.",
         is_dynamic=False,
     )
     sasl_oauthbearer_clock_skew_seconds: int = setting(
@@ -175,6 +180,15 @@ class SecurityConfig(TlsConfig):
     @property
     def has_authorizer(self) -> bool:
         return bool(self.authorizer_class_name)
+
+    @property
+    def login_mechanisms(self) -> tuple[str, ...]:
+        return tuple(one for one in self.sasl_enabled_mechanisms if one in SASL_MECHANISMS)
+
+    @property
+    def unknown_mechanisms(self) -> list[str]:
+        """Returns what is left out, as Kafka leaves out a mechanism that no provider has."""
+        return [one for one in self.sasl_enabled_mechanisms if one not in SASL_MECHANISMS]
 
     @property
     def super_user_names(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ the next request closes it (KIP-368). A refusal waits for
 Kafka's counterpart: `SaslServerAuthenticator`.
 """
 
+import logging
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,8 @@ from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
-from ottla.config.security import jaas_of
+from ottla.config.security import SASL_MECHANISMS, jaas_of
+from ottla.config.setting import SettingError
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import FRAME_SIZE, RequestHeader, encode_response, read_request_header
@@ -77,20 +79,35 @@ class LoginSettings:
     check_token: Check | None = None
 
 
+logger = logging.getLogger(__name__)
+
+ENABLED_MECHANISMS = "sasl.enabled.mechanisms"
+
+
 def login_settings(config: BrokerConfig, listener: str) -> LoginSettings:
     """Raises `SettingError`."""
     own = config.of_listener(listener)
+    mechanisms = own.login_mechanisms
+    if not mechanisms:
+        given, known = ", ".join(own.sasl_enabled_mechanisms), ", ".join(SASL_MECHANISMS)
+        raise SettingError(
+            ENABLED_MECHANISMS,
+            f"{ENABLED_MECHANISMS}={given}: listener {listener} needs one of {known}",
+            f"No mechanism is known: {given}",
+        )
+    for one in own.unknown_mechanisms:
+        logger.warning("listener %s: %s: %s is left out", listener, ENABLED_MECHANISMS, one)
     jaas = jaas_of(config.given, listener, PLAIN)
     check_token: Check | None = None
-    if OAUTHBEARER in own.sasl_enabled_mechanisms:
+    if OAUTHBEARER in mechanisms:
         from ottla.server.oauth import TokenCheck
 
         check_token = TokenCheck(own)
-    if not HASHES.keys().isdisjoint(own.sasl_enabled_mechanisms):
+    if not HASHES.keys().isdisjoint(mechanisms):
         with needed_for("sasl.enabled.mechanisms=SCRAM-SHA-512"):
             import ottla.broker.security.scram  # noqa: F401
     return LoginSettings(
-        mechanisms=own.sasl_enabled_mechanisms,
+        mechanisms=mechanisms,
         max_reauthentication_ms=own.connections_max_reauth_ms,
         failure_delay_ms=config.connection_failed_authentication_delay_ms,
         plain_users={} if jaas is None else jaas.plain_users,

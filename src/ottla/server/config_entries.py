@@ -55,6 +55,10 @@ LISTED_WHEN_GIVEN = frozenset(
 )
 """Internal in Kafka, its authorizer's, or a quota: described only if set."""
 
+OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Settings that Kafka's authorizer reads: the broker does not know them, and describes what it does
+not know as sensitive."""
+
 FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -90,11 +94,15 @@ class ConfigEntry:
 
     @property
     def is_sensitive(self) -> bool:
-        return self.row.kind == "password"
+        return _is_sensitive(self.row)
 
     @property
     def type_code(self) -> int:
         return TYPE_CODES["string" if self.name in STRINGS else self.row.kind]
+
+
+def _is_sensitive(row: Setting) -> bool:
+    return row.kind == "password" or row.name in OF_AUTHORIZER
 
 
 def topic_entries(
@@ -141,7 +149,7 @@ def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
     for name, value in sorted(settings.sources[source].items()):
         row = setting_row(name)
         assert row is not None, "only settings that are known can be set"
-        shown = None if row.kind == "password" else value
+        shown = None if _is_sensitive(row) else value
         synonyms = (Synonym(name=name, value=shown, source=source),)
         entries.append(ConfigEntry(row=row, name=name, value=shown, synonyms=synonyms))
     return entries
@@ -157,7 +165,7 @@ def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
         text = None if value is None else row.format(value)
     if name in NULL_UNLESS_GIVEN:
         text = text or None
-    if row.kind == "password":
+    if _is_sensitive(row):
         text = None
     return ConfigEntry(row=row, name=name, value=text, synonyms=synonyms)
 
@@ -177,7 +185,7 @@ def _all_synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
     for source, values in settings.sources.items():
         for one, row in rows.items():
             if one in values:
-                is_secret = row is not None and row.kind == "password"
+                is_secret = row is not None and _is_sensitive(row)
                 yield Synonym(name=one, value=None if is_secret else values[one], source=source)
     for one, row in rows.items():
         default = row.default if row is not None and one not in FINEST_NAMES else None

@@ -16,6 +16,7 @@ from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages import describe_producers
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.messages.alter_partition import (
@@ -40,6 +41,11 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
+)
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -132,6 +138,25 @@ def test_a_topic_is_placed_led_and_known_when_its_creation_is_answered(
     pages = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="orders")])
     (page,) = member.request(pages, 0).topics
     assert [one.leader_id for one in page.partitions] == [1, 2]
+
+
+def test_who_has_no_replica_is_not_the_leader_and_what_nobody_has_is_unknown(
+    member: LonelyMember,
+) -> None:
+    assert create(member, (1, 2), (2, 3)) == 0
+    for index, expected in (
+        (1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        deletion = DeleteRecordsPartition(partition_index=index, offset=0)
+        topic = DeleteRecordsTopic(name="orders", partitions=[deletion])
+        deleted = member.request(DeleteRecordsRequest(topics=[topic]), 2).topics[0].partitions[0]
+        assert (deleted.error_code, deleted.low_watermark) == (expected, -1)
+        producers = describe_producers.DescribeProducersRequest(
+            topics=[describe_producers.TopicRequest(name="orders", partition_indexes=[index])]
+        )
+        (described,) = member.request(producers, 0).topics[0].partitions
+        assert described.error_code == expected
 
 
 def test_topics_that_cannot_be_are_refused(member: LonelyMember) -> None:

@@ -195,11 +195,16 @@ def test_a_refused_fetch_is_answered_at_once(
 
 
 def list_offset(
-    asker: Asker, timestamp_ms: int, version: int = 11, topic: str = "t", **fields: Any
+    asker: Asker,
+    timestamp_ms: int,
+    version: int = 11,
+    topic: str = "t",
+    replica_id: int = -1,
+    **fields: Any,
 ) -> Any:
     wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp_ms, **fields)
     request = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+        replica_id=replica_id, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
     )
     return asker.ask(request, version).topics[0].partitions[0]
 
@@ -250,8 +255,9 @@ def test_other_times_below_zero_mean_nothing(asker: Asker) -> None:
 def test_version_zero_lists_where_segments_begin(
     asker: Asker, timestamp_ms: int, count: int, expected: list[int]
 ) -> None:
-    answer = list_offset(asker, timestamp_ms, 0, max_num_offsets=count)
-    assert answer.old_style_offsets == expected
+    for replica_id in (-1, -2, 1):
+        answer = list_offset(asker, timestamp_ms, 0, max_num_offsets=count, replica_id=replica_id)
+        assert answer.old_style_offsets == expected
 
 
 def test_unknown_partitions_and_epochs_have_their_codes(asker: Asker) -> None:

@@ -300,7 +300,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             except ApiError as error:
                 logger.error("group %s: cannot write: %s", decision.key, error)
                 too_large = decision.too_large if error.code in TOO_LARGE else None
-                code = too_large or REFUSALS.get(error.code) or ErrorCode.UNKNOWN_SERVER_ERROR
+                code = too_large or REFUSALS.get(error.code, error.code)
                 decision = machine.refused(decision, code, at)
         machine.adopt(decision, first_offset, producer_id=producer_id)
         for event in decision.events:

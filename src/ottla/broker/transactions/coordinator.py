@@ -433,7 +433,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
                 end = self._append(decision, at)
             except ApiError as error:
                 logger.error("transaction %s: cannot write: %s", decision.key, error)
-                refusal = REFUSALS.get(error.code, ErrorCode.UNKNOWN_SERVER_ERROR)
+                refusal = REFUSALS.get(error.code, error.code)
                 return machine.refused(decision, refusal, at).answer
             if shard is not None:
                 shard.appended_end = end

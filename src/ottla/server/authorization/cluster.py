@@ -33,6 +33,11 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.protocol.messages.describe_cluster import DescribeClusterResponse
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -146,6 +151,20 @@ def refused_alter_users(
             )
             for name in in_turns(names)
         ]
+    )
+
+
+def refused_describe_users(
+    request: DescribeUserScramCredentialsRequest,
+) -> DescribeUserScramCredentialsResponse:
+    """With one answer for each user that was named, which does not name it, as Kafka's."""
+    return DescribeUserScramCredentialsResponse(
+        error_code=DENIED,
+        error_message=DENIED.description,
+        results=[
+            DescribeUserScramCredentialsResult(error_code=DENIED, error_message=DENIED.description)
+            for _ in in_turns(request.users or [])
+        ],
     )
 
 

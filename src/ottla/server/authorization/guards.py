@@ -15,9 +15,6 @@ from ottla.protocol.messages.describe_acls import DescribeAclsResponse
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from ottla.protocol.messages.describe_producers import DescribeProducersResponse
-from ottla.protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsResponse,
-)
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupResponse
@@ -97,7 +94,7 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: needs(Operation.ALTER_CONFIGS, cluster.refused_alter_quotas),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: needs(
-        Operation.DESCRIBE, with_code(DescribeUserScramCredentialsResponse, error_message=TEXT)
+        Operation.DESCRIBE, cluster.refused_describe_users
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, cluster.refused_alter_users),
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,

@@ -3,6 +3,8 @@ The new offsets are on disk when the response is sent, whereas Kafka writes them
 Kafka's counterpart: `Partition.deleteRecordsOnLeader` (KIP-107).
 """
 
+from collections.abc import Mapping
+
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
@@ -34,10 +36,7 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _result(
-                        one.partition_index,
-                        results[TopicPartition(topic.name, one.partition_index)],
-                    )
+                    _result(TopicPartition(topic.name, one.partition_index), results, context)
                     for one in in_turns(topic.partitions)
                 ],
             )
@@ -46,9 +45,13 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
     )
 
 
-def _result(index: int, low_watermark: int | ApiError) -> DeleteRecordsPartitionResult:
+def _result(
+    place: TopicPartition, results: Mapping[TopicPartition, int | ApiError], context: RequestContext
+) -> DeleteRecordsPartitionResult:
+    low_watermark, index = results[place], place.partition
     if isinstance(low_watermark, ApiError):
+        code = context.broker.refusal(low_watermark, place.topic, index).code
         return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=-1, error_code=low_watermark.code
+            partition_index=index, low_watermark=-1, error_code=code
         )
     return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark)

@@ -53,7 +53,10 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
         partitions = []
         for wanted in in_turns(topic.partitions):
             try:
-                if request.replica_id == DEBUGGING and wanted.timestamp == LATEST_TIMESTAMP:
+                if context.api_version == 0:
+                    is_anyone = request.replica_id == DEBUGGING
+                    answer = _find_old(topic.name, wanted, context, asks_replica=is_anyone)
+                elif request.replica_id == DEBUGGING and wanted.timestamp == LATEST_TIMESTAMP:
                     answer = _end_of_replica(topic.name, wanted.partition_index, context)
                 else:
                     answer = _find(topic.name, wanted, isolation, context)
@@ -81,20 +84,32 @@ def _end_of_replica(
     return ListOffsetsPartitionResponse(partition_index=index, offset=partition.log.log_end_offset)
 
 
+def _find_old(
+    topic: str, wanted: ListOffsetsPartition, context: RequestContext, *, asks_replica: bool
+) -> ListOffsetsPartitionResponse:
+    _check_time(wanted.timestamp, context)
+    partition = context.broker.topics.online_partition(topic, wanted.partition_index)
+    if not asks_replica:
+        partition.check_leader()
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        old_style_offsets=_offsets_before(partition, wanted),
+    )
+
+
+def _check_time(timestamp_ms: int, context: RequestContext) -> None:
+    if timestamp_ms < 0:
+        first_version = FIRST_VERSIONS_OF_SENTINELS.get(timestamp_ms)
+        if first_version is None or context.api_version < first_version:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
 def _find(
     topic: str, wanted: ListOffsetsPartition, isolation: Isolation, context: RequestContext
 ) -> ListOffsetsPartitionResponse:
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     answer = ListOffsetsPartitionResponse(partition_index=index)
-    if timestamp_ms < 0:
-        first_version = FIRST_VERSIONS_OF_SENTINELS.get(timestamp_ms)
-        if first_version is None or context.api_version < first_version:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    if context.api_version == 0:
-        partition = context.broker.topics.online_partition(topic, index)
-        partition.check_leader()
-        answer.old_style_offsets = _offsets_before(partition, wanted)
-        return answer
+    _check_time(timestamp_ms, context)
     found = context.broker.find_offset(
         topic,
         index,

@@ -366,13 +366,24 @@ def test_a_disk_that_is_gone_takes_no_commits(broker: Broker) -> None:
     assert committed(broker) == 1
 
 
-def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+    ],
+)
+def test_clients_hear_why_the_log_has_refused(
+    broker: Broker, code: ErrorCode, expected: ErrorCode
+) -> None:
     class Refusing:
         topics = broker.topics
         budget = broker.budget
 
         def create_topic(self, new: NewTopic) -> None:
-            raise ApiError(ErrorCode.POLICY_VIOLATION)
+            raise ApiError(code)
 
         def on_event(self, event: Event) -> None:
             raise AssertionError("nothing has taken effect")
@@ -387,7 +398,7 @@ def test_what_the_log_refuses_for_other_reasons_is_a_server_error(broker: Broker
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
     now = Timestamps(now_ms=NOW_MS, monotonic_ms=0)
     answer = coordinator.carry_out(coordinator.loaded(now).commit(request, now), now)
-    assert answer.partitions[WHERE] is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert answer.partitions[WHERE] is expected
 
 
 # Many offsets, a few at a time
