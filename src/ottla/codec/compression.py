@@ -14,14 +14,14 @@ from typing import Any
 
 from ottla.base.files import Buffer
 from ottla.codec.frames import (
+    GZIP_BITS,
     LZ4_END,
     LZ4_FLAGS,
     LZ4_MAGIC,
-    RAW_DEFLATE,
     XERIAL_HEADER,
     XERIAL_SIZE,
     CompressionError,
-    gzip_header_end,
+    gzip_member,
     lz4_checksum,
     lz4_frame,
     next_gzip_member,
@@ -121,7 +121,7 @@ def too_large(limit: int) -> UnpackedSizeError:
 
 
 def _gzip(data: Buffer, level: int) -> bytearray:
-    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(level, zlib.DEFLATED, GZIP_BITS)
     out = bytearray(packer.compress(data))
     out += packer.flush()
     out[GZIP_SYSTEM_POSITION] = GZIP_UNKNOWN_SYSTEM
@@ -131,9 +131,9 @@ def _gzip(data: Buffer, level: int) -> bytearray:
 def _gunzip(data: Buffer, limit: int) -> Buffer:
     """All members of a gzip stream, as `GZIPInputStream` reads them."""
     plain = b""
-    rest: Buffer | None = memoryview(data)[gzip_header_end(data) :]
+    rest: Buffer | None = gzip_member(data)
     while rest is not None:
-        unpacker = zlib.decompressobj(RAW_DEFLATE)
+        unpacker = zlib.decompressobj(GZIP_BITS)
         try:
             part = unpacker.decompress(rest, limit + 1 - len(plain))
         except zlib.error as error:
@@ -143,7 +143,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
             raise too_large(limit)
         if not unpacker.eof:
             raise CompressionError("gzip: the data is cut short")
-        rest = next_gzip_member(unpacker.unused_data, zlib.crc32(part), len(part))
+        rest = next_gzip_member(unpacker.unused_data)
     return plain
 
 

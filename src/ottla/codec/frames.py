@@ -25,19 +25,28 @@ GZIP_START = struct.Struct("<HBBIBB")  # magic, method, flags, time, level, oper
 GZIP_MAGIC = 0x8B1F
 GZIP_DEFLATE = 8
 GZIP_HAS_CHECKSUM, GZIP_HAS_EXTRA, GZIP_HAS_NAME, GZIP_HAS_COMMENT = 2, 4, 8, 16
-GZIP_TRAILER = struct.Struct("<II")  # CRC-32 and size of the content
+GZIP_FLAGS_POSITION = 3
+GZIP_RESERVED = 0xE0
+GZIP_PLAIN_START = GZIP_START.pack(GZIP_MAGIC, GZIP_DEFLATE, 0, 0, 0, 0xFF)
 GZIP_LEAST_SIZE = 18
 """Java looks for another member only in more bytes than these: none is smaller."""
 
-RAW_DEFLATE = -15
-"""The `wbits` of a stream without header and trailer."""
+GZIP_BITS = 31
+"""The `wbits` of zlib for members of gzip."""
 
 
-def gzip_header_end(data: Buffer) -> int:
-    """The position after a member's header; raises `CompressionError`.
+def gzip_member(data: Buffer) -> Buffer:
+    """Data that begin with a member, as zlib reads them; raises `CompressionError`.
 
     Java ignores the reserved flags, which zlib refuses.
     """
+    if len(data) > GZIP_FLAGS_POSITION and data[GZIP_FLAGS_POSITION] & GZIP_RESERVED:
+        with memoryview(data) as view, view[_gzip_header_end(data) :] as rest:
+            return GZIP_PLAIN_START + rest
+    return data
+
+
+def _gzip_header_end(data: Buffer) -> int:
     if len(data) < GZIP_START.size:
         raise CompressionError("gzip: the header is cut short")
     magic, method, flags, *_ = GZIP_START.unpack_from(data)
@@ -64,23 +73,18 @@ def _gzip_fields_end(data: bytes, flags: int, position: int) -> int:
     return end
 
 
-def next_gzip_member(rest: bytes, checksum: int, size: int) -> bytes | None:
-    """The deflated data of the next member, `None` after the last; raises `CompressionError`.
+def next_gzip_member(rest: bytes) -> Buffer | None:
+    """What follows a member, as `gzip_member`; `None` if it is not another.
 
-    `rest` follows the deflated data of a member whose content has that CRC-32 and size. What
-    follows a member and is not the header of another ends the data, as in `GZIPInputStream`.
+    What is not the header of another member ends the data, as in `GZIPInputStream`.
     """
-    if len(rest) < GZIP_TRAILER.size:
-        raise CompressionError("gzip: the data is cut short")
-    if GZIP_TRAILER.unpack_from(rest) != (checksum, size & 0xFFFFFFFF):
-        raise CompressionError("gzip: the checksum or the size of the content is wrong")
-    rest = rest[GZIP_TRAILER.size :]
     if len(rest) <= GZIP_LEAST_SIZE:
         return None
     try:
-        return rest[gzip_header_end(rest) :]
+        _gzip_header_end(rest)
     except CompressionError:
         return None
+    return gzip_member(rest)
 
 
 # Snappy in the frame of xerial's Java library

@@ -16,9 +16,9 @@ from ottla.base.files import Buffer
 from ottla.base.turns import aside, in_a_turn, yield_turn
 from ottla.codec.compression import OUTPUT_TOO_SMALL, Compression, decompress, too_large
 from ottla.codec.frames import (
-    RAW_DEFLATE,
+    GZIP_BITS,
     CompressionError,
-    gzip_header_end,
+    gzip_member,
     lz4_frame,
     next_gzip_member,
     snappy_blocks,
@@ -69,10 +69,9 @@ class UnpackedMemory:
 
 def _gunzip(data: Buffer, pages: mmap.mmap) -> int:
     end = 0
-    rest: Buffer | None = memoryview(data)[gzip_header_end(data) :]
+    rest: Buffer | None = gzip_member(data)
     while rest is not None:
-        unpacker = zlib.decompressobj(RAW_DEFLATE)
-        start, checksum = end, 0
+        unpacker = zlib.decompressobj(GZIP_BITS)
         while not unpacker.eof:
             try:
                 part = unpacker.decompress(rest, PART_SIZE)
@@ -84,9 +83,8 @@ def _gunzip(data: Buffer, pages: mmap.mmap) -> int:
             if end + len(part) > len(pages):
                 raise too_large(len(pages))
             pages[end : end + len(part)] = part
-            checksum = zlib.crc32(part, checksum)
             end += len(part)
-        rest = next_gzip_member(unpacker.unused_data, checksum, end - start)
+        rest = next_gzip_member(unpacker.unused_data)
     return end
 
 
