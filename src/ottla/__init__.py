@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.errors import CommitFailedError
     from ottla.client.consumer.records import ConsumerRecord
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
+    from ottla.client.groups import GroupMetadata
     from ottla.client.producing.core import TransactionError
     from ottla.client.producing.producer import Producer
     from ottla.client.producing.serializers import AvroSerializer
@@ -70,6 +71,7 @@ __all__ = [
     "CorruptionError",
     "FetchPosition",
     "FollowedLog",
+    "GroupMetadata",
     "Log",
     "OttlaError",
     "Producer",
@@ -104,6 +106,7 @@ _HOME = {
     "CorruptionError": "ottla.base.errors",
     "FetchPosition": "ottla.client.consumer.simple",
     "FollowedLog": "ottla.embedded.followed",
+    "GroupMetadata": "ottla.client.groups",
     "Log": "ottla.embedded.log",
     "OttlaError": "ottla.base.errors",
     "Producer": "ottla.client.producing.producer",

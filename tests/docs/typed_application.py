@@ -51,7 +51,11 @@ def with_transactions(log: ottla.Log) -> None:
     with ottla.Producer(log, settings={"transactional.id": "billing"}) as producer:
         with producer.transaction() as same:
             assert_type(same, ottla.Producer)
-            same.send_offsets_to_transaction({PLACE: 1}, "billing")
+            with ottla.Consumer(log, "billing") as consumer:
+                consumer.assign([PLACE])
+                same.send_offsets_to_transaction({PLACE: 1}, consumer)
+                group = assert_type(consumer.group_metadata(), ottla.GroupMetadata)
+            same.send_offsets_to_transaction({PLACE: 1}, group)
         assert_type(producer.metrics(), dict[str, int])
 
 

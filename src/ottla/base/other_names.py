@@ -27,6 +27,7 @@ SENDING = MappingProxyType(
 )
 CONSUMER = MappingProxyType(
     {
+        "consumer_group_metadata": "use group_metadata()",
         "get_watermark_offsets": "use beginning_offsets([PARTITION]) and end_offsets([PARTITION])",
         "highwater": "use end_offsets([PARTITION]), or lag(PARTITION)",
         "incremental_assign": "use assign(PARTITIONS) with all of them",

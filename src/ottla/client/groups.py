@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.values import dataclass
 from ottla.client.cluster import check
@@ -66,6 +67,46 @@ class GroupMemberId:
 
 
 OUTSIDER = GroupMemberId()
+
+NO_LONGER_MEMBER = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+)
+"""Errors of a commit whose partitions the group gave to another member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadata:
+    """A consumer's place in its group: offsets that a producer commits for it are refused once the
+    group has gone on without it (KIP-447).
+
+    `generation` is -1, and `member_id` empty, for a consumer that is not a member, because it chose
+    its partitions itself.
+
+    >>> with ottla.Consumer(log, "kitchen") as consumer:
+    ...     consumer.assign([("orders", 0)])
+    ...     consumer.group_metadata()
+    GroupMetadata(group='kitchen', member_id='', generation=-1, instance_id=None)
+    """
+
+    group: str
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the consumer shares the group's partitions with its other members.
+
+        >>> ottla.GroupMetadata(group="kitchen").is_member
+        False
+        """
+        return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None
 
 
 def committed_by(

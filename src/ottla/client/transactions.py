@@ -6,12 +6,15 @@ repeat the request. Kafka's counterpart: `TransactionManager`.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.cluster import Cluster, CoordinatorKind, check
 from ottla.client.connection import Connection
-from ottla.client.groups import Committed
+from ottla.client.consumer.errors import CommitFailedError
+from ottla.client.groups import NO_LONGER_MEMBER, Committed, GroupMetadata
 from ottla.client.producer_identity import LAST_VERSION, ProducerIdentity
 from ottla.client.refusals import RefusedError, refusals
 from ottla.protocol.api_keys import ApiKey
@@ -28,6 +31,12 @@ from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitRequestPartition,
     TransactionOffsetCommitRequestTopic,
 )
+
+FIRST_VERSION_WITH_MEMBER = 3
+"""Version of TxnOffsetCommit (KIP-447)."""
+
+NOBODY = "a producer of no member"
+"""A member id that no group gives."""
 
 _HAS_ENDED_OTHERWISE = frozenset(
     {
@@ -72,37 +81,90 @@ def add_partitions(
     _ask_coordinator(cluster, who, ask)
 
 
-def commit_offset(cluster: Cluster, who: ProducerIdentity, what: Committed) -> None:
-    """Commits an offset with the transaction: it takes effect when that commits."""
+def commit_offsets(
+    cluster: Cluster, who: ProducerIdentity, member: GroupMetadata, offsets: Iterable[Committed]
+) -> None:
+    """Commits offsets of one group with the transaction: they take effect when that commits.
+
+    Raises `CommitFailedError` if the group gave the partitions to another member, or has members
+    and `member` is not one of them.
+    """
     adding = AddOffsetsToTransactionRequest(
         transactional_id=who.transactional_id,
         producer_id=who.producer_id,
         producer_epoch=who.epoch,
-        group_id=what.group,
+        group_id=member.group,
     )
     _ask_coordinator(
         cluster, who, lambda broker: check(broker.ask(adding, newest=LAST_VERSION).error_code)
     )
-    partition = TransactionOffsetCommitRequestPartition(
-        partition_index=what.partition,
-        committed_offset=what.offset,
-        committed_leader_epoch=what.leader_epoch,
-        committed_metadata=what.metadata,
-    )
     request = TransactionOffsetCommitRequest(
         transactional_id=who.transactional_id,
-        group_id=what.group,
+        group_id=member.group,
         producer_id=who.producer_id,
         producer_epoch=who.epoch,
-        topics=[TransactionOffsetCommitRequestTopic(name=what.topic, partitions=[partition])],
+        topics=[
+            TransactionOffsetCommitRequestTopic(name=topic, partitions=list(map(_offset, some)))
+            for topic, some in groupby(sorted(offsets, key=_place), lambda one: one.topic)
+        ],
     )
 
     def ask(broker: Connection) -> None:
-        answer = broker.ask(request, newest=LAST_VERSION)
-        check(answer.topics[0].partitions[0].error_code)
+        _claim_membership(request, member, broker)
+        for topic in broker.ask(request, newest=LAST_VERSION).topics:
+            for one in topic.partitions:
+                check(one.error_code)
 
-    with refusals(f"group {what.group}"):
-        cluster.ask_coordinator(CoordinatorKind.GROUP, what.group, ask)
+    try:
+        cluster.ask_coordinator(CoordinatorKind.GROUP, member.group, ask)
+    except ApiError as error:
+        if error.code in NO_LONGER_MEMBER:
+            raise _commit_failure(member, error.code) from error
+        raise RefusedError(f"group {member.group}", error) from error
+
+
+def _claim_membership(
+    request: TransactionOffsetCommitRequest, member: GroupMetadata, broker: Connection
+) -> None:
+    """Brokers before 2.5 do not know who commits, and would let anybody."""
+    version = broker.version_of(ApiKey.TXN_OFFSET_COMMIT, newest=LAST_VERSION)
+    if version >= FIRST_VERSION_WITH_MEMBER:
+        request.generation_id = member.generation
+        request.group_instance_id = member.instance_id
+        # A commit without a member's id is always accepted, as one of an old producer; one by an
+        # unknown member only while the group has none.
+        request.member_id = member.member_id or NOBODY
+    elif member.is_member:
+        raise UserError(
+            f"group {member.group}: this broker is older than Kafka 2.5, and cannot refuse offsets "
+            "of a consumer that has lost its partitions; upgrade it"
+        )
+
+
+def _commit_failure(member: GroupMetadata, code: ErrorCode) -> CommitFailedError:
+    if member.is_member:
+        reason = "the group gave the partitions to another member, which reads their records again"
+    else:
+        reason = (
+            "it has members, and only theirs are taken; pass the consumer that read the records, "
+            "or its group_metadata(), not the group's name"
+        )
+    return CommitFailedError(
+        f"group {member.group}: offsets were not committed ({code.name}): {reason}"
+    )
+
+
+def _offset(one: Committed) -> TransactionOffsetCommitRequestPartition:
+    return TransactionOffsetCommitRequestPartition(
+        partition_index=one.partition,
+        committed_offset=one.offset,
+        committed_leader_epoch=one.leader_epoch,
+        committed_metadata=one.metadata,
+    )
+
+
+def _place(one: Committed) -> TopicPartition:
+    return TopicPartition(one.topic, one.partition)
 
 
 def end_transaction(cluster: Cluster, who: ProducerIdentity, *, is_commit: bool) -> bool:

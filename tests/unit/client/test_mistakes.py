@@ -90,7 +90,9 @@ def test_a_producer_says_how_to_write_what_was_meant(
         ([T0], "kitchen", OFFSETS),
         ({T0: -1}, "kitchen", "an offset is not negative: -1"),
         ({T0: "1"}, "kitchen", "an offset is a whole number, not str"),
-        ({T0: 1}, None, "offsets belong to a group; name it"),
+        ({T0: 1}, None, "offsets belong to a group: pass the ottla.Consumer that read the records"),
+        ({T0: 1}, "", "or the name of a group without members, not ''"),
+        ({T0: 1}, ottla.Consumer, "not <class"),
     ],
 )
 def test_offsets_of_a_transaction_are_checked_before_anything_is_sent(

@@ -16,11 +16,11 @@ import ottla  # noqa: E402
 from ottla.base.addresses import Address, parse_address  # noqa: E402
 from ottla.base.errors import UnreachableError, UserError  # noqa: E402
 from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind  # noqa: E402
-from ottla.client.groups import Committed, commit_from_outside, committed_by  # noqa: E402
+from ottla.client.groups import Committed, GroupMetadata, commit_from_outside, committed_by  # noqa: E402
 from ottla.client.producer import Producer  # noqa: E402
 from ottla.client.producer_identity import init_producer  # noqa: E402
 from ottla.client.refusals import RefusedError  # noqa: E402
-from ottla.client.transactions import commit_offset, end_transaction  # noqa: E402
+from ottla.client.transactions import commit_offsets, end_transaction  # noqa: E402
 from ottla.codec.compression import Compression  # noqa: E402
 from ottla.embedded.log import Log  # noqa: E402
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records  # noqa: E402
@@ -111,7 +111,7 @@ def test_a_transaction_is_seen_when_another_client_has_ended_it(
     producer.send("t", packed(5))
     producer.flush()
     told = Committed(group="g", topic="t", partition=1, offset=7, metadata="told")
-    commit_offset(cluster, who, told)
+    commit_offsets(cluster, who, GroupMetadata(group="g"), [told])
     assert values(data) == []
     with opened(cluster._bootstrap[0]) as other:
         assert end_transaction(other, who, is_commit=True)

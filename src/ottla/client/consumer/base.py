@@ -1,11 +1,11 @@
 """What both kinds of consumers do without asking brokers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from ottla.base.arguments import check_offset, check_place, check_places
-from ottla.base.errors import UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.other_names import CONSUMER, OtherNames, answers_other_keywords
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.arguments import (
@@ -22,8 +22,10 @@ from ottla.client.consumer.arguments import (
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.deserializers import Deserializer, deserializer_of
+from ottla.client.consumer.errors import CommitFailedError
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.groups import OUTSIDER, GroupMetadata
 from ottla.client.target import Target
 
 
@@ -192,6 +194,16 @@ class ConsumerBase(OtherNames):
         """
         return self._core.commit_later(offsets_to_commit(record, offsets))
 
+    def group_metadata(self) -> GroupMetadata:
+        """The consumer's place in its group, for `send_offsets_to_transaction`. Raises
+        `CommitFailedError` while it is not a member of the group that it subscribed with.
+
+        >>> consumer.assign([("orders", 0)])
+        >>> consumer.group_metadata().group
+        'billing'
+        """
+        return metadata_for(self)
+
     def _stream_arguments(self, number: int) -> dict[str, Any]:
         """The arguments of another consumer in the same group."""
         target, group, settings, decoding, assignors = self._made_with
@@ -206,6 +218,34 @@ class ConsumerBase(OtherNames):
             "value_deserializer": decoding.value,
             "assignors": assignors,
         }
+
+
+def metadata_for(
+    consumer: ConsumerBase, partitions: Collection[TopicPartition] = ()
+) -> GroupMetadata:
+    """The member for which `partitions` are committed; raises `CommitFailedError` if it has lost
+    some of them.
+    """
+    core = consumer._opened
+    group = core.check_group()
+    try:
+        member = core.identity()
+    except ApiError as error:
+        raise CommitFailedError(
+            f"group {group}: this consumer is not a member now; abort the transaction, and poll"
+        ) from error
+    lost = () if member == OUTSIDER else set(partitions) - core.assignment()
+    if lost:
+        raise CommitFailedError(
+            f"group {group}: {', '.join(map(str, sorted(lost)))} is not assigned to this "
+            "consumer; abort the transaction, because another member reads these records"
+        )
+    return GroupMetadata(
+        group=group,
+        member_id=member.member_id,
+        generation=member.epoch,
+        instance_id=member.instance_id,
+    )
 
 
 def listeners_of(

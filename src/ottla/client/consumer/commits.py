@@ -1,7 +1,7 @@
 """Commits of a consumer: in the order of the calls, in a separate thread."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ottla.base.error_codes import ErrorCode
@@ -9,22 +9,17 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.errors import CommitFailedError
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import Committed, GroupMemberId, ReadUpTo
+from ottla.client.groups import NO_LONGER_MEMBER, Committed, GroupMemberId, ReadUpTo
 from ottla.client.refusals import RefusedError
 
-LOST = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,
-    }
-)
 AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})
 """The group rebalanced meanwhile; the same member may commit in its new generation."""
 
 TRIES = 20
+
+STABLE_TRIES = 600
+STABLE_PAUSE_S = 0.1
+"""For as long as Kafka's consumer waits for a transaction to end."""
 
 
 class Commits:
@@ -54,6 +49,31 @@ class Commits:
     def later(self, offsets: Mapping[TopicPartition, ReadUpTo]) -> "Future[None]":
         """Commits later; the future raises `CommitFailedError` and `UserError`."""
         return self._thread.submit(self._commit, dict(offsets))
+
+    def committed(
+        self, places: Collection[TopicPartition], member: GroupMemberId
+    ) -> dict[TopicPartition, Committed] | None:
+        """The group's offsets; `None` while an open transaction is about to move one of them.
+
+        Who began before that would read again what the transaction counts as done, whatever the
+        isolation level.
+        """
+        try:
+            return self._cluster.committed(self._group, places, member=member)
+        except ApiError as error:
+            if error.code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                return None
+            raise RefusedError(f"group {self._group}", error) from error
+
+    def stable(
+        self, places: Collection[TopicPartition], member: GroupMemberId
+    ) -> dict[TopicPartition, Committed]:
+        """As `committed`, but waits for open transactions; raises `RefusedError`."""
+        for _ in range(STABLE_TRIES):
+            if (found := self.committed(places, member)) is not None:
+                return found
+            self._cluster.sleep(STABLE_PAUSE_S)
+        raise RefusedError(f"group {self._group}", ApiError(ErrorCode.UNSTABLE_OFFSET_COMMIT))
 
     def after(self, deed: Callable[[], None]) -> None:
         """Calls a function once all earlier commits are done."""
@@ -91,7 +111,7 @@ class Commits:
                 self._cluster.commit(entries, self._identity(), self._group)
                 break
             except ApiError as error:
-                if error.code in LOST or (error.code in AGAIN and not tries_left):
+                if error.code in NO_LONGER_MEMBER or (error.code in AGAIN and not tries_left):
                     raise CommitFailedError(
                         f"group {self._group}: offsets were not committed ({error.code.name}): "
                         "the group gave the partitions to another member; lower max.poll.records, "

@@ -90,7 +90,7 @@ class ConsumerCore:
         self._handed_count = 0
         backoff_s = config.retry_backoff_ms / MILLISECONDS
         self._commits = (
-            Commits(group, self._cluster, self._identity, backoff_s, self._store)
+            Commits(group, self._cluster, self.identity, backoff_s, self._store)
             if group is not None
             else None
         )
@@ -442,12 +442,15 @@ class ConsumerCore:
             wanted = {one: readings[one].version for one in self._queue.without_position()}
         if not wanted:
             return
-        committed = self.committed(wanted) if self.group is not None else {}
+        commits = self._commits
+        committed = {} if commits is None else commits.committed(wanted, self._reader())
+        if committed is None:
+            return  # A transaction is about to move them.
         with self._changed:
             for place, found in committed.items():
                 self._place(place, wanted[place], ReadUpTo(found.offset, found.leader_epoch))
-                assert self._commits is not None
-                self._commits.found(place, found.offset)
+                assert commits is not None
+                commits.found(place, found.offset)
         left = {one: wanted[one] for one in wanted if one not in committed}
         stored = self._thread.stored(left) if self._thread is not None else {}
         with self._changed:
@@ -550,14 +553,13 @@ class ConsumerCore:
     # Commits
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Committed]:
-        group = self.check_group()
+        self.check_group()
+        assert self._commits is not None
+        return self._commits.stable(partitions, self._reader())
+
+    def _reader(self) -> GroupMemberId:
         identity = self._thread.member.identity if self._thread is not None else None
-        return self._cluster.committed(
-            group,
-            partitions,
-            member=identity or OUTSIDER,
-            require_stable=self._isolation == READ_COMMITTED,
-        )
+        return identity or OUTSIDER
 
     def commit_later(
         self, offsets: Mapping[TopicPartition, ReadUpTo] | None = None
@@ -572,7 +574,7 @@ class ConsumerCore:
         if self._thread is not None and self._thread.is_started:
             self._thread.store(offsets)
 
-    def _identity(self) -> GroupMemberId:
+    def identity(self) -> GroupMemberId:
         """The identity to commit with; raises `ApiError` if the consumer lost its membership."""
         thread = self._thread
         if thread is None or not thread.is_started:

@@ -137,15 +137,14 @@ class SharedCluster:
         partitions: Collection[TopicPartition],
         *,
         member: GroupMemberId,
-        require_stable: bool,
     ) -> dict[TopicPartition, Committed]:
-        """The group's committed offsets of some partitions."""
+        """The group's committed offsets of some partitions; raises `ApiError`, also for those that
+        an open transaction is about to move.
+        """
         found = self.ask_coordinator(
             group,
             lambda broker: list(
-                committed_by(
-                    broker, group, partitions, member=member, require_stable=require_stable
-                )
+                committed_by(broker, group, partitions, member=member, require_stable=True)
             ),
         )
         return {TopicPartition(one.topic, one.partition): one for one in found}

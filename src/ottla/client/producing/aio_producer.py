@@ -11,7 +11,7 @@ from typing import Any, Self
 from ottla.base.closing import AsyncClosing
 from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
+from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
 from ottla.client.producing.sent_record import SentRecord
@@ -215,12 +215,17 @@ class Producer(OtherNames, AsyncClosing):
         """
         await asyncio.to_thread(self._core.abort_transaction)
 
-    async def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
+    async def send_offsets_to_transaction(self, offsets: Offsets, group: Group) -> None:
         """Commits a group's offsets, each that of the next record to read, with the transaction.
 
+        `group` is the consumer that read the records, or its `group_metadata()`; a name only for a
+        group without members. Raises `CommitFailedError` if the group gave the partitions to
+        another member: the transaction can then only be aborted.
+
         >>> place = ottla.TopicPartition("orders", 0)
-        >>> async with producer.transaction():
-        ...     await producer.send_offsets_to_transaction({place: 2}, "kitchen")
+        >>> async with ottla.aio.Consumer(log, "kitchen") as consumer, producer.transaction():
+        ...     consumer.assign([place])
+        ...     await producer.send_offsets_to_transaction({place: 2}, consumer)
         """
         await asyncio.to_thread(self._core.send_offsets, offsets, group)
 

@@ -1,14 +1,15 @@
 """What both kinds of producers share: from an object to its place in a batch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Condition
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 from ottla.base.arguments import check_offsets, check_topic_name
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.groups import Committed, GroupMetadata
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
@@ -19,13 +20,16 @@ from ottla.client.refusals import UnknownTopicError
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.producer import producer_config
-from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.runtime.forks import bind_to_process
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.base import ConsumerBase
 
 CLOSED = "this producer is closed; create another"
 FORKED = "this producer was created before the fork; create another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
 Offsets = Mapping[TopicPartition, int]
+Group = Union["ConsumerBase", GroupMetadata, str]
 Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 
 
@@ -52,6 +56,22 @@ class Encoding:
     key: Serializer = "bytes"
     value: Serializer = "bytes"
     partitioner: Partitioner | None = None
+
+
+def _member_of(group: object, places: Collection[TopicPartition]) -> GroupMetadata:
+    """Whose offsets these are; raises `CommitFailedError` if the consumer has lost some of them."""
+    from ottla.client.consumer.base import ConsumerBase, metadata_for
+
+    if isinstance(group, ConsumerBase):
+        return metadata_for(group, places)
+    if isinstance(group, str) and group:
+        return GroupMetadata(group=group)
+    if isinstance(group, GroupMetadata):
+        return group
+    raise UserError(
+        "offsets belong to a group: pass the ottla.Consumer that read the records, or its "
+        f"group_metadata(), or the name of a group without members, not {group!r}"
+    )
 
 
 def check_fields(topic: object, row: Row, partition: object) -> None:
@@ -258,31 +278,29 @@ class ProducerCore:
         self._set_in_transaction(False)
         self._end(is_commit=False)
 
-    def send_offsets(self, offsets: Offsets, group: str) -> None:
-        """Commits a group's offsets with the transaction."""
-        from ottla.client.groups import Committed
-        from ottla.client.transactions import commit_offset
+    def send_offsets(self, offsets: Offsets, group: Group) -> None:
+        """Commits a group's offsets with the transaction, which fails with them."""
+        from ottla.client.transactions import commit_offsets
 
         self._check_transaction()
-        if not isinstance(group, str) or not group:
-            raise UserError("offsets belong to a group; name it")
         places = check_offsets(offsets)
-        assert self.sender.identity is not None
-        with self.sender.cluster_lock:
-            for (topic, partition), offset in places.items():
-                commit_offset(
-                    self.cluster,
-                    self.sender.identity,
-                    Committed(
-                        group=group,
-                        topic=topic,
-                        partition=partition,
-                        offset=offset,
-                        leader_epoch=NO_LEADER_EPOCH,
-                        metadata="",
-                    ),
-                )
+        member = _member_of(group, places)
+        if not places:
+            return
+        entries = [
+            Committed(group=member.group, topic=topic, partition=partition, offset=offset)
+            for (topic, partition), offset in places.items()
+        ]
+        sender = self.sender
+        assert sender.identity is not None
+        with sender.cluster_lock:
             self._has_offsets = True
+            try:
+                commit_offsets(self.cluster, sender.identity, member, entries)
+            except OttlaError as error:
+                # Results without their offsets would be made again.
+                sender.failure = sender.failure or error
+                raise
 
     def _check_can_begin(self) -> None:
         self._check_open()

@@ -12,7 +12,7 @@ from ottla.base.closing import Closing
 from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Offsets, ProducerCore, check_fields
+from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_fields
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
@@ -231,12 +231,17 @@ class Producer(OtherNames, Closing):
         check_may_block("abort_transaction", "await ottla.aio.Producer.abort_transaction")
         self._core.abort_transaction()
 
-    def send_offsets_to_transaction(self, offsets: Offsets, group: str) -> None:
+    def send_offsets_to_transaction(self, offsets: Offsets, group: Group) -> None:
         """Commits a group's offsets, each that of the next record to read, with the transaction.
 
+        `group` is the consumer that read the records, or its `group_metadata()`; a name only for a
+        group without members. Raises `CommitFailedError` if the group gave the partitions to
+        another member: the transaction can then only be aborted.
+
         >>> place = ottla.TopicPartition("orders", 0)
-        >>> with producer.transaction():
-        ...     producer.send_offsets_to_transaction({place: 2}, "kitchen")
+        >>> with ottla.Consumer(log, "kitchen") as consumer, producer.transaction():
+        ...     consumer.assign([place])
+        ...     producer.send_offsets_to_transaction({place: 2}, consumer)
         >>> ottla.Admin(log).group_offsets("kitchen")[place].offset
         2
         """

@@ -17,11 +17,11 @@ from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster, CoordinatorKind
-from ottla.client.groups import Committed, commit_from_outside, committed_by
+from ottla.client.groups import Committed, GroupMetadata, commit_from_outside, committed_by
 from ottla.client.producer import Producer
 from ottla.client.producer_identity import ProducerIdentity, init_producer
 from ottla.client.refusals import refusals
-from ottla.client.transactions import commit_offset, end_transaction, is_initialized, ongoing_ids
+from ottla.client.transactions import commit_offsets, end_transaction, is_initialized, ongoing_ids
 from ottla.spark.sink.row_packing import PackingRules, RowPacker, measure
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import (
@@ -172,7 +172,8 @@ class TaskWrite:
         )
         if self.job.batch is not None:
             batch, topic = self.job.batch, report.topics[0]
-            commit_offset(self.cluster, who, marker(self.job.sink, batch, topic, entry))
+            mark = marker(self.job.sink, batch, topic, entry)
+            commit_offsets(self.cluster, who, GroupMetadata(group=mark.group), [mark])
             self.on_step(Step.MARKED)
         return report.with_entry(entry)
 
