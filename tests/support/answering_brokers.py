@@ -64,6 +64,8 @@ class AnsweringBrokers:
             raise UnreachableError(f"b:{address[1]}: nobody answers")
         return _Answering(self, address[1])
 
+    def before_close(self, deed: Callable[[], None]) -> None: ...
+
     def close(self) -> None: ...
 
     def admin(self) -> Admin:

@@ -4,7 +4,7 @@ Every function raises `UserError`, which shows the expected form. Without these 
 argument would fail in an encoder, or silently mean another partition.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import index
 from typing import Any
@@ -12,12 +12,65 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 
+MIN_TIME_MS = -(1 << 63)
+MAX_TIME_MS = (1 << 63) - 1
+
 
 def check_topic_name(topic: Any) -> str:
     """The name of one topic."""
     if not isinstance(topic, str):
         raise UserError(f"a topic's name is a str, not {_kind(topic)}")
-    return topic
+    return check_text(topic, "a topic's name")
+
+
+def check_text(text: str, what: str) -> str:
+    """A text that UTF-8 can hold: half a surrogate pair, as in file names of other encodings, would
+    fail in an encoder.
+    """
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"{what} cannot be encoded as UTF-8: {text!a}") from error
+    return text
+
+
+def check_headers(headers: Any) -> tuple[tuple[str, Any], ...]:
+    """The headers of a record, as pairs that nobody can change; values are checked by the caller.
+
+    An iterator is refused: a record is perhaps looked at several times.
+    """
+    if isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Sequence):
+        raise UserError(
+            f'headers are a list of pairs such as [("waiter", b"Eva")], not {_kind(headers)}'
+        )
+    pairs = []
+    for one in headers:
+        if not isinstance(one, tuple | list) or len(one) != 2:
+            raise UserError(f'a header is a pair such as ("waiter", b"Eva"), not {one!a}')
+        name, value = one
+        if not isinstance(name, str):
+            raise UserError(f"a header's name is a str, not {_kind(name)}: {name!a}")
+        pairs.append((check_text(name, "a header's name"), value))
+    return tuple(pairs)
+
+
+def check_record(key: Any, value: Any, time_ms: Any, headers: Any) -> None:
+    """The fields of one record, whose contents may be any bytes-like objects."""
+    _check_content(key, "a key")
+    _check_content(value, "a value")
+    check_time(time_ms)
+    for name, content in check_headers(headers or ()):
+        _check_content(content, f"the value of header {name}")
+
+
+def _check_content(content: Any, what: str) -> None:
+    if content is None:
+        return
+    try:
+        memoryview(content)
+    except TypeError as error:
+        raise UserError(f"{what} must be bytes or None, not {_kind(content)}") from error
 
 
 def check_topic_names(topics: Any) -> Iterable[str]:
@@ -31,7 +84,7 @@ def check_place(place: Any) -> TopicPartition:
     """A partition: the topic's name and a number."""
     match place:
         case (str(topic), partition) if (number := _whole(partition)) is not None and number >= 0:
-            return TopicPartition(topic, number)
+            return TopicPartition(check_topic_name(topic), number)
     raise UserError(
         f'a partition is (TOPIC, NUMBER), such as ("orders", 0) or '
         f'ottla.TopicPartition("orders", 0), not {place!r}'
@@ -97,6 +150,8 @@ def check_time(time_ms: Any) -> int:
         raise UserError(
             f"a time is a whole number of milliseconds since 1970, not {_kind(time_ms)}"
         )
+    if not MIN_TIME_MS <= number <= MAX_TIME_MS:
+        raise UserError(f"a time has 64 bits, of milliseconds since 1970, not as many as {number}")
     return number
 
 
@@ -143,6 +198,8 @@ def check_settings(settings: Any) -> Mapping[str, Any]:
 
 def _whole(given: Any) -> int | None:
     """An integer, including numpy's; `None` for anything else."""
+    if isinstance(given, bool):
+        return None
     try:
         return int(index(given))
     except TypeError:

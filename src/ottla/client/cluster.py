@@ -97,6 +97,9 @@ class Transport(Protocol):
     def close(self) -> None:
         """Releases what all connections share."""
 
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Has a function called before the log in this process closes, unless `close` is first."""
+
 
 @dataclass(frozen=True, slots=True)
 class SocketTransport:
@@ -117,6 +120,9 @@ class SocketTransport:
 
     def close(self) -> None:
         """Connections share nothing."""
+
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Brokers of other processes do not say when they end."""
 
 
 class PartitionLeader(NamedTuple):
@@ -180,6 +186,10 @@ class Cluster(Closing):
         self._is_closed = True
         self.disconnect()
         self._transport.close()
+
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Has a function called before a log in this process closes, unless this is closed."""
+        self._transport.before_close(deed)
 
     def abandon(self) -> None:
         """In a forked child: leaves the connections to the parent, and makes others when needed."""

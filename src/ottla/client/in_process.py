@@ -52,11 +52,18 @@ class InProcessTransport:
     log: Log
     settings: ClientSettings
     on_close: Callable[[], None] = lambda: None
+    _deeds: list[Callable[[], None]] = field(default_factory=list)
 
     def connect(self, address: Address) -> Connection:
         return InProcessConnection(self.log, client_id=self.settings.client_id)
 
+    def before_close(self, deed: Callable[[], None]) -> None:
+        self.log.before_close.append(deed)
+        self._deeds.append(deed)
+
     def close(self) -> None:
+        while self._deeds:
+            self.log.before_close.remove(self._deeds.pop())
         on_close, self.on_close = self.on_close, lambda: None
         on_close()
 

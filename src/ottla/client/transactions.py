@@ -126,7 +126,7 @@ def commit_offsets(
 def _claim_membership(
     request: TransactionOffsetCommitRequest, member: GroupMetadata, broker: Connection
 ) -> None:
-    """Brokers before 2.5 do not know who commits, and would let anybody."""
+    """Brokers before 2.5 do not know who commits, and would let anyone."""
     version = broker.version_of(ApiKey.TXN_OFFSET_COMMIT, newest=LAST_VERSION)
     if version >= FIRST_VERSION_WITH_MEMBER:
         request.generation_id = member.generation

@@ -8,12 +8,12 @@ numpy and pyarrow one by one.
 
 import random
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count, islice
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.arguments import check_partition
+from ottla.base.arguments import check_partition, check_record
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
@@ -23,7 +23,7 @@ from ottla.record import list_packing
 from ottla.record.batch import BuiltBatch
 from ottla.record.builder import MAX_RECORD_OVERHEAD, RecordBatchBuilder
 from ottla.record.layout import HEADER_SIZE
-from ottla.record.packing import RecordColumns, pack_records
+from ottla.record.packing import PackedRecords, RecordColumns, pack_records
 from ottla.record.partitioner import partition_for_key, partitions_for_keys
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ class ManyAppends:
             raise UserError(
                 f"append_many takes a table, a frame or an iterable of records, not {kind}"
             ) from None
+        first = 0
         while part := list(islice(given, MAX_ROWS)):
             if not self._append_lists(part):
-                self._append_one_by_one(map(self._row, part))
+                rows = [self._row(one, first + index) for index, one in enumerate(part)]
+                self._append_one_by_one(rows)
+            first += len(part)
 
     def _append_lists(self, part: list[Any]) -> bool:
         """Packs values, or pairs of keys and values, in a compiled loop, or as columns; returns
@@ -146,7 +149,7 @@ class ManyAppends:
         in_batch = (self._max_size - HEADER_SIZE) // each
         return max(1, min(MAX_ROWS, BATCHES_AT_ONCE * in_batch))
 
-    def _row(self, one: Any) -> Row:
+    def _row(self, one: Any, index: int) -> Row:
         row: Row
         if isinstance(one, tuple) and len(one) == 2:
             row = one[0], one[1], self._now_ms, ()
@@ -155,12 +158,16 @@ class ManyAppends:
         else:
             row = None, one, self._now_ms, ()
         for content in row[:2]:
-            if type(content) not in PLAIN:
+            if content is not None and not isinstance(content, bytes):
                 raise UserError(
-                    "a record must be bytes, a tuple of key and value, or have key, value, "
-                    "timestamp_ms and headers; keys and values must be bytes or None, not "
-                    f"{type(content).__name__}"
+                    f"record {index}: a record must be bytes, a tuple of key and value, or have "
+                    "key, value, timestamp_ms and headers; keys and values must be bytes or None, "
+                    f"not {type(content).__name__}"
                 )
+        try:
+            check_record(*row)
+        except UserError as error:
+            raise UserError(f"record {index}: {error}") from error
         return row
 
     def _append_one_by_one(self, rows: Iterable[Row]) -> None:
@@ -243,7 +250,7 @@ class ManyAppends:
         if key is not None and key.null_count == len(key):
             key = None
         columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)
-        for packed in pack_records(columns, partitions, self._max_size):
+        for packed in _packed(columns, partitions, self._max_size):
             base_ms, max_ms = packed.base_timestamp_ms, packed.max_timestamp_ms
             self._append_payload(
                 packed.partition,
@@ -290,6 +297,13 @@ class ManyAppends:
         known = self.written.get(partition)
         from_offset = first if known is None else known.from_offset
         self.written[partition] = OffsetRange(from_offset=from_offset, until_offset=first + count)
+
+
+def _packed(columns: RecordColumns, partitions: Any, size: int) -> Iterator[PackedRecords]:
+    try:
+        yield from pack_records(columns, partitions, size)
+    except ValueError as error:
+        raise UserError(f"column headers: {error}; {COLUMNS['headers']}") from error
 
 
 def _table(records: Any) -> Any | None:

@@ -117,6 +117,8 @@ class HeldBroker(Closing):
         self._lock = QueuedLock()
         self._listening: Listening | None = None
         self.pending = PendingAnswers()
+        self.before_close: list[Callable[[], None]] = []
+        """What clients in this process have to do while the log is still open."""
         self._refusal: str | None = None
         """The reason why further calls are refused."""
         self._is_given_back = False
@@ -355,6 +357,8 @@ class HeldBroker(Closing):
         """
         if self._is_given_back:
             return
+        for deed in list(self.before_close):
+            deed()
         self._refusal = CLOSED
         self.pending.end_all()
         self._stop()

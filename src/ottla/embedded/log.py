@@ -14,6 +14,7 @@ from ottla.base.arguments import (
     check_count,
     check_partition,
     check_partition_offsets,
+    check_record,
     check_settings,
     check_time,
     check_timestamp,
@@ -307,11 +308,13 @@ class Log(HeldBroker, ReadableLog):
         """
         now_ms = self._clock.now_ms()
         time_ms = now_ms if timestamp_ms is None else timestamp_ms
+        if type(time_ms) is not int:
+            time_ms = check_time(time_ms)
         try:
             data = single_record_batch(key, value, time_ms, headers)
         except (TypeError, ValueError) as error:
-            check_time(time_ms)
-            raise UserError(_refusal_of(key, value)) from error
+            check_record(key, value, time_ms, headers)
+            raise UserError(f"not a record: {error}") from error
         if partition is not None and type(partition) is not int:
             partition = check_partition(partition)
         place, offset = self._append(topic, key, partition, BuiltBatch(data), now_ms)
@@ -510,10 +513,3 @@ class Log(HeldBroker, ReadableLog):
         with HeldInterrupts():
             self._flusher.flush_due()
         return [compact_partition(self, cleaning, one) for one in partitions]
-
-
-def _refusal_of(key: object, value: object) -> str:
-    for name, content in (("key", key), ("value", value)):
-        if content is not None and not isinstance(content, Buffer):
-            return f"a {name} must be bytes or None, not {type(content).__name__}"
-    return "headers must be pairs of a name and its bytes, or None; a timestamp has 64 bits"

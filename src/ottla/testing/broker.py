@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ottla.base.arguments import check_text
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnknownNameError
@@ -337,4 +338,4 @@ def _bytes(given: Any) -> Any:
     """A test's value as the bytes of a record; the log rejects values that it cannot store."""
     if isinstance(given, dict | list):
         given = json.dumps(given)
-    return given.encode() if isinstance(given, str) else given
+    return check_text(given, "a text").encode() if isinstance(given, str) else given

@@ -74,6 +74,8 @@ class _GroupReader:
             found = self._consumer.poll(POLL_S)
             if found is None or time.monotonic() >= self._commit_due_s:
                 yield None  # Flush first, then commit.
+                if found is None:
+                    self._done = self._positions()
                 self.commit()
             if found is not None:
                 record = Record(
@@ -100,6 +102,12 @@ class _GroupReader:
         if time.monotonic() < until_s:
             return False
         raise RefusalError("the group's other members have all partitions; -f waits for one")
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """Everything that was returned is done, also markers of transactions at the end."""
+        places = self._consumer.assignment()
+        found = {place: self._consumer.position(place) for place in places}
+        return {place: offset for place, offset in found.items() if offset is not None}
 
     def done(self, entry: Entry) -> None:
         self._done[TopicPartition(entry.topic, entry.partition)] = entry.record.offset + 1

@@ -27,7 +27,7 @@ from ottla.client.consumer.errors import (
 from ottla.client.consumer.fetch_queue import FetchQueue
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group import GroupThread, Subscription, member_of
-from ottla.client.consumer.handed import Handed, cut
+from ottla.client.consumer.handed import Handed, Lists, cut
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
@@ -85,7 +85,7 @@ class ConsumerCore:
         self._alone: Subscription | None = None
         self._looked_up_s = 0.0
         self._handed: Handed | None = None
-        self._lists: Iterator[list[ConsumerRecord]] = iter(())
+        self._lists = Lists()
         self._end_of_lists: tuple[TopicPartition, int, ReadUpTo] | None = None
         self._handed_count = 0
         backoff_s = config.retry_backoff_ms / MILLISECONDS
@@ -195,6 +195,8 @@ class ConsumerCore:
         handed = self._current()
         if before is None or handed is None or handed.place != place:
             return before
+        if self._end_of_lists is not None and not handed.count() and not self._lists.has_more():
+            return self._end_of_lists[2]  # After trailing markers, as in Kafka's consumer.
         return handed.read_up_to(before)
 
     def seek(self, place: TopicPartition, offset: int) -> None:
@@ -281,10 +283,10 @@ class ConsumerCore:
         place, version, end = self._end_of_lists
         reading = self._queue.readings.get(place)
         if reading is None or reading.version != version:
-            self._end_of_lists, self._lists = None, iter(())
+            self._end_of_lists, self._lists = None, Lists()
             return None
         try:
-            records = next(self._lists, None)
+            records = self._lists.next()
         except UserError:
             # The next attempt must find the same record, not what follows.
             self._queue.seek(place, reading.read_up_to)
@@ -304,7 +306,7 @@ class ConsumerCore:
         at = self._queue.readings[chunk.place].read_up_to
         assert at is not None
         decoded = self._decoding.records(chunk.place, chunk.fetched, at.offset)
-        self._lists = cut(decoded, self.config.max_poll_records)
+        self._lists = Lists(cut(decoded, self.config.max_poll_records))
         self._end_of_lists = chunk.place, chunk.version, chunk.end
         self._changed.notify_all()  # There is room for more.
         return True

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import length_hint
 
+from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.consumer.records import ConsumerRecord
@@ -38,6 +39,32 @@ class Handed:
         seen = len(self.records) - self.count()
         epoch = self.records[seen - 1].leader_epoch if seen else before.epoch
         return ReadUpTo(self.position(), epoch)
+
+
+class Lists:
+    """Lists of records, whose next one can be looked for before it is returned."""
+
+    def __init__(self, lists: Iterable[list[ConsumerRecord]] = ()) -> None:
+        self._lists = iter(lists)
+        self._ahead: list[ConsumerRecord] | None = None
+        self._failure: UserError | None = None
+
+    def next(self) -> list[ConsumerRecord] | None:
+        """Returns `None` after the last one; raises `UserError` for records that are damaged."""
+        self.has_more()
+        if self._failure is not None:
+            raise self._failure
+        found, self._ahead = self._ahead, None
+        return found
+
+    def has_more(self) -> bool:
+        """Whether `next` returns a list, or raises."""
+        if self._ahead is None and self._failure is None:
+            try:
+                self._ahead = next(self._lists, None)
+            except UserError as error:
+                self._failure = error
+        return self._ahead is not None or self._failure is not None
 
 
 def cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:

@@ -11,7 +11,12 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.producing.batches import Headers, OnDelivery, RecordBatchInMaking
+from ottla.client.producing.batches import OnDelivery, RecordBatchInMaking
+from ottla.client.producing.fields import (
+    checked_headers,
+    checked_partition,
+    checked_timestamp,
+)
 from ottla.client.producing.partitioners import Partitioning
 from ottla.client.producing.sending import Sending
 from ottla.config.producer import ProducerConfig
@@ -19,8 +24,10 @@ from ottla.record.builder import MAX_RECORD_OVERHEAD
 
 MILLISECONDS = 1000
 
-Row = tuple[Any, Any, int | None, Headers]
-"""Key and value as bytes, the time, headers."""
+Row = tuple[Any, Any, Any, Any]
+"""Key, value, time and headers as an application passes them: `append` checks them."""
+
+MAX_TIME_MS = (1 << 63) - 1
 
 
 class _Topic:
@@ -70,7 +77,7 @@ class Accumulator:
         return not self.used or self.used + size <= self._memory
 
     def append(
-        self, topic: str, row: Row, partition: int | None, on_delivery: OnDelivery | None
+        self, topic: str, row: Row, partition: Any, on_delivery: OnDelivery | None
     ) -> Sending | None:
         """Puts a record into the last batch of its partition, from any thread, without waiting.
 
@@ -83,6 +90,9 @@ class Accumulator:
         if value is not None:
             size += len(value) if isinstance(value, bytes) else _refuse(value)
         if headers:
+            if not _are_plain(headers):
+                headers = checked_headers(headers)
+            headers = tuple(headers)  # The application may change its list.
             size += size_of_headers(headers)
         if size > self._max_size:
             raise UserError(
@@ -91,6 +101,11 @@ class Accumulator:
             )
         if time_ms is None:
             time_ms = int(time.time() * MILLISECONDS)
+        elif type(time_ms) is not int or not 0 <= time_ms <= MAX_TIME_MS:
+            time_ms = checked_timestamp(time_ms)
+        wanted: int | None = None
+        if partition is not None:
+            wanted = partition if type(partition) is int else checked_partition(partition)
         with self._mutex:
             if self.refusal is not None:
                 raise UserError(self.refusal)
@@ -98,7 +113,7 @@ class Accumulator:
             if found is None or not self.has_room(size):
                 return None
             count = len(found.places)
-            chosen = partition
+            chosen = wanted
             if chosen is None:
                 chosen = self._partitioning.partition_of(topic, key, count)
             elif not 0 <= chosen < count:
@@ -178,11 +193,31 @@ def size_of(row: Row) -> int:
     """An upper bound of what a record takes, before compression."""
     key, value, _, headers = row
     sizes = (0 if one is None else len(one) for one in (key, value))
-    return MAX_RECORD_OVERHEAD + sum(sizes) + size_of_headers(headers)
+    return MAX_RECORD_OVERHEAD + sum(sizes) + size_of_headers(checked_headers(headers or ()))
 
 
 def size_of_headers(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    return sum(10 + len(name) + len(value or b"") for name, value in headers)
+    size = 0
+    for name, value in headers:
+        size += 10 + (len(name) if name.isascii() else len(name.encode()))
+        if value is not None:
+            size += len(value)
+    return size
+
+
+def _are_plain(headers: Any) -> bool:
+    """Whether these are what applications pass: a list of pairs of an ASCII name and bytes."""
+    if type(headers) is not list and type(headers) is not tuple:
+        return False
+    for pair in headers:
+        if type(pair) is not tuple or len(pair) != 2:
+            return False
+        name, value = pair
+        if not isinstance(name, str) or not name.isascii():
+            return False
+        if value is not None and not isinstance(value, bytes):
+            return False
+    return True
 
 
 def _refuse(value: object) -> int:

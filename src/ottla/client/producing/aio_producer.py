@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Self
 
+from ottla.base.arguments import check_topic_name
 from ottla.base.closing import AsyncClosing
 from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_fields
+from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_callback
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
 from ottla.client.producing.sent_record import SentRecord
@@ -76,8 +77,8 @@ class Producer(OtherNames, AsyncClosing):
                     await asyncio.to_thread(core.look_up, topic)
                 else:
                     await asyncio.to_thread(core.wait_for_room, row)
-        except (TypeError, ValueError):
-            check_fields(topic, row, partition)
+        except TypeError:
+            check_topic_name(topic)
             raise  # The error is from the application's own partitioner.
         return sending  # type: ignore[return-value]  # The core makes these.
 
@@ -100,6 +101,7 @@ class Producer(OtherNames, AsyncClosing):
         None
         0
         """
+        check_callback(on_delivery)
         sending = await self.send(topic, value, key, partition=partition, headers=headers)
         if on_delivery is not None:
             sending.add_done_callback(partial(_report, on_delivery))

@@ -1,7 +1,6 @@
 """What both kinds of producers share: from an object to its place in a batch."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from threading import Condition
 from typing import TYPE_CHECKING, Any, Union
 
@@ -15,7 +14,8 @@ from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
 from ottla.client.producing.sender import Sender
 from ottla.client.producing.sending import Sending
-from ottla.client.producing.serializers import Serializer, serializer_of
+from ottla.client.producing.serializers import SerializationError, Serializer, serializer_of
+from ottla.client.producing.unclosed import UNCLOSED
 from ottla.client.refusals import UnknownTopicError
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
@@ -74,17 +74,10 @@ def _member_of(group: object, places: Collection[TopicPartition]) -> GroupMetada
     )
 
 
-def check_fields(topic: object, row: Row, partition: object) -> None:
-    """Raises `UserError` for invalid fields of a record; keys and values are checked earlier."""
-    check_topic_name(topic)
-    _, _, time_ms, headers = row
-    for name, number in (("partition", partition), ("timestamp_ms", time_ms)):
-        if not isinstance(number, int | None):
-            raise UserError(f"a {name} must be a whole number or None, not {type(number).__name__}")
-    with suppress(TypeError, ValueError):
-        if all(isinstance(n, str) and isinstance(v, bytes | None) for n, v in headers):
-            return
-    raise UserError("headers must be pairs of a name and its bytes, or None")
+def check_callback(callback: object) -> None:
+    """Raises `UserError` for what cannot be called when a record is delivered."""
+    if callback is not None and not callable(callback):
+        raise UserError(f"on_delivery is a function of an error and a record, not {callback!r}")
 
 
 class ProducerCore:
@@ -107,9 +100,9 @@ class ProducerCore:
         self._lock = self._accumulator.lock
         self._has_offsets = False
         self._end_of_use: str | None = None
-        self._set_in_transaction(False)
         self.cluster = open_target(target, client, may_make=True)
         self.sender = Sender(self.cluster, self.config, self._accumulator)
+        self._set_in_transaction(False)
         bind_to_process(self)
         self.sender.start()
 
@@ -135,19 +128,28 @@ class ProducerCore:
         """Refuses further records permanently."""
         self._end_of_use = self._accumulator.refusal = reason
 
+    @property
+    def is_in_transaction(self) -> bool:
+        return self.sender.is_in_transaction
+
     def _set_in_transaction(self, is_in_transaction: bool) -> None:
-        self.is_in_transaction = is_in_transaction
+        self.sender.is_in_transaction = is_in_transaction
         needs_one = bool(self.config.transactional_id) and not is_in_transaction
         self._accumulator.refusal = self._end_of_use or (NO_TRANSACTION if needs_one else None)
 
     # Records
 
     def serialized(self, key: Any, value: Any) -> tuple[Any, Any]:
-        """Serializes an application's objects; raises what its serializers raise."""
-        if key is not None and self._key is not None:
-            key = self._key(key)
-        if value is not None and self._value is not None:
-            value = self._value(value)
+        """Serializes an application's objects; raises what its own serializers raise."""
+        what = "key"
+        try:
+            if key is not None and self._key is not None:
+                key = self._key(key)
+            what = "value"
+            if value is not None and self._value is not None:
+                value = self._value(value)
+        except SerializationError as error:
+            raise SerializationError(f"the {what} cannot be serialized: {error}") from error
         return key, value
 
     def knows(self, topic: str) -> bool:
@@ -184,27 +186,9 @@ class ProducerCore:
 
         Returns how many records do not.
         """
-        sender = self.sender
         with self._lock:
             self._check_open()
-            wanted = [] if sender.is_own_thread else list(sender.reporting)
-            wanted += self._accumulator.unfinished
-            sender.flush_count += 1
-            self._lock.notify_all()
-            left = iter(wanted)  # Each batch is looked at once.
-            one = next(left, None)
-
-            def are_done() -> bool:
-                nonlocal one
-                while one is not None and one.is_done and one not in sender.reporting:
-                    one = next(left, None)
-                return one is None
-
-            try:
-                self._lock.wait_for(are_done, timeout_s)
-            finally:
-                sender.flush_count -= 1
-            return sum(one.count for one in wanted if not one.is_done or one in sender.reporting)
+        return self.sender.flush(timeout_s)
 
     @property
     def is_closed(self) -> bool:
@@ -223,8 +207,11 @@ class ProducerCore:
         if self.is_in_transaction:
             self._set_in_transaction(False)
             self._end(is_commit=False)
-        with self.sender.cluster_lock:
-            self.cluster.close()
+        self.sender.release()
+
+    def __del__(self) -> None:
+        if (sender := getattr(self, "sender", None)) is not None:
+            UNCLOSED.let_go(sender)
 
     def metrics(self) -> dict[str, int]:
         """Counts since the start, and the current buffer."""

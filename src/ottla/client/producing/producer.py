@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
+from ottla.base.arguments import check_topic_name
 from ottla.base.closing import Closing
 from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_fields
+from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_callback
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
@@ -77,8 +78,8 @@ class Producer(OtherNames, Closing):
         try:
             while (sending := core.append(topic, row, partition, None)) is None:
                 self._make_way(topic, row)
-        except (TypeError, ValueError):
-            check_fields(topic, row, partition)
+        except TypeError:
+            check_topic_name(topic)
             raise  # The error is from the application's own partitioner.
         return sending
 
@@ -102,14 +103,15 @@ class Producer(OtherNames, Closing):
         0
         """
         core = self._core
+        check_callback(on_delivery)
         if core.has_serializers:
             key, value = core.serialized(key, value)
         row = (key, value, None, headers)
         try:
             while core.append(topic, row, partition, on_delivery) is None:
                 self._make_way(topic, row)
-        except (TypeError, ValueError):
-            check_fields(topic, row, partition)
+        except TypeError:
+            check_topic_name(topic)
             raise
 
     def _make_way(self, topic: str, row: Row) -> None:

@@ -8,6 +8,7 @@ batch with a temporary error is retried with the same bytes, in its order. Kafka
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
@@ -19,6 +20,7 @@ from ottla.client.producer_identity import ProducerIdentity, init_producer
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
 from ottla.client.producing.batches import RecordBatchInMaking, Stamp
 from ottla.client.producing.sending import call_back
+from ottla.client.producing.unclosed import UNCLOSED, send_before_log_closes
 from ottla.client.refusals import RefusedError
 from ottla.codec.compression import CODECS
 from ottla.config.producer import ProducerConfig, acks_of
@@ -60,8 +62,11 @@ class Sender:
         """Why the open transaction cannot be committed."""
         self.reporting: frozenset[RecordBatchInMaking] = frozenset()
         """The batch whose callbacks this thread is calling."""
-        self.flush_count = 0
+        self.is_in_transaction = False
         self.is_closing = False
+        self._is_let_go = False
+        """Whether nobody has the producer any more."""
+        self._flush_count = 0
         self.counts = dict.fromkeys(
             ("records_sent", "records_failed", "batches_sent", "bytes_sent", "retries"), 0
         )
@@ -71,6 +76,8 @@ class Sender:
         self._thread = threading.Thread(target=self._run, name="ottla-producer", daemon=True)
 
     def start(self) -> None:
+        UNCLOSED.add(self)
+        self.cluster.before_close(partial(send_before_log_closes, self))
         self._thread.start()
 
     @property
@@ -81,6 +88,55 @@ class Sender:
     def join(self, timeout_s: float | None) -> None:
         """Waits for the thread, which ends after `is_closing` when nothing is left."""
         self._thread.join(timeout_s)
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def release(self) -> None:
+        """Closes the connections, after the last record."""
+        with self.cluster_lock:
+            self.cluster.close()
+        UNCLOSED.discard(self)
+
+    def let_go(self) -> None:
+        """Sends what is left, and then closes; does not wait for it."""
+        with self._lock:
+            self._is_let_go = self.is_closing = True
+            self._lock.notify_all()
+
+    @property
+    def failed_count(self) -> int:
+        return self.counts["records_failed"]
+
+    @property
+    def waiting_count(self) -> int:
+        return self.accumulator.record_count
+
+    def flush(self, timeout_s: float | None) -> int:
+        """Waits until earlier records have their outcome, and callbacks have been called.
+
+        Returns how many records do not.
+        """
+        with self._lock:
+            wanted = [] if self.is_own_thread else list(self.reporting)
+            wanted += self.accumulator.unfinished
+            self._flush_count += 1
+            self._lock.notify_all()
+            left = iter(wanted)  # Each batch is looked at once.
+            one = next(left, None)
+
+            def are_done() -> bool:
+                nonlocal one
+                while one is not None and one.is_done and one not in self.reporting:
+                    one = next(left, None)
+                return one is None
+
+            try:
+                self._lock.wait_for(are_done, timeout_s)
+            finally:
+                self._flush_count -= 1
+            return sum(one.count for one in wanted if not one.is_done or one in self.reporting)
 
     def initialize(self) -> None:
         """Gets a new epoch, under `cluster_lock`: sequences restart. Raises `RefusedError`."""
@@ -96,13 +152,15 @@ class Sender:
             left = [[one for one in several if not self._is_late(one)] for several in rounds]
             while any(left):
                 left = self._attempt(left)
+        if self._is_let_go:
+            self.release()
 
     def _next_rounds(self) -> list[list[RecordBatchInMaking]] | None:
         with self._lock:
             while True:
                 now_s = time.monotonic()
                 rounds = self.accumulator.take_ready(
-                    now_s, MAX_ROUNDS, all_of_it=bool(self.flush_count or self.is_closing)
+                    now_s, MAX_ROUNDS, all_of_it=bool(self._flush_count or self.is_closing)
                 )
                 if rounds or self.is_closing:
                     return rounds or None

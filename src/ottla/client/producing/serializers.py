@@ -26,12 +26,30 @@ def serializer_of(wanted: Serializer) -> Serialize | None:
     return NAMED[wanted]
 
 
+class SerializationError(UserError):
+    """A key or a value that "str" or "json" cannot write.
+
+    >>> with ottla.Producer(log, value_serializer="json") as producer:
+    ...     producer.send("orders", {1, 2})
+    Traceback (most recent call last):
+    ottla.client.producing.serializers.SerializationError: the value cannot be serialized: ...
+    """
+
+
 def as_text(value: str) -> bytes:
-    return value.encode()
+    if not isinstance(value, str):
+        raise SerializationError(f"it is a str, not {type(value).__name__}")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise SerializationError(str(error)) from error
 
 
 def as_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SerializationError(str(error)) from error
 
 
 NAMED: Mapping[str, Serialize | None] = {"bytes": None, "str": as_text, "json": as_json}
