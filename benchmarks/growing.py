@@ -59,6 +59,8 @@ from ottla.storage.log.producer_state import AppendOrigin
 TOPIC = "t"
 GROUP = "g"
 DAY_MS = 24 * 3600 * 1000
+FIRST_DELAY_MS = 60_000
+"""Of a group's first rebalance, so that all members are in it, however slow the host is."""
 EACH_MANY = 1000
 """So many appends are written out together."""
 
@@ -286,8 +288,8 @@ def _join(number: int) -> JoinGroupRequest:
 
 
 def complete_joins(place: Place) -> None:
-    for _ in range(3):  # Kafka's delay of a first rebalance, again where members have come since
-        place.pass_time(4_000)
+    for _ in range(2):  # the delay of a first rebalance, and again as members have come since
+        place.pass_time(FIRST_DELAY_MS + 1000)
     answers = [one.receive(ApiKey.JOIN_GROUP, 3) for one in place.clients]
     assert not any(one.error_code for one in answers)
     place.kept["members"] = [one.member_id for one in answers]

@@ -4,6 +4,7 @@
 """
 
 from benchmarks.growing import (
+    FIRST_DELAY_MS,
     aborted,
     ask_all_at_once,
     classic_members,
@@ -192,6 +193,7 @@ GROWTHS = (
     ),
     Growth(
         name="members of a classic group",
+        settings={"group_initial_rebalance_delay_ms": str(FIRST_DELAY_MS)},
         unit="members",
         count=2_000,
         tiny=20,
@@ -206,6 +208,7 @@ GROWTHS = (
     ),
     Growth(
         name="members of a classic group",
+        settings={"group_initial_rebalance_delay_ms": str(FIRST_DELAY_MS)},
         unit="members",
         count=2_000,
         tiny=20,
