@@ -16,7 +16,10 @@ from ottla.server.apis import APIS
 MAX_INPUT_SIZE = 2048
 INPUT_TIMEOUT_S = 10
 MEMORY_LIMIT_MB = 1024
-TARGET_NAMES = ("frames", "headers", "requests", "responses", "records", "dispatch", "sasl", "tls")
+TARGET_NAMES = (
+    "frames", "headers", "requests", "responses", "records", "dispatch", "sasl", "tls", "queries",
+    "terminal",
+)  # fmt: skip
 NAMES = (*TARGET_NAMES, *(api.key.name.lower() for api in APIS.values()))
 """Readers, and each API by itself with requests of the right shape."""
 

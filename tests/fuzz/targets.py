@@ -34,6 +34,7 @@ from ottla.server.connection_events import LoginOutcome
 from ottla.server.dispatch import Dispatcher
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
+from tests.fuzz.texts import queries, query_seeds, terminal
 from tests.fuzz.tls_strangers import first_words, tls
 from tests.support.asking import PEER
 from tests.support.brokers import batch, disk, open_broker
@@ -233,6 +234,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "dispatch": Served,
     "sasl": LoggingIn,
     "tls": lambda: tls,
+    "queries": lambda: queries,
+    "terminal": lambda: terminal,
 }
 """What makes each target; a target may remember what it was fed."""
 
@@ -276,6 +279,10 @@ def seeds(name: str) -> Iterator[bytes]:
             for message, version in REQUESTS[::7]:
                 frame = bytes(framed(message, version, valid(message, version, chance)))
                 yield frame if name == "headers" else len(frame).to_bytes(4, "big") + frame
+        case "queries":
+            yield from query_seeds()
+        case "terminal":
+            yield "\x1b]0;owned\x07\x9b35m\u202e漢\r\n".encode()
         case "sasl":
             for mechanism in ("PLAIN", "SCRAM-SHA-256"):
                 for version in (0, 1):
