@@ -45,9 +45,9 @@ class ParquetStyle:
 
 def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
     """Opens a single file; a dataset would add columns from directory names."""
-    import pyarrow.parquet as pq
+    from ottla.tables.plain_parquet import PlainParquetFile
 
-    return pq.ParquetFile(store.arrow_path(path), filesystem=store.arrow())
+    return PlainParquetFile(store.arrow_path(path), filesystem=store.arrow())
 
 
 def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> list[DataFile]:
