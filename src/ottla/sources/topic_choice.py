@@ -24,6 +24,7 @@ class TopicChoice:
     subscribed: tuple[str, ...] = ()
     assigned: tuple[TopicPartition, ...] = ()
     pattern: re.Pattern[str] | None = None
+    """Found anywhere in a name, as by Spark's own source: `^orders$` is the whole of one."""
 
     @property
     def named(self) -> tuple[str, ...] | None:
@@ -43,7 +44,7 @@ class TopicChoice:
 
     def _takes_topic(self, topic: str) -> bool:
         if self.pattern is not None:
-            return topic not in INTERNAL_TOPICS and self.pattern.fullmatch(topic) is not None
+            return topic not in INTERNAL_TOPICS and self.pattern.search(topic) is not None
         return topic in (self.named or ())
 
 
@@ -94,4 +95,6 @@ def _parse_pattern(text: str) -> re.Pattern[str]:
     except re.error as error:
         reason = f"{text} is not a valid pattern ({error})"
         raise UserError(f"option subscribePattern: {reason}") from error
-    raise UserError("option subscribePattern takes a pattern that matches full topic names")
+    raise UserError(
+        "option subscribePattern takes a pattern, which a part of a topic's name matches"
+    )

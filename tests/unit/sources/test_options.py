@@ -63,6 +63,10 @@ def test_topics_are_named_assigned_or_fit_a_pattern() -> None:
         ({"subscribe": "a, ab"}, places),
         ({"assign": '{"a": [1], "ab": [0]}'}, places[1:]),
         ({"subscribePattern": "a."}, places[2:]),
+        ({"subscribePattern": "b"}, places[2:]),
+        ({"subscribePattern": "^a$"}, places[:2]),
+        ({"subscribePattern": "^(?:a|b)$"}, places[:2]),
+        ({"subscribePattern": "^b"}, []),
     ):
         choice = parse_options({"path": "data", **given}).choice
         assert [place for place in places if choice.takes(place)] == taken
