@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -301,3 +302,114 @@ FOLDER_DEEDS: list[Deed] = [
     _delete_folder, _swap_folders, _rename_folder, _copy_folder, _replace_folder, _empty_folder,
     _not_a_folder,
 ]  # fmt: skip
+
+
+# Files that do not belong
+
+
+def _plant(chance: random.Random, directory: Path, path: Path) -> str | None:
+    """Something of any type, under a name that a start, a reader or a check looks at."""
+    place = chance.choice([path.parent, path.parent, directory])
+    name = _partition_name(chance, path) if place != directory else chance.choice(ROOT_NAMES)
+    new = place / name
+    if os.path.lexists(new):
+        return None
+    return f"{_put(chance, directory, path, new)} planted as {new.relative_to(directory)}"
+
+
+def _partition_name(chance: random.Random, path: Path) -> str:
+    if chance.random() < 0.2:
+        return chance.choice(["leader-epoch-checkpoint", "partition.metadata", "x", "0.tmp"])
+    bases = sorted({one.name[:20] for one in path.parent.glob("*.log")}) or ["0" * 20]
+    base = chance.choice([*bases, *bases, f"{chance.randrange(60):020d}"])
+    kind = chance.choice([".log", ".log", ".index", ".timeindex", ".txnindex", ".snapshot"])
+    return base + kind + chance.choice([".swap", ".swap", ".swap", ".cleaned", ".deleted", ""])
+
+
+def _put(chance: random.Random, directory: Path, path: Path, new: Path) -> str:
+    kind = chance.choice([*PUT, *PUT[:4]])
+    source = chance.choice([one for one in files_of(directory) if kind_of(one) == kind_of(path)])
+    content = bytearray(source.read_bytes())
+    match kind:
+        case "garbage":
+            new.write_bytes(chance.randbytes(70))
+        case "nothing":
+            new.touch()
+        case "a cut copy":
+            new.write_bytes(content[: chance.randrange(len(content) + 1)])
+        case "a copy with a flipped bit":
+            if content:
+                content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            new.write_bytes(content)
+        case "a copy":
+            new.write_bytes(content)
+        case "a FIFO":
+            os.mkfifo(new)
+        case "a socket":
+            with socket.socket(socket.AF_UNIX) as one, contextlib.chdir(new.parent):
+                one.bind(new.name)
+        case "a link to nowhere":
+            new.symlink_to(new.with_name("nowhere"))
+        case "a link to itself":
+            new.symlink_to(new)
+        case "a link to a file":
+            new.symlink_to(source)
+        case "a link to a folder":
+            new.symlink_to(path.parent)
+        case _:
+            new.mkdir()
+            if chance.random() < 0.5:
+                (new / "file").write_bytes(b"content")
+    return f"{kind} of {source.relative_to(directory)}" if "copy" in kind else kind
+
+
+PUT = (
+    "garbage", "nothing", "a cut copy", "a copy with a flipped bit", "a copy", "a FIFO", "a socket",
+    "a link to nowhere", "a link to itself", "a link to a file", "a link to a folder", "a folder",
+)  # fmt: skip
+
+ROOT_NAMES = (
+    ".kafka_cleanshutdown", "cleaner-offset-checkpoint", "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "meta.properties",
+    "meta.properties.tmp", "ottla-owner", "ottla-replicas", "ottla-snapshot",
+    "ottla-topics.json.tmp",
+    "quorum-state", "bootstrap.checkpoint", "new-0", "plain-7",
+    f"new-0.{32 * 'a'}-delete",
+    "lost+found", "x",
+)  # fmt: skip
+
+
+def _damage_swap(chance: random.Random, directory: Path, path: Path) -> str | None:
+    """What compaction leaves if it is cut off: a swap beside what it replaces, or in its place."""
+    logs = sorted(path.parent.glob("*.log"))
+    if len(logs) < 2:
+        return None
+    log = chance.choice(logs[:-1])
+    content = bytearray(log.read_bytes())
+    swap = log.with_name(log.name + ".swap")
+    if not content or os.path.lexists(swap):
+        return None
+    kind = chance.choice(["whole", "emptied", "cut", "flipped", "zeroed", "extended"])
+    match kind:
+        case "emptied":
+            content.clear()
+        case "cut":
+            del content[chance.randrange(len(content)) :]
+        case "flipped":
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        case "zeroed":
+            begin = chance.randrange(len(content))
+            content[begin : begin + 64] = bytes(len(content[begin : begin + 64]))
+        case "extended":
+            content += chance.randbytes(61)
+    swap.write_bytes(content)
+    is_deleted = chance.random() < 0.3
+    if is_deleted:
+        for one in path.parent.glob(log.name[:20] + ".*"):
+            if one.suffix in (".log", ".index", ".timeindex", ".txnindex"):
+                one.rename(one.with_name(one.name + ".deleted"))
+    where = "with its source deleted" if is_deleted else "beside its source"
+    return f"{kind} as {swap.relative_to(directory)}, {where}"
+
+
+FILE_DEEDS += [_plant, _plant, _plant, _damage_swap, _damage_swap]

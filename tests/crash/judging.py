@@ -10,6 +10,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 import signal
 import threading
 import traceback
@@ -322,6 +323,7 @@ class Comparing:
     def is_named(self, key: TopicPartition) -> bool:
         """Whether the partition, or what was damaged, is named in what was told."""
         names = [f"{key[0]}-{key[1]}", *(one.split(":")[0] for one in self.damaged)]
+        names += [name for one in self.damaged for name in re.findall(r" as ([^ ,]+)", one)]
         names += [one.split("swapped with ")[1] for one in self.damaged if "swapped with " in one]
         return any(name in self.told for name in names)
 

@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, Protocol
 
 from ottla.base.directories import make_directories
@@ -115,6 +116,15 @@ class FileSystem(Protocol):
 
     def list(self, directory: str) -> list[str]:
         """The names in a directory, sorted."""
+
+    def list_others(self, directory: str) -> Sequence[str]:
+        """The names in a directory that are not regular files, sorted: folders, links, FIFOs."""
+
+    def boot_id(self) -> str:
+        """Differs after each start of the system; empty if the system does not say.
+
+        While it is the same, what a killed process has written is still there.
+        """
 
     def status(self, path: str) -> FileStatus | None:
         """Size, time and kind, or `None` when there is nothing there.
@@ -342,6 +352,13 @@ class OsFileSystem:
     def list(self, directory: str) -> list[str]:
         return sorted(os.listdir(directory))
 
+    def list_others(self, directory: str) -> Sequence[str]:
+        with os.scandir(directory) as entries:
+            return sorted(one.name for one in entries if not one.is_file(follow_symlinks=False))
+
+    def boot_id(self) -> str:
+        return _boot_id()
+
     def status(self, path: str) -> FileStatus | None:
         try:
             status = _stat(path)
@@ -402,6 +419,15 @@ class OsFileSystem:
 
     def lock_holder(self, path: str) -> int | None:
         return holder_of_lock(path)
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _stat(path: str) -> os.stat_result:

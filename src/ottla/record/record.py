@@ -80,6 +80,26 @@ def unpacked_payload(
         raise InvalidBatchError(str(error)) from error
 
 
+MAX_RATIOS = {
+    Compression.GZIP: 1032,
+    Compression.SNAPPY: 64,
+    Compression.LZ4: 256,
+    Compression.ZSTD: 1 << 16,
+}
+"""How many bytes one compressed byte can stand for at most, rounded up."""
+
+
+def check_unpacked_size(batch: Batch) -> None:
+    """Raises `InvalidBatchError` for a v2 batch that decompresses to more than `DEFAULT_LIMIT`.
+
+    Only a batch that is large enough for that is decompressed.
+    """
+    if isinstance(batch, RecordBatch) and batch.record_count > 0:
+        ratio = MAX_RATIOS.get(batch.compression, 0)
+        if len(batch.payload) * ratio > DEFAULT_LIMIT:
+            unpacked_payload(batch)
+
+
 def _read_v2(batch: RecordBatch, limit: int, payload: Buffer | None) -> Iterator[Record]:
     if batch.record_count <= 0:
         if batch.record_count < 0:

@@ -324,7 +324,7 @@ def _decoded(
                 data, columns, split.from_offset, split.until_offset
             )
     except InvalidBatchError as error:
-        # Only a check of each batch finds the damaged one.
-        for _ in log.checked_batches(region):
-            pass
-        raise log.damage_at(region.path, region.position, str(error)) from error
+        damage = log.undecodable(region, str(error))
+        if not log.directory.steps_over_damage:
+            raise damage.error() from error
+        log.directory.report(damage)  # a region is one batch then

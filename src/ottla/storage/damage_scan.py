@@ -60,10 +60,28 @@ class DamagedRegion:
     def end(self) -> int:
         return self.position + self.size
 
+    def stated_end(self, due_offset: int) -> int:
+        """The offset after the damaged batch that was due, if its header makes sense; else one."""
+        batch = self.batch
+        is_due = batch is not None and batch.magic == 2 and batch.base_offset == due_offset
+        if batch is not None and is_due and batch.record_count == batch.last_offset_delta + 1:
+            return batch.last_offset + 1
+        return due_offset + 1
+
 
 def scan_log(file: File, base_offset: int) -> Iterator[ScannedBatch | DamagedRegion]:
     """Yields a file's intact batches and damaged regions in order, by sizes and checksums alone."""
     return _Scan(file, base_offset).run()
+
+
+def is_torn_append(file: File, base_offset: int, position: int, *, is_complete: bool) -> bool:
+    """Whether the bytes from a position on may be what a crash has left of the last append.
+
+    An intact batch after them was written later, so they are damage. If the log `is_complete`, only
+    a killed process can have cut the append short: a whole batch is damage then too.
+    """
+    scan = _Scan(file, base_offset)
+    return not scan.has_batch_after(position) and not (is_complete and scan.is_whole(position))
 
 
 def scan_segment(
@@ -138,6 +156,16 @@ class _Scan:
             found = self._batch_or_damage(position)
             yield found
             position = found.end
+
+    def has_batch_after(self, position: int) -> bool:
+        return self._next_batch(position + 1) < self._end
+
+    def is_whole(self, position: int) -> bool:
+        """Whether a batch begins at a position, and the file is as long as it says."""
+        try:
+            return position + self._header(position).size <= self._end
+        except InvalidBatchError:
+            return False
 
     def _batch_or_damage(self, position: int) -> ScannedBatch | DamagedRegion:
         batch = None

@@ -64,6 +64,7 @@ class FakeFileSystem:
         self._locked: set[int] = set()
         self.open_files = OpenFiles()
         self._is_crashed = False
+        self._boot = 1
 
     def crash(self, mode: CrashMode = CrashMode.RANDOM, seed: int = 0) -> "FakeFileSystem":
         """The file system that the next process finds; deterministic for the same history and seed.
@@ -74,12 +75,14 @@ class FakeFileSystem:
         self._is_crashed = True
         after = FakeFileSystem(self._clock)
         after._disk = crashed_disk(self._disk, mode, seed)
+        after._boot = self._boot + (mode is not CrashMode.KEEP)
         return after
 
     def snapshot(self) -> "FakeFileSystem":
         """A file system that crashes as this one would now; this one stays usable."""
         copied = FakeFileSystem(self._clock)
         copied._disk = self._disk.copy()
+        copied._boot = self._boot
         return copied
 
     def halve_last_write(self) -> None:
@@ -117,6 +120,14 @@ class FakeFileSystem:
 
     def list(self, directory: str) -> list[str]:
         return sorted(self._directory(directory).entries)
+
+    def list_others(self, directory: str) -> Sequence[str]:
+        entries = self._directory(directory).entries
+        return sorted(name for name, one in entries.items() if isinstance(one, DirectoryNode))
+
+    def boot_id(self) -> str:
+        """Another one after each power failure, and the same after a kill."""
+        return f"boot {self._boot}"
 
     def status(self, path: str) -> FileStatus | None:
         try:

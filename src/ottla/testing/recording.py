@@ -107,6 +107,13 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.list(directory)
 
+    def list_others(self, directory: str) -> Sequence[str]:
+        self.check_alive()
+        return self.inner.list_others(directory)
+
+    def boot_id(self) -> str:
+        return self.inner.boot_id()
+
     def status(self, path: str) -> FileStatus | None:
         self.check_alive()
         return self.inner.status(path)

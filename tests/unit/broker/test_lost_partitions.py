@@ -26,7 +26,7 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
-from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 
 PARTITIONS = [("t", 0), ("t", 1), ("u", 0), (CONSUMER_OFFSETS, 0)]
@@ -318,17 +318,37 @@ def test_a_lost_topic_can_be_deleted_and_made_again() -> None:
     assert broker.topics.partition("u", 0).log.log_end_offset == 0
 
 
+@pytest.mark.slow
 def test_a_topic_made_again_after_a_deletion_is_not_taken_for_lost_after_a_crash() -> None:
     """The checkpoint that names the deleted one is written again before the new one is due."""
+    before = stopped()
+
+    def make_again(disk: FakeFileSystem, _: list[object]) -> None:
+        broker = open_broker(disk)
+        broker.delete_topic(broker.topics.get("u"))
+        broker.create_topic(NewTopic(name="u", partition_count=2))
+
+    ends = set()
+    for point in every_crash_point(
+        make_again, make_file_system=lambda: before.crash(CrashMode.KEEP), seeds=1
+    ):
+        broker = open_broker(point.file_system)
+        topic = broker.topics.find("u")
+        ends.add(None if topic is None else topic.partition_count)
+        for index in range(0 if topic is None else topic.partition_count):
+            assert code_of(broker, "u", index) is None, point
+    assert ends == {None, 1, 2}
+
+
+def test_a_partition_is_missed_from_its_creation_on() -> None:
     files = stopped()
     broker = open_broker(files)
     broker.delete_topic(broker.topics.get("u"))
     broker.create_topic(NewTopic(name="u", partition_count=2))
-    checkpoint = read_file(files, join("/d", CHECKPOINT_RECOVERY_POINT))
-    assert b"u 0" not in checkpoint
+    assert b"u 1 0" in read_file(files, join("/d", CHECKPOINT_RECOVERY_POINT))
     crashed = files.crash(CrashMode.KEEP)
     remove_partition(crashed, "u-1")
-    assert sorted(open_broker(crashed).topics.get("u").partitions) == [0, 1]
+    assert code_of(open_broker(crashed), "u", 1) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_topics_whose_settings_are_lost_are_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -152,7 +152,7 @@ class _Planner:
                 self._take_copy(one)
 
     def _is_foreign(self, one: FoundLog) -> bool:
-        return _is_of_another(one, self.known) or self._is_stray(one)
+        return one.obstacle is not None or _is_of_another(one, self.known) or self._is_stray(one)
 
     def _take_log(self, one: FoundLog) -> None:
         other = self.logs.setdefault(_key(one), one)
@@ -174,7 +174,7 @@ class _Planner:
                 return StartupAction.LOAD
             case DirectoryState.LIVE:
                 return StartupAction.KEEP if self.why_misplaced(one) else StartupAction.STRAY
-            case DirectoryState.FUTURE if _is_of_another(one, self.known):
+            case DirectoryState.FUTURE if one.obstacle or _is_of_another(one, self.known):
                 return StartupAction.KEEP
             case DirectoryState.FUTURE:
                 return StartupAction.STRAY if self._is_stray(one) else self._action_for_copy(one)
@@ -188,6 +188,8 @@ class _Planner:
 
         A directory of a deleted topic, or one beside the partition's own log, is only stray.
         """
+        if one.obstacle is not None:
+            return one.obstacle
         if one.home != one.key:
             topic, partition = one.home
             said = f"is the log of {topic}-{partition} by its {INTEGRITY}"

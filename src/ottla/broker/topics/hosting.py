@@ -78,14 +78,16 @@ class Hosting:
             for name, some in in_turns(indexes.items()):
                 self._logs.forget(name, some)
             self._files.write()
+            left = len(missing)
             for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+                left -= len(part)
                 # While others had their turn, a topic may have been deleted, or `host` called.
                 still = [
                     (topic, index)
                     for topic, index in part
                     if self._topics.find(topic.name) is topic and index not in topic.known_indexes
                 ]
-                self._logs.create(still, on_made)
+                self._logs.create(still, on_made, is_more_to_come=left > 0)
 
     def _topic_to_host(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]

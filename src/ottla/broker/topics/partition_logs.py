@@ -33,6 +33,8 @@ class PartitionLogs:
         self._directories = directories
         self._removals = removals
         self.refused: Mapping[TopicPartition, str] = {}
+        self._unnamed: dict[str, LogDirectory] = {}
+        """Directories with new logs that their checkpoint does not name yet."""
 
     # Creating
 
@@ -52,20 +54,28 @@ class PartitionLogs:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def create_missing(self, topics: Sequence[Topic]) -> None:
+        """Creates the missing partitions of topics; on return a start would miss each of them."""
         missing = [
             (topic, index)
             for topic in topics
             for index in in_turns(range(topic.partition_count))
             if index not in topic.partitions and index not in topic.offline_indexes
         ]
+        left = len(missing)
         for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-            self.create(part)
+            left -= len(part)
+            self.create(part, is_more_to_come=left > 0)
 
     def create(
         self,
         missing: Sequence[tuple[Topic, int]],
         on_made: Callable[[Partition], None] = lambda _: None,
+        *,
+        is_more_to_come: bool = False,
     ) -> None:
+        """Creates partitions durably; with `is_more_to_come` the caller creates others of the same
+        request, and the last call makes them known to the next start.
+        """
         touched: dict[str, LogDirectory] = {}
         for topic, index in missing:
             directory = self._directories.emptiest()
@@ -74,8 +84,15 @@ class PartitionLogs:
             partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
             on_made(partition)
         # Before other requests have their turn: checkpoints may name the logs, so they must exist.
+        if is_more_to_come:
+            self._unnamed |= touched
+            for directory in touched.values():
+                directory.sync_names()
+            return
+        touched, self._unnamed = self._unnamed | touched, {}
         for directory in touched.values():
-            directory.sync_names()
+            if not directory.is_offline:
+                directory.checkpoints.name_created()
 
     # Deleting
 

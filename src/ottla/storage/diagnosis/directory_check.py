@@ -14,7 +14,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
-from ottla.storage.diagnosis.integrity_checks import cut_short_findings
+from ottla.storage.diagnosis.integrity_checks import cut_short_findings, lost_end_findings
 from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
 from ottla.storage.diagnosis.partition_check import (
     CheckOptions,
@@ -30,6 +30,7 @@ from ottla.storage.diagnosis.roles import (
 )
 from ottla.storage.diagnosis.rows import DamageRow
 from ottla.storage.files import filenames
+from ottla.storage.files.boot_note import is_same_boot
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import (
@@ -334,6 +335,7 @@ class _DirectoryCheck:
         After an unclean shutdown, the next start recovers each log from its recovery point
         (`recovery`), and drops segments after a gap there.
         """
+        is_complete = self._is_clean or is_same_boot(self._files, self._path)
         is_kafka_gone = any(log.integrity is not None for log in logs.values())
         for key, log in logs.items():
             start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
@@ -351,6 +353,8 @@ class _DirectoryCheck:
                 losses = KnownLosses(gapless_from=cleaned_until)
             if not self._options.is_live:
                 yield from cut_short_findings(self._files, log.path, integrity, start)
+            if is_complete:
+                yield from lost_end_findings(log.path, integrity, log.base_offsets, log.end_offset)
             for base_offset, first in log.gaps:
                 path = join(log.path, filenames.log_file_name(base_offset))
                 missing = f"offsets {first} to {base_offset - 1}"

@@ -3,7 +3,7 @@
 Format page: docs/format/ottla-integrity.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
@@ -93,3 +93,16 @@ def changed_index_findings(
             position=None,
             reason=f"does not match its checksum in {INTEGRITY}",
         )
+
+
+def lost_end_findings(
+    path: str, integrity: Integrity, base_offsets: Iterable[int], end_offset: int
+) -> Iterator[Finding]:
+    """The last segments of a log that are gone, unless a power failure can have lost them."""
+    missing = integrity.end_of_missing(base_offsets)
+    if missing > end_offset:
+        reason = (
+            f"its last segments are missing, though {INTEGRITY} lists them: offsets {end_offset} "
+            f"to {missing - 1} are lost"
+        )
+        yield Finding(kind=FindingKind.LOST_OFFSETS, path=path, position=None, reason=reason)

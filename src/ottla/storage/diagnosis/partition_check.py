@@ -12,7 +12,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, read_file
 from ottla.base.values import dataclass
 from ottla.record.batch import InvalidBatchError
-from ottla.record.record import read_records
+from ottla.record.record import check_unpacked_size, read_records
 from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
@@ -303,6 +303,8 @@ class _PartitionCheck:
         try:
             if self._options.deep:
                 _check_records(found)
+            else:
+                check_unpacked_size(batch)
             report.record_count += batch.record_count
             self._add(replay.take(batch))
         except InvalidBatchError as error:

@@ -31,6 +31,7 @@ class Role(Enum):
     OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
     OTTLA_OWNER = "note of the running broker"
+    OTTLA_BOOT = "note of the system's last start"
     OTTLA_SNAPSHOT = "note of a snapshot's time"
     OTTLA_REPLICAS = "mark of a cluster's broker"
     OTTLA_WRITTEN = "mark that a file exists"
@@ -67,6 +68,7 @@ NAMED_ROLES = {
     filenames.COPIED_LOG_STARTS: Role.OTTLA_COPY,
     filenames.COPIED_META_PROPERTIES: Role.OTTLA_COPY,
     filenames.OWNER: Role.OTTLA_OWNER,
+    filenames.BOOT_NOTE: Role.OTTLA_BOOT,
     filenames.SNAPSHOT_NOTE: Role.OTTLA_SNAPSHOT,
     filenames.RESTORING: Role.OTTLA_SNAPSHOT,
     filenames.REPLICAS_MARK: Role.OTTLA_REPLICAS,

@@ -5,7 +5,9 @@ counterpart: the branches of `LogManager.loadLog`.
 """
 
 import logging
+from dataclasses import replace
 from enum import Enum, auto
+from itertools import chain, count
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -15,10 +17,15 @@ from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     INTEGRITY,
+    LEADER_EPOCHS,
     PARTITION_METADATA,
+    SET_ASIDE,
     DirectoryState,
+    FileKind,
+    FileSuffix,
     PartitionDirectory,
     parse_directory_name,
+    parse_file_name,
 )
 from ottla.storage.files.integrity import Integrity, read_integrity
 from ottla.storage.files.partition_metadata import (
@@ -28,6 +35,9 @@ from ottla.storage.files.partition_metadata import (
 )
 
 logger = logging.getLogger(__name__)
+
+
+PARTITION_FILES = frozenset({INTEGRITY, LEADER_EPOCHS, PARTITION_METADATA})
 
 
 class StartupAction(Enum):
@@ -59,6 +69,8 @@ class FoundLog:
     topic_id: Uuid | None
     damage: CorruptionError | None = None
     integrity: Integrity | None = None
+    obstacle: str | None = None
+    """What is in the place of the directory or of one of its log files, and has to go first."""
 
     @property
     def key(self) -> TopicPartition:
@@ -86,22 +98,48 @@ LOADED = (StartupAction.LOAD, StartupAction.PROMOTE, StartupAction.COPY)
 def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
     """Every partition directory in a log directory, ordered by name.
 
-    Removes directories whose creation a crash has interrupted. The metadata log of a KRaft cluster
-    is left out.
+    What is no directory, but has the name of a partition, is an `obstacle`. Directories whose
+    creation a crash has interrupted are removed. The metadata log of a KRaft cluster is left out.
     """
     found = []
     for name in file_system.list(directory):
         parsed = parse_directory_name(name)
         path = join(directory, name)
         status = file_system.status(path)
-        if parsed is None or status is None or not status.is_directory:
-            continue
-        if parsed.topic == CLUSTER_METADATA:
+        if parsed is None or status is None or parsed.topic == CLUSTER_METADATA:
             continue
         is_log = parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE)
+        if not status.is_directory:
+            if parsed.state is DirectoryState.LIVE:
+                reason = f"{path} is not a directory; put the partition's in its place"
+                found.append(FoundLog(path=path, name=parsed, topic_id=None, obstacle=reason))
+            continue
+        obstacle = clear_others(file_system, path)
         if not (is_log and _undo_creation(file_system, path)):
-            found.append(_found(file_system, path, parsed))
+            found.append(replace(_found(file_system, path, parsed), obstacle=obstacle))
     return found
+
+
+def clear_others(file_system: FileSystem, path: str) -> str | None:
+    """Sets aside what has the name of a partition's file, and is a folder, a link or a FIFO.
+
+    Returns the reason if it is in the place of a log file: then the log must not be opened.
+    """
+    obstacle = None
+    for name in file_system.list_others(path):
+        other, parsed = join(path, name), parse_file_name(name)
+        if parsed and parsed.kind is FileKind.LOG and parsed.suffix is FileSuffix.LIVE:
+            obstacle = f"{other} is not a regular file; put the log file in its place"
+        elif parsed or name in PARTITION_FILES or name.endswith(".tmp"):
+            logger.error("%s is not a regular file; it is set aside as *%s", other, SET_ASIDE)
+            file_system.rename(other, unused_name(file_system, other + SET_ASIDE))
+    return obstacle
+
+
+def unused_name(file_system: FileSystem, path: str) -> str:
+    """The path, with a number if something has its name."""
+    numbered = (f"{path}.{number}" for number in count(1))
+    return next(one for one in chain([path], numbered) if file_system.status(one) is None)
 
 
 def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> FoundLog:

@@ -10,10 +10,11 @@ complete old or new file. Kafka's counterparts: the checkpoints of `LogManager` 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ottla.base.files import FileSystem, join
+from ottla.base.files import FileSystem, join, write_file
 from ottla.base.partitions import TopicPartition
+from ottla.base.turns import aside
 from ottla.storage.directory.found_logs import FoundLog
-from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text
 from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -60,6 +61,8 @@ class LogCheckpoints:
         """Deleted logs that may still be in the files. A new log of the same name must not get
         their recovery point and start."""
         self._deletions = 0
+        self._point_writes = 0
+        self._namings = 0
         self._refused: dict[TopicPartition, tuple[int, int]] = {}
         """Recovery points and starts of logs that are missing."""
 
@@ -158,6 +161,24 @@ class LogCheckpoints:
         if log is not None and self.cleaned.get(key, 0) > log.segments.active.base_offset:
             self.move_cleaned(key, log.segments.active.base_offset)
 
+    @touches_disk
+    def name_created(self) -> None:
+        """Writes the recovery points, which name every log; raises `StorageError`.
+
+        From here on a start misses a created log that is gone. Kafka names it within a minute. The
+        names of the logs' directories become durable too. Other requests have their turn meanwhile.
+        """
+        self._namings += 1
+        files, path, known = self._file_system, self._recovery_points.path, self._point_writes
+        prepared, content = f"{path}.{self._namings}.tmp", offsets_text(self._points())
+        aside(lambda: write_file(files, prepared, [content]))
+        if self._point_writes == known:
+            self._point_writes += 1
+            files.rename(prepared, path)
+        else:  # a later state, which includes these logs
+            files.remove(prepared)
+        aside(lambda: files.sync_directory(self.health.directory))
+
     # Writing
 
     def write(self) -> None:
@@ -181,10 +202,14 @@ class LogCheckpoints:
 
     @touches_disk
     def _write_recovery_points(self) -> None:
+        self._point_writes += 1
+        self._recovery_points.write(self._points())
+
+    def _points(self) -> dict[TopicPartition, int]:
         logs = {**self._futures, **self._logs}
         points = {key: log.offsets.recovery_point for key, log in logs.items()}
         points.update((key, point) for key, (point, _) in self._refused.items())
-        self._recovery_points.write(points)
+        return points
 
     @touches_disk
     def write_high_watermarks(self) -> None:

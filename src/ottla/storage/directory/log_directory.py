@@ -24,6 +24,7 @@ from ottla.storage.directory.found_logs import (
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.files.boot_note import is_same_boot, note_boot
 from ottla.storage.files.clean_shutdown import (
     read_clean_shutdown,
     remove_clean_shutdown,
@@ -82,7 +83,7 @@ class LogDirectory:
         """
         directory = cls.claim(path, file_system, options)
         try:
-            directory.load([(one, ACTIONS_ALONE[one.name.state]) for one in directory.find_logs()])
+            directory.load([(one, _action_alone(one)) for one in directory.find_logs()])
         except BaseException:
             directory.abandon()
             raise
@@ -125,6 +126,8 @@ class LogDirectory:
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
+        if not is_same_boot(self._file_system, self.path):
+            note_boot(self._file_system, self.path)
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
@@ -260,11 +263,15 @@ class LogDirectory:
 
         Returns how many; if there are fewer, removes the directory too.
         """
-        names = self._file_system.list(path)
+        folders = self._file_system.list_others(path)
+        names = [one for one in self._file_system.list(path) if one not in folders]
         for name in names[:max_count]:
             self._file_system.remove(join(path, name))
         if len(names) < max_count:
-            self._file_system.remove_directory(path)
+            if folders:
+                logger.warning("%s stays: %s is not a file of a log", path, folders[0])
+            else:
+                self._file_system.remove_directory(path)
         return min(len(names), max_count)
 
     # The directory
@@ -317,3 +324,10 @@ class LogDirectory:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def _action_alone(one: FoundLog) -> StartupAction:
+    if one.obstacle is not None:
+        logger.error("%s; the partition is not served", one.obstacle)
+        return StartupAction.KEEP
+    return ACTIONS_ALONE[one.name.state]

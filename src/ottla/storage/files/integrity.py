@@ -60,6 +60,10 @@ class SegmentFacts:
     size: int | None = None
     """The size of the log file, once it takes no more appends."""
 
+    @property
+    def held_something(self) -> bool:
+        return self.first_checksum is not None or bool(self.size)
+
 
 NOTHING_KNOWN = SegmentFacts()
 HELD_SOMETHING = SegmentFacts(size=1)
@@ -136,9 +140,18 @@ class Integrity:
             if not 0 < following < len(base_offsets) or base_offset < self.start_offset:
                 continue
             is_there = base_offsets[following] == base_offset
-            held_something = facts.first_checksum is not None or bool(facts.size)
-            if not is_there and held_something:
+            if not is_there and facts.held_something:
                 yield base_offset, base_offsets[following]
+
+    def end_of_missing(self, base_offsets: Iterable[int]) -> int:
+        """The least end of a log that lacks its last listed segments; 0 if it has them.
+
+        Segments are forgotten before they are deleted at the log's end. Only a power failure can
+        leave such a line, before the segment that it is about.
+        """
+        last = max(base_offsets, default=-1)
+        held = [one for one, facts in self.segments.items() if facts.held_something]
+        return max((one + 1 for one in held if one > last and one >= self.start_offset), default=0)
 
     def had_segments_before(self, base_offset: int) -> bool:
         """Whether the log had an earlier segment that retention has not removed."""
@@ -326,6 +339,14 @@ class IntegrityFile:
     def _record(self) -> None:
         self.known = replace(self.known, gap_checkpoint=self.tight_from)
         self._write()
+
+    def forget_from(self, base_offset: int) -> None:
+        """Durably forgets the segments from an offset on, which are about to be deleted."""
+        gone = [one for one in self._segments if one >= base_offset]
+        if gone:
+            for one in gone:
+                self._forget(one)
+            self._write()
 
     def cut(self, end_offset: int, tight_from: int) -> None:
         """Records that the log was durably truncated to `end_offset`; call before any append."""

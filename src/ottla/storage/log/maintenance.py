@@ -22,7 +22,7 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem, base_name, join, sync_file
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.files.filenames import LEADER_EPOCHS, MAX_OFFSET
 from ottla.storage.log.abort_check import AbortCheck
 from ottla.storage.log.deleted_segment import DeletedSegment
 from ottla.storage.log.producer_replay import rebuild_producers
@@ -218,6 +218,10 @@ class LogMaintenance:
 
     def _remove(self, segments: Collection[Segment]) -> None:
         """Deletes segments, the last first."""
+        # Before: a segment that is listed and is not there counts as lost.
+        self._log.integrity.forget_from(
+            min((one.base_offset for one in segments), default=MAX_OFFSET)
+        )
         for segment in reversed(tuple(segments)):
             self._log.segments.remove([segment])
             segment.delete()

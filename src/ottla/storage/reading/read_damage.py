@@ -17,9 +17,10 @@ from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
+    is_torn_append,
     scan_segment,
 )
-from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, FileSuffix
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, INTEGRITY, FileSuffix
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
@@ -35,6 +36,8 @@ class KnownEnd:
     log by another checkpoint; 0 if nothing is recorded."""
     end_offset: int | None
     """The log's end offset if it is certain: a clean shutdown flushes everything."""
+    is_complete: bool = False
+    """Whether all that was written has to be there, so that only the last append can be torn."""
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
         """Whether the last segment is torn or too long in a way that no crash explains.
@@ -52,6 +55,7 @@ def known_end(
     recovery_point: int,
     high_watermark: int | None,
     reached: int = 0,
+    is_complete: bool = False,
 ) -> KnownEnd:
     """Combines the recovery point and the high watermark checkpoint.
 
@@ -65,6 +69,7 @@ def known_end(
         was_stopped_cleanly=was_stopped_cleanly,
         recovery_point=max(least, reached),
         end_offset=least if is_sure and least else None,
+        is_complete=is_complete,
     )
 
 
@@ -197,6 +202,13 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
             yield cut_short(reader, place, next_offset)
         return
     until = place.recorded.recovery_point
+    if (
+        held is not None
+        and place.recorded.is_complete
+        and not place.recorded.was_stopped_cleanly
+        and not is_torn_append(file, base, held.position, is_complete=True)
+    ):
+        until = max(until, held.stated_end(next_offset))
     if held is not None and (place.recorded.was_stopped_cleanly or next_offset < until):
         yield _damage(reader, held, size, (next_offset, until))
     elif next_offset < until:
@@ -228,6 +240,18 @@ def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Da
         ),
         from_offset=end_offset,
         until_offset=recovery_point,
+    )
+
+
+def lost_segments(path: str, size: int, end_offset: int, until_offset: int) -> Damage:
+    """The damage of a log whose last segments are gone, after the last file or the directory."""
+    return Damage(
+        path=path,
+        position=size,
+        end=size,
+        reason=f"the segments after it are missing, though {INTEGRITY} lists them",
+        from_offset=end_offset,
+        until_offset=until_offset,
     )
 
 

@@ -5,10 +5,12 @@ meanwhile; `read_only_log` describes how reads handle that. Kafka has no counter
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.partitions import TopicPartition
+from ottla.storage.files.boot_note import is_same_boot
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
@@ -16,6 +18,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
+    LOCK,
     META_PROPERTIES,
     PARTITION_METADATA,
     REPLICAS_MARK,
@@ -108,6 +111,21 @@ class ReadOnlyLogDirectory:
     def was_stopped_cleanly(self) -> bool:
         """Whether the last broker that used the directory has shut down cleanly."""
         return self.file_system.status(join(self.path, CLEAN_SHUTDOWN)) is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was ever written has to be there.
+
+        After a kill it has, unless the system was started again: a power failure loses writes. Not
+        said of a directory in use, whose broker has recovered it.
+        """
+        if self.was_stopped_cleanly:
+            return True
+        lock = join(self.path, LOCK)
+        with suppress(OSError):
+            if self.file_system.lock_holder(lock) is not None:
+                return False
+        return is_same_boot(self.file_system, self.path)
 
     @property
     def is_ottlas(self) -> bool:
@@ -231,6 +249,7 @@ class ReadOnlyLogDirectory:
             was_stopped_cleanly=was_stopped_cleanly,
             recovery_point=points.get(key, 0),
             high_watermark=high_watermark,
+            is_complete=self.is_complete,
             reached=0 if key in points else self._reached(key, was_stopped_cleanly or not points),
         )
 

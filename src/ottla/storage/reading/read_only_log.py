@@ -22,7 +22,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import Record, read_records
 from ottla.storage import scan
-from ottla.storage.damage_scan import ScannedBatch
+from ottla.storage.damage_scan import ScannedBatch, is_torn_append
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
     CHECKPOINT_HIGH_WATERMARK,
@@ -53,6 +53,7 @@ from ottla.storage.reading.read_damage import (
     SegmentPlace,
     cut_short,
     damaged_tail,
+    lost_segments,
     place_of,
     repair_hint,
     stretches,
@@ -160,18 +161,35 @@ class ReadOnlyLog:
         if tail.damage is not None:
             # A broker may have started, or rebuilt the partition, after the listing.
             self._known = self.directory.known_end(self.topic, self.partition)
+            self.__dict__.pop("_integrity", None)
             self._segments.list_all()
             tail = self._look_at_tail()
         return tail
 
     def _look_at_tail(self) -> LogTail:
+        tail = self._tail_of_files()
+        known = self._integrity if self._known.is_complete else None
+        missing = known.end_of_missing(one.base_offset for one in self.segments) if known else 0
+        if missing <= tail.end_offset:
+            return tail
+        path, size = self._segments.end_of_files
+        lost = lost_segments(path, size, tail.end_offset, missing)
+        return LogTail(end_offset=missing, damage=tail.damage or lost)
+
+    def _tail_of_files(self) -> LogTail:
         known = self._known
         reader = self._segments.open_last()
         if reader is None:
             return tail_at(self.log_start_offset, known, self.path, 0)
         with closing(reader):
             tail = reader.tail()
-            if known.is_contradicted_by(tail):
+            is_damaged = not tail.is_whole and not is_torn_append(
+                reader.log.reader(),
+                reader.base_offset,
+                tail.position,
+                is_complete=known.is_complete,
+            )
+            if is_damaged or known.is_contradicted_by(tail):
                 return damaged_tail(reader, self._place(reader.files), self.log_start_offset)
             least = max(self.log_start_offset, self._segments.files.least_end_offset)
             return tail_at(max(tail.end_offset, least), known, reader.log.path, reader.log.size)
@@ -539,6 +557,27 @@ class ReadOnlyLog:
                     if not self.directory.steps_over_damage:
                         raise damage.error() from error
                     self.directory.report(damage)
+
+    def undecodable(self, region: Region, reason: str) -> Damage:
+        """The damage of a region of which a batch cannot be decoded: that batch.
+
+        Raises `CorruptionError` if a checksum is wrong.
+        """
+        for position, batch in self.checked_batches(region):
+            try:
+                for _ in read_records(batch):
+                    pass
+            except InvalidBatchError as error:
+                return self._unreadable(region.path, position, batch, str(error))
+        size, until = len(region.data), region.next_offset
+        return Damage(
+            path=region.path,
+            position=region.position,
+            end=region.position + size,
+            reason=reason,
+            from_offset=until,
+            until_offset=until,
+        )
 
     def _unreadable(self, path: str, position: int, batch: Batch, reason: str) -> Damage:
         """The damage of a batch with a valid CRC whose records cannot be decoded."""

@@ -11,11 +11,22 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
-from ottla.storage.damage_scan import MAX_OFFSETS, ScannedBatch, scan_segment
+from ottla.storage.damage_scan import (
+    MAX_OFFSETS,
+    DamagedRegion,
+    ScannedBatch,
+    is_torn_append,
+    scan_segment,
+)
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset
 
 logger = logging.getLogger(__name__)
+
+
+def is_torn(segment: Segment, valid: int) -> bool:
+    """Whether a killed process may have left the bytes after the first `valid` ones."""
+    return is_torn_append(segment.log.reader(), segment.base_offset, valid, is_complete=True)
 
 
 def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]) -> None:
@@ -40,23 +51,30 @@ def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]
         segment.rebuild_indexes()
 
 
-def end_after_damage(segment: Segment, recovery_point: int) -> int:
+def end_after_damage(segment: Segment, recovery_point: int, *, trusts_headers: bool = False) -> int:
     """The offset at which a log with a damaged last segment continues.
 
-    It is after all sound batches of the segment and after the recovery point.
+    It is after all sound batches of the segment and after the recovery point; with
+    `trusts_headers` also after the last batch, if its header makes sense.
     """
     end = segment.base_offset + 1
     if recovery_point - segment.base_offset <= MAX_OFFSETS:
         end = max(end, recovery_point)
     if end == recovery_point:
         return end
-    for one in _sound_batches(segment):
-        end = max(end, one.batch.last_offset + 1)
+    due = segment.base_offset
+    for one in _scanned(segment):
+        if isinstance(one, ScannedBatch):
+            end = max(end, due := one.batch.last_offset + 1)
+        elif trusts_headers:
+            end = max(end, due := one.stated_end(due))
     return end
 
 
 def _sound_batches(segment: Segment) -> Iterator[ScannedBatch]:
+    return (one for one in _scanned(segment) if isinstance(one, ScannedBatch))
+
+
+def _scanned(segment: Segment) -> Iterator[ScannedBatch | DamagedRegion]:
     base = segment.base_offset
-    for one in scan_segment(segment.log.reader(), base, base + MAX_OFFSETS):
-        if isinstance(one, ScannedBatch):
-            yield one
+    return scan_segment(segment.log.reader(), base, base + MAX_OFFSETS)

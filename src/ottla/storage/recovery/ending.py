@@ -8,6 +8,7 @@ import logging
 
 from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.recovery.missing_segments import name_missing_end
 from ottla.storage.recovery.opened_log import OpenedLog
@@ -32,6 +33,12 @@ def find_end(log: OpenedLog) -> LogEnd:
         name_missing_end(log.segments.active, end, request.recovery_point)
     recovery_point = min(request.recovery_point, end)
     if request.was_clean_stop and end > 0:
+        recovery_point = end
+    if log.has_kept_damage and recovery_point < end:
+        # No later start, perhaps after a power failure, shall take the damage for a torn end.
+        for segment in log.segments.from_offset(recovery_point):
+            segment.sync()
+        log.sync_directory()
         recovery_point = end
     if not log.segments.values:
         end = _start_of_empty(log)
@@ -77,19 +84,19 @@ def _end_of_active(log: OpenedLog) -> int:
     request, active = log.request, log.segments.active
     try:
         end = checked_end(active, request.recovery_point if request.was_clean_stop else None)
-        if end >= request.least_end:
+        least = max(request.least_end, log.lost_end)
+        if end >= least:
             return end
-        reason = (
-            f"the log ends at offset {end}, but at its clean shutdown it ended at "
-            f"{request.least_end}"
-        )
+        when = "at its clean shutdown" if end < request.least_end else f"by its {INTEGRITY}"
+        reason = f"the log ends at offset {end}, but {when} it ended at {least}"
         raise CorruptionError(active.log.path, active.log.size, reason)
     except CorruptionError as error:
         from ottla.storage.recovery.damage import end_after_damage
 
         # A lost end is not reused either: consumers would take a new record at an acknowledged
         # offset for the lost one.
-        end = end_after_damage(active, request.known_end)
+        known = max(request.known_end, log.lost_end)
+        end = end_after_damage(active, known, trusts_headers=request.is_same_boot)
         logger.error("%s; it is kept, and the log continues at offset %d", error, end)
         log.continue_at(end)
         return end
@@ -107,6 +114,8 @@ def _start_of_empty(log: OpenedLog) -> int:
     when = "at its clean shutdown" if request.was_clean_stop else "at its last flush"
     if request.reached > end:
         end, when = request.reached, "by its high watermark"
+    if log.lost_end > end:
+        end, when = log.lost_end, f"by its {INTEGRITY}"
     if end <= start:
         return start
     logger.error(

@@ -41,6 +41,8 @@ class LoadRequest:
     cleaned_until: int = 0
     """Compaction may have left gaps before this offset."""
     topic_id: Uuid | None = None
+    is_same_boot: bool = False
+    """Whether the system was not started again since, so that nothing written is missing."""
     integrity: Integrity | None = None
     is_integrity_lost: bool = False
     """Whether the integrity file is missing or damaged, though Kafka has not removed it."""
@@ -55,6 +57,11 @@ class LoadRequest:
         cleaner's checkpoint.
         """
         return MAX_OFFSET if self.config.is_compacted else self.cleaned_until
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was written has to be there: no power failure can have lost it."""
+        return self.was_clean_stop or self.is_same_boot
 
     @property
     def known_end(self) -> int:
@@ -86,6 +93,10 @@ class OpenedLog:
         """Segments whose file belongs to another segment or log; they are kept, but not served."""
         self.base_offsets: list[int] = []
         """The base offsets of all listed segments, ascending, also of those dropped since."""
+        self.lost_end = 0
+        """The least end of a log whose last segment is gone; 0 if none is missing."""
+        self.has_kept_damage = False
+        """Whether damage was kept that no checkpoint counts as flushed."""
         self.epochs = read_epochs(request.file_system, join(request.directory, LEADER_EPOCHS))
         self.knows_epochs = request.integrity is not None and self.epochs.earliest_epoch is not None
         self.integrity = IntegrityFile(request.file_system, request.directory, request.integrity)
@@ -117,6 +128,8 @@ class OpenedLog:
 
     def drop(self, segments: Sequence[Segment]) -> None:
         """Deletes segments at the log's end, durably."""
+        if segments:
+            self.integrity.forget_from(segments[0].base_offset)
         # The last segment is deleted first, so that a crash in between leaves no hole.
         for segment in reversed(segments):
             logger.warning("%s lies after the end of the log and is removed", segment.log.path)

@@ -27,6 +27,8 @@ INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_
 def open_segments(log: OpenedLog) -> None:
     indexes = _list_indexes(log)
     log.base_offsets = sorted(indexes)
+    if log.request.is_complete and log.request.integrity is not None:
+        log.lost_end = log.request.integrity.end_of_missing(log.base_offsets)
     recovered_from = _first_to_recover(log)
     followings = [*log.base_offsets, None][1:]
     for base_offset, following in zip(log.base_offsets, followings, strict=True):

@@ -49,6 +49,8 @@ def _is_hole(log: OpenedLog, before: Segment, end: int, segment: Segment) -> boo
     A power failure can drop the last writes to one file and keep the next file. Compaction leaves
     such gaps too; the gap checkpoint says after which offset there are none. Kafka does not check.
     """
+    if log.request.is_same_boot:
+        return False  # what is missing was there, and is named later
     recorded = log.integrity.known.gap_checkpoint
     tight_from = log.request.gaps_before if recorded is None else recorded
     # Before the log's start, segments may be missing: retention deletes them, and a crash may
@@ -83,10 +85,11 @@ def recover_segment(
     if not replay.is_of_known_epochs:
         segment.forget_checks(segment.size)
     damaged = segment.size - valid
-    if damaged and log.request.was_flushed(state.map_end_offset):
+    if damaged and _is_kept(log, segment, valid, state.map_end_offset, has_after=bool(after)):
         from ottla.storage.recovery.damage import keep_flushed
 
         keep_flushed(segment, valid, replay.take)
+        log.has_kept_damage = True
         damaged = 0
     elif damaged:
         # Before the truncation, so that after a crash in between the damage is found again.
@@ -95,6 +98,22 @@ def recover_segment(
         segment.log.truncate_to(valid)
     snapshots.take(state)
     return damaged == 0, state.map_end_offset
+
+
+def _is_kept(
+    log: OpenedLog, segment: Segment, valid: int, end_offset: int, *, has_after: bool
+) -> bool:
+    """Whether the damage after the first `valid` bytes is no torn append.
+
+    As long as the system runs, an append is torn only at the end of a log, and is incomplete.
+    """
+    if log.request.was_flushed(end_offset):
+        return True
+    if not log.request.is_same_boot:
+        return False
+    from ottla.storage.recovery.damage import is_torn
+
+    return has_after or not is_torn(segment, valid)
 
 
 class _Replay:

@@ -108,8 +108,8 @@ class SegmentReader(SegmentView):
                 end = header.last_offset + 1
                 sound_end = position + header.size
         except CorruptionError:
-            return SegmentTail(end, is_whole=False)
-        return SegmentTail(end, is_whole=sound_end >= self.log.size)
+            return SegmentTail(end, is_whole=False, position=sound_end)
+        return SegmentTail(end, is_whole=sound_end >= self.log.size, position=sound_end)
 
     def regions(
         self,
@@ -188,3 +188,5 @@ class SegmentTail:
     """The offset after the last batch; the base offset without a batch."""
     is_whole: bool
     """Whether the file ends there; otherwise a torn append or preallocated space follows."""
+    position: int
+    """Where the sound batches end."""

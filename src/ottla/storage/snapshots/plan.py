@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ottla.base.files import join
 from ottla.base.values import dataclass
 from ottla.storage.files.filenames import (
+    BOOT_NOTE,
     CLUSTER_METADATA_DIRECTORY,
     LOCK,
     OWNER,
@@ -22,7 +23,7 @@ from ottla.storage.files.filenames import (
     parse_file_name,
 )
 
-_NOT_TAKEN = (LOCK, OWNER, RESTORING, SNAPSHOT_NOTE)
+_NOT_TAKEN = (LOCK, BOOT_NOTE, OWNER, RESTORING, SNAPSHOT_NOTE)
 
 
 @dataclass(frozen=True, slots=True)

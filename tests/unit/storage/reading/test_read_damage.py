@@ -152,10 +152,18 @@ def test_below_the_recovery_point_damage_is_no_torn_append() -> None:
 
 def test_from_the_recovery_point_on_a_killed_log_ends_before_what_is_torn() -> None:
     disk = killed(flushed_batches=5)
-    flip(disk, positions(disk)[7] + 80)
+    disk.open(log_path(), writable=True).truncate(positions(disk)[7] + 80)
     assert offsets_of(reading(disk)) == OFFSETS[:14]
     found, reported = stepped_over(disk)
     assert (found, reported) == (OFFSETS[:14], [])
+
+
+def test_what_sound_batches_follow_is_not_torn() -> None:
+    disk = killed(flushed_batches=5)
+    flip(disk, positions(disk)[7] + 80)
+    assert "offsets 14 to 15 cannot be read" in str(damaged(disk))
+    found, reported = stepped_over(disk)
+    assert (found, len(reported)) == (OFFSETS[:14] + OFFSETS[16:], 1)
 
 
 @pytest.mark.parametrize("tail", [bytes(64), b"nonsense" * 20, b"\0"])

@@ -8,7 +8,15 @@ from ottla.base.files import remove_if_present
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.support.logs import NOW_MS, TOPIC_ID, append, fill, open_directory, open_log, values
+from tests.support.logs import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    fill,
+    open_directory,
+    open_log,
+    values,
+)
 
 PARTITION = "data/t-0"
 

@@ -1,0 +1,128 @@
+"""What a broker knows before its first checkpoint: after a kill, all miss what is gone by then."""
+
+import itertools
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, UserError
+from ottla.base.files import join
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.files.filenames import log_file_name
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
+
+SMALL = {"segment.bytes": "200"}
+PARTITIONS = [("one", 0), ("grown", 2), (CONSUMER_OFFSETS, 1), (TRANSACTION_STATE, 0)]
+COUNT = 10
+
+
+def killed(mode: CrashMode = CrashMode.KEEP) -> FakeFileSystem:
+    """The disk of a broker that was killed a moment after its first start."""
+    files = disk("/d")
+    broker = open_broker(files, ids=itertools.count(1000, 7919))
+    for name, count in (("one", 1), ("grown", 1), (CONSUMER_OFFSETS, 2), (TRANSACTION_STATE, 1)):
+        broker.create_topic(NewTopic(name=name, partition_count=count, overrides=SMALL))
+    broker.admin.grow_topic(TopicGrowth(name="grown", partition_count=3))
+    for number in range(COUNT):
+        for key in PARTITIONS:
+            broker.append(broker.topics.partition(*key), batch(b"%d" % number), now_ms=NOW_MS)
+        broker.write_out()
+    return files.crash(mode)
+
+
+def remove(files: FakeFileSystem, key: tuple[str, int], *, keeps: str | None = None) -> None:
+    """Removes a partition's directory, or the files with the last segment's offset but some."""
+    path = f"/d/{key[0]}-{key[1]}"
+    names = list(files.list(path))
+    if keeps is not None:
+        last = max(name for name in names if name.endswith(".log"))
+        names = [one for one in names if one[:20] == last[:20] and not one.endswith(keeps or "?")]
+    for name in names:
+        files.remove(join(path, name))
+    if keeps is None:
+        files.remove_directory(path)
+
+
+def end_of(files: FakeFileSystem, key: tuple[str, int]) -> int:
+    return ReadOnlyLogDirectory("/d", files).partition(*key).log_end_offset
+
+
+@pytest.mark.parametrize("key", PARTITIONS, ids=str)
+@pytest.mark.parametrize("mode", [CrashMode.KEEP, CrashMode.STRICT], ids=lambda one: one.value)
+def test_a_partition_whose_directory_is_lost_is_missed_by_all(
+    key: tuple[str, int], mode: CrashMode
+) -> None:
+    files = killed(mode)
+    remove(files, key)
+    findings = check(files, "/d").findings
+    found = [one.path for one in findings if one.kind is FindingKind.LOST_PARTITION]
+    assert found == [f"/d/{key[0]}-{key[1]}"]
+    reading = ReadOnlyLogDirectory("/d", files)
+    assert list(reading.lost()) == [key]
+    with pytest.raises(UserError, match="names it; put it back"):
+        reading.partition(*key)
+    broker = open_broker(files)
+    with pytest.raises(ApiError, match=f"{key[0]}-{key[1]} is not there") as error:
+        broker.topics.partition(*key)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(list(broker.topics)) == 4
+
+
+@pytest.mark.parametrize("keeps", ["index", ""], ids=["its log", "all its files"])
+def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all_readers(keeps: str) -> None:
+    files, key = killed(), ("one", 0)
+    assert end_of(files, key) == COUNT
+    remove(files, key, keeps=keeps)
+    kinds = {one.kind for one in check(files, "/d").findings if not one.is_note}
+    assert FindingKind.LOST_OFFSETS in kinds
+    log = ReadOnlyLogDirectory("/d", files).partition(*key)
+    lost = log.readable_end_offset
+    assert lost < log.log_end_offset <= COUNT
+    with pytest.raises(CorruptionError, match="the segments after it are missing"):
+        list(log.records(0))
+
+
+def test_a_lost_last_segment_is_no_news_after_a_power_failure() -> None:
+    files, key = killed().crash(CrashMode.RANDOM, 1), ("one", 0)
+    remove(files, key, keeps="")
+    assert not [one for one in check(files, "/d").findings if one.path == "/d/one-0"]
+    assert open_broker(files).topics.partition(*key).log.log_end_offset < COUNT
+
+
+@pytest.mark.parametrize("segment", [0, -1], ids=["the first segment", "the last segment"])
+def test_sound_batches_after_a_flipped_bit_are_not_torn_after_a_kill(segment: int) -> None:
+    files, key = killed(), ("one", 0)
+    bases = sorted(int(one[:20]) for one in files.list("/d/one-0") if one.endswith(".log"))
+    file = files.open(f"/d/one-0/{log_file_name(bases[segment])}", writable=True)
+    file.pwrite(b"\xff", 66)
+    log = ReadOnlyLogDirectory("/d", files).partition(*key)
+    assert log.log_end_offset == COUNT
+    with pytest.raises(CorruptionError, match="at byte 0: CRC mismatch"):
+        list(log.batches(bases[segment]))
+    assert FindingKind.LOG_DAMAGE in {one.kind for one in check(files, "/d").findings}
+
+
+def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -> None:
+    files, key = killed(), ("one", 0)
+    name = max(one for one in files.list("/d/one-0") if one.endswith(".log"))
+    file = files.open(f"/d/one-0/{name}", writable=True)
+    file.pwrite(b"\xff", file.size() - 1)
+    log = ReadOnlyLogDirectory("/d", files).partition(*key)
+    assert (log.readable_end_offset, log.log_end_offset) == (COUNT - 1, COUNT)
+    with pytest.raises(CorruptionError, match="CRC mismatch"):
+        list(log.records(0))
+
+
+def test_a_torn_append_is_cut_off_after_a_kill() -> None:
+    files, key = killed(), ("one", 0)
+    name = max(one for one in files.list("/d/one-0") if one.endswith(".log"))
+    file = files.open(f"/d/one-0/{name}", writable=True)
+    file.pwrite(bytes(batch(b"torn"))[:40], file.size())
+    assert end_of(files, key) == COUNT
+    log = open_broker(files).topics.partition(*key).log
+    assert (log.log_end_offset, log.segments.active.log.size % 69) == (COUNT, 0)
