@@ -55,8 +55,9 @@ def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
 
     client = read_client_settings(given["source_config"])
     # Of whole names, as its option says; Spark's option finds parts of them.
-    pattern = given["pattern"] and f"^(?:{given['pattern']})$"
-    options = choice_options(source, {"subscribePattern": pattern}, client)
+    choice_options(source, {"subscribePattern": given["pattern"]}, client)  # refuses a wrong one
+    whole = {"subscribePattern": f"^(?:{given['pattern']})$"}
+    options = choice_options(source, whole, client)
     offered = open_log(options).partitions(allow_missing=True)
     return [
         LoadPlace(source, topic, full_address(os.path.join(given["into"], topic)))
