@@ -39,13 +39,43 @@ def test_directories_with_a_partitions_name_are_found_whatever_state_that_says(
     for name in ("no partition", "__cluster_metadata-0"):
         disk.make_directory(join(DIRECTORY, name))
     replace_file(disk, join(DIRECTORY, "file-0"), b"")
-    found = {one.key: one.name.state for one in find_logs(disk, DIRECTORY)}
+    listed = find_logs(disk, DIRECTORY)
+    found = {one.key: one.name.state for one in listed if one.obstacle is None}
     assert found == {
         TopicPartition("a", 1): DirectoryState.DELETE,
         TopicPartition("b", 2): DirectoryState.FUTURE,
         TopicPartition("c", 3): DirectoryState.STRAY,
         TopicPartition("t", 0): DirectoryState.LIVE,
     }
+    (in_the_way,) = [one for one in listed if one.obstacle is not None]
+    assert in_the_way.key == ("file", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_obstacle"),
+    [
+        ("00000000000000000007.log", True),
+        *(
+            (name, False)
+            for name in (
+                "00000000000000000007.log.swap",
+                "00000000000000000007.index",
+                "00000000000000000007.txnindex.deleted",
+                "00000000000000000007.snapshot",
+                "00000000000000000007.timeindex.cleaned",
+                "leader-epoch-checkpoint.tmp",
+            )
+        ),
+    ],
+)
+def test_a_folder_in_a_files_place_is_set_aside_and_in_a_logs_place_costs_the_partition(
+    disk: FakeFileSystem, name: str, is_obstacle: bool
+) -> None:
+    disk.make_directory(join(DIRECTORY, "t-0", name))
+    found = only_one(disk)
+    assert (found.obstacle is not None) == is_obstacle
+    names = disk.list(join(DIRECTORY, "t-0"))
+    assert (name in names, name + ".damaged" in names) == (is_obstacle, not is_obstacle)
 
 
 @pytest.mark.parametrize("files", [[], [PARTITION_METADATA + ".tmp"]])
