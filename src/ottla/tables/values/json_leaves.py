@@ -52,18 +52,18 @@ def _leaf_types(kind: Any) -> Any:
         yield from _leaf_types(kind.field(index).type)
 
 
-def mender(kind: Any) -> Rewrite:
+def rewriter_of(kind: Any) -> Rewrite:
     """A function that rewrites parsed values of a type."""
-    found = rewrite_of(kind, _mend_of)
+    found = rewrite_of(kind, _leaf_rewrite)
     return found or (lambda value: value)
 
 
-def _mend_of(kind: Any) -> Rewrite | None:
+def _leaf_rewrite(kind: Any) -> Rewrite | None:
     import pyarrow.types as types
 
     if types.is_floating(kind):
         return lambda value: None if is_lossy(value) else value
-    return _mended_time if types.is_timestamp(kind) else None
+    return _spelled_time if types.is_timestamp(kind) else None
 
 
 def left_of(kind: Any) -> Callable[[Any], Any] | None:
@@ -73,7 +73,7 @@ def left_of(kind: Any) -> Callable[[Any], Any] | None:
     if types.is_floating(kind):
         return lambda value: value if is_lossy(value) else None
     if types.is_timestamp(kind):
-        return lambda value: value if _mended_time(value) is None else None
+        return lambda value: value if _spelled_time(value) is None else None
     return None
 
 
@@ -94,7 +94,7 @@ def is_lossy(value: Any) -> bool:
     return count > _MOST_DIGITS or Decimal(f"{nearest:.{count - 1}e}") != exact
 
 
-def _mended_time(value: Any) -> Any:
+def _spelled_time(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     found = _TIME.fullmatch(value)

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
-from ottla.tables.values.json_leaves import mender, suspicious_pattern
+from ottla.tables.values.json_leaves import rewriter_of, suspicious_pattern
 from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
 from ottla.tables.values.json_rest import lost_of, rest_texts, with_rescued
 from ottla.tables.values.json_texts import read, write
@@ -45,7 +45,7 @@ class JsonDecoder:
         self._check = check_of(self._named)
         self._listed = listed_type(self._named)
         self._suspicious = suspicious_pattern(self._named)
-        self._mend = mender(self._named)
+        self._rewrite_leaves = rewriter_of(self._named)
         self._lost = lost_of(self._named)
         self._rewrite = rewriter(self._named) if has_maps(self._named) else None
         self._rest_texts = rest_texts(self._named) if is_rescuing else None
@@ -123,7 +123,7 @@ class JsonDecoder:
         if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
             return None, _NOT_ONE_OBJECT
         try:
-            shown, has_lost = self._mended(texts)
+            shown, has_lost = self._readable(texts)
             if self._rewrite is not None:
                 shown = pa.array(self._rewrite(shown.to_pylist()), pa.string())
         except (ValueError, RecursionError) as error:
@@ -146,7 +146,7 @@ class JsonDecoder:
             return None, f"fields outside of the schema cannot be kept: {error}"
         return self._struct([*columns, rest]), ""
 
-    def _mended(self, texts: Any) -> tuple[Any, bool]:
+    def _readable(self, texts: Any) -> tuple[Any, bool]:
         """The texts as Arrow reads them (`json_leaves`), and whether a part is left out of them.
 
         Raises `ValueError` or `RecursionError` for invalid JSON.
@@ -160,9 +160,9 @@ class JsonDecoder:
         if not pc.any(found).as_py():
             return texts, False
         values = [read(one) for one in texts.filter(found).to_pylist()]
-        mended = pa.array([write(self._mend(one)) for one in values], pa.string())
+        rewritten = pa.array([write(self._rewrite_leaves(one)) for one in values], pa.string())
         has_lost = self._lost is not None and any(self._lost(one) is not None for one in values)
-        return pc.replace_with_mask(texts, found, mended), has_lost
+        return pc.replace_with_mask(texts, found, rewritten), has_lost
 
     def _struct(self, columns: list[Any]) -> Any:
         import pyarrow as pa
