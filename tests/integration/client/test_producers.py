@@ -371,10 +371,10 @@ def test_mistakes_say_what_to_do(log: Log) -> None:
 @pytest.mark.parametrize(
     ("field", "said"),
     [
-        ({"headers": [("waiter", 5)]}, "headers must be pairs of a name and its bytes"),
-        ({"headers": {"waiter": b"Eva"}}, "headers must be pairs of a name and its bytes"),
-        ({"headers": 5}, "headers must be pairs of a name and its bytes"),
-        ({"partition": "0"}, "a partition must be a whole number or None, not str"),
+        ({"headers": [("waiter", 5)]}, "the value of a header is bytes or None, not int"),
+        ({"headers": {"waiter": b"Eva"}}, "headers are a list of pairs such as"),
+        ({"headers": 5}, "headers are a list of pairs such as"),
+        ({"partition": "0"}, "a partition is a whole number such as 0, not"),
     ],
 )
 def test_a_field_that_cannot_be_sent_is_named_and_nothing_else_lost(

@@ -43,11 +43,11 @@ def test_what_is_appended_is_read_back_also_after_a_restart(tmp_path: Path) -> N
         ({"value": b"tea", "key": 4}, "a key must be bytes or None, not int"),
         (
             {"value": b"tea", "headers": [("waiter", "Eva")]},
-            "headers must be pairs of a name and its",
+            "the value of header waiter must be bytes or None, not str",
         ),
         (
             {"value": b"tea", "headers": {"waiter": b"Eva"}},
-            "headers must be pairs of a name and its",
+            "headers are a list of pairs such as",
         ),
     ],
 )

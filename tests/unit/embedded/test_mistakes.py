@@ -120,8 +120,11 @@ CHANGES: list[tuple[Call, str]] = [
     (lambda log: log.append("orders", b"tea", partition=1.0), PARTITION + "1.0"),
     (lambda log: log.append("orders", b"tea", timestamp_ms=NOW), DATETIME),
     (lambda log: log.append("orders", b"tea", timestamp_ms=1.5), TIME + "float"),
-    (lambda log: log.append("orders", b"tea", timestamp_ms=1 << 70), "a timestamp has 64 bits"),
-    (lambda log: log.append("orders", b"tea", headers={"waiter": b"Eva"}), "headers must be pairs"),
+    (lambda log: log.append("orders", b"tea", timestamp_ms=1 << 70), "a time has 64 bits"),
+    (
+        lambda log: log.append("orders", b"tea", headers={"waiter": b"Eva"}),
+        "headers are a list of pairs",
+    ),
     (lambda log: log.append_many(5, [b"tea"]), TOPIC),
     (lambda log: log.append_many("orders", [b"tea"], partition="0"), PARTITION + "'0'"),
     (lambda log: log.append_many("orders", [b"tea"], partition=1.5), PARTITION + "1.5"),
