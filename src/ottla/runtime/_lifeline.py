@@ -15,6 +15,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(pipe: int, parent: int) -> None:
+    os.set_inheritable(pipe, False)
+
     def wait() -> None:
         os.read(pipe, 1)
         os._exit(1)

@@ -1,11 +1,9 @@
 """`ottla quick`: a throw-away broker, alone or for one command."""
 
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
@@ -19,12 +17,6 @@ from ottla.cli.terminal import (
     Stopping,
     print_json,
 )
-
-EXIT_NOT_FOUND = 127
-SIGNALLED = 128
-"""Added to the number of a signal that ended a command, as by a shell."""
-
-SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 
 CLIENTS = {
     "confluent-kafka": 'Producer({{"bootstrap.servers": "{address}"}})',
@@ -74,17 +66,21 @@ def quick_command(
     """Run a broker whose data is removed when it ends.
 
     Prints what to paste into the common clients, and runs until SIGTERM or Ctrl-C. With a COMMAND
-    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and exits with its exit code.
+    it runs that, with KAFKA_BOOTSTRAP_SERVERS in its environment, and exits with its exit code. On
+    Linux the COMMAND ends too if this process is killed.
     """
     counts = dict(map(_topic, topics))
-    with _broker(listen, counts, given_settings(None, settings)) as address:
-        if command:
-            sys.exit(_run(command, address))
-        with Stopping() as stopping:
-            _print(address, output)
-            sys.stdout.flush()
-            while not stopping.wait(LOOK_S * 10):
-                pass
+    values = given_settings(None, settings)
+    if command:
+        from ottla.cli.quick.launching import launching
+
+        with launching(command) as launch, _broker(listen, counts, values) as address:
+            sys.exit(launch.run(address))
+    with _broker(listen, counts, values) as address, Stopping() as stopping:
+        _print(address, output)
+        sys.stdout.flush()
+        while not stopping.wait(LOOK_S * 10):
+            pass
 
 
 @contextmanager
@@ -120,29 +116,6 @@ def _print(address: str, output: Output) -> None:
         width = max(map(len, lines))
         for client, line in lines.items():
             click.echo(f"{client:{width}}  {line}")
-
-
-def _run(command: Sequence[str], address: str) -> int:
-    """Returns the exit code, as a shell would.
-
-    Ctrl-C goes to the command; SIGTERM is passed on to it.
-    """
-    environment = {**os.environ, SERVERS: address, "OTTLA_TARGET": address}
-    try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        click.echo(f"ottla: {command[0]}: {error.strerror}", err=True)
-        return EXIT_NOT_FOUND
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
-    }
-    try:
-        code = process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return code if code >= 0 else SIGNALLED - code
 
 
 def settings_lines(address: str) -> dict[str, str]:
