@@ -15,6 +15,7 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
+from ottla.broker.kept_state import KeptState
 from ottla.broker.stored_records import (
     STEP_RECORDS,
     LatestRecords,
@@ -34,9 +35,6 @@ from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.sound_batches import sound_batches
 
 logger = logging.getLogger(__name__)
-
-MAX_NAMED: Final = 20
-"""How many groups or transactional ids a message about damage names."""
 
 
 class Appender(Protocol):
@@ -73,19 +71,6 @@ class ClusterPartitions(Protocol):
 class EncodedRecord:
     key: bytes
     value: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptState:
-    """What an internal topic keeps, for messages about damage.
-
-    `owner_of` returns the id of the group, or the transactional id, that the key of a record
-    belongs to; `owners` is their name in the plural, and `remedy` what users can do.
-    """
-
-    owner_of: Callable[[bytes], str | None]
-    owners: str
-    remedy: str
 
 
 class InternalTopic:
@@ -210,21 +195,9 @@ class InternalTopic:
             yield
 
     def _report_damage(self, latest: LatestRecords, log: PartitionLog) -> None:
-        if not latest.damage:
-            return
-        owners = sorted(filter(None, set(map(self._kept.owner_of, latest.keys))))
-        if not owners:
-            # Clients that are told that there is nothing skip records, or read all of them again.
-            raise latest.damage[0].error()
-        named = ", ".join(owners[:MAX_NAMED])
-        if len(owners) > MAX_NAMED:
-            named += f" and {len(owners) - MAX_NAMED} more"
-        logger.error(
-            "%s: %s; what is sound is served, without what was last written for these %s, or for "
-            "others of which nothing is left: %s; %s; %s",
-            log.name, "; ".join(map(str, latest.damage)), self._kept.owners, named,
-            self._kept.remedy, repair_hint(log.directory),
-        )  # fmt: skip
+        lost = self._kept.loss(log.name, latest, "served", repair_hint(log.directory))
+        if lost is not None:
+            logger.error("%s", lost)
 
     def partition(self, index: int) -> Partition:
         """Returns one of this broker's partitions; raises `StorageError` for any other."""

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ottla.client.at_rest.topics import TopicList
     from ottla.client.at_rest.transactions import TransactionList
     from ottla.client.cluster import ClientSettings, Cluster
+    from ottla.diagnosis.kept_records import OnLost
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
@@ -143,9 +145,9 @@ class Target:
         """Opens what lists and describes topics, in a `with` statement."""
         return self._listed(_topics_at_rest, _admin)
 
-    def groups(self) -> "AbstractContextManager[GroupList]":
-        """Opens what lists and describes groups."""
-        return self._listed(_groups_at_rest, _admin)
+    def groups(self, on_lost: "OnLost") -> "AbstractContextManager[GroupList]":
+        """Opens what lists and describes groups; `on_lost` takes lines about damaged files."""
+        return self._listed(partial(_groups_at_rest, on_lost=on_lost), _admin)
 
     def configs(self) -> "AbstractContextManager[SettingsList]":
         """Opens what describes settings."""
@@ -159,9 +161,9 @@ class Target:
         """Opens what describes users with passwords, and access rules."""
         return self._listed(_security_at_rest, _security_admin)
 
-    def transactions(self) -> "AbstractContextManager[TransactionList]":
-        """Opens what lists and describes transactional ids."""
-        return self._listed(_transactions_at_rest, _transaction_admin)
+    def transactions(self, on_lost: "OnLost") -> "AbstractContextManager[TransactionList]":
+        """Opens what lists and describes transactional ids; `on_lost` as for `groups`."""
+        return self._listed(partial(_transactions_at_rest, on_lost=on_lost), _transaction_admin)
 
     @contextmanager
     def _listed(
@@ -227,10 +229,10 @@ def _topics_at_rest(paths: Sequence[str]) -> "TopicList":
     return TopicsAtRest(paths)
 
 
-def _groups_at_rest(paths: Sequence[str]) -> "GroupList":
+def _groups_at_rest(paths: Sequence[str], on_lost: "OnLost") -> "GroupList":
     from ottla.client.at_rest.groups import GroupsAtRest
 
-    return GroupsAtRest(paths)
+    return GroupsAtRest(paths, on_lost)
 
 
 def _settings_at_rest(paths: Sequence[str]) -> "SettingsList":
@@ -251,10 +253,10 @@ def _security_at_rest(paths: Sequence[str]) -> "SecurityList":
     return SecurityAtRest(paths)
 
 
-def _transactions_at_rest(paths: Sequence[str]) -> "TransactionList":
+def _transactions_at_rest(paths: Sequence[str], on_lost: "OnLost") -> "TransactionList":
     from ottla.client.at_rest.transactions import TransactionsAtRest
 
-    return TransactionsAtRest(paths)
+    return TransactionsAtRest(paths, on_lost)
 
 
 def _admin(cluster: "Cluster") -> "Admin":

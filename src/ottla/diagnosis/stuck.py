@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
-from ottla.base.errors import ApiError, ProtocolError, UserError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
+from ottla.broker.kept_state import TRANSACTIONS
+from ottla.broker.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.kept_records import OnLost, kept_records, refuse_loss, undecodable
 from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.diagnosis.open_transactions import (
     NO_COORDINATOR,
@@ -14,6 +17,7 @@ from ottla.storage.diagnosis.open_transactions import (
     Holding,
     PartitionHeld,
 )
+from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
@@ -68,38 +72,46 @@ def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
         return None
 
 
-def coordinators_on_disk(directories: Directories) -> CoordinatorView:
+def coordinators_on_disk(
+    directories: Directories, on_lost: OnLost = refuse_loss
+) -> CoordinatorView:
     """The transactions in `__transaction_state`, if it is in the directories.
 
-    The result is complete only for an Ottla broker that is not a member of a cluster.
+    The result is complete only for an Ottla broker that is not a member of a cluster, and only if
+    nothing is lost, which `on_lost` takes a line about.
     """
     if TRANSACTION_STATE not in directories.topics:
         return NO_COORDINATOR
     known: dict[str, TransactionLogValue] = {}
-    for log in directories.logs(TRANSACTION_STATE):
-        _replay(log, known)
+    lost: list[str] = []
+    held = holders_of(directories.opened, lambda topic, _: topic == TRANSACTION_STATE)
+    for index, holders in sorted(held.get(TRANSACTION_STATE, {}).items()):
+        place = TopicPartition(TRANSACTION_STATE, index)
+        for one in holders:
+            for record in kept_records(one.path, place, TRANSACTIONS, lost.append):
+                _replay(place, record, known, lost.append)
+    for line in lost:
+        on_lost(line)
     return CoordinatorView(
         transactions=[_coordinated(name, value) for name, value in known.items()],
         is_complete=directories.is_ottlas
+        and not lost
         and not any(one.has_replicas for one in directories.opened),
     )
 
 
-def _replay(log: ReadOnlyLog, known: dict[str, TransactionLogValue]) -> None:
-    for record in log.records(log.log_start_offset):
-        try:
-            key = decode_key(record.key or b"")
-            value = None if record.value is None else decode_value(record.value)
-        except ProtocolError as error:
-            raise UserError(
-                f"{log.path}, offset {record.offset}: {error}; see it with ottla log dump --deep"
-            ) from error
-        if key is None:
-            continue
-        if value is None:
-            known.pop(key.transactional_id, None)
-        else:
-            known[key.transactional_id] = value
+def _replay(
+    place: TopicPartition,
+    record: StoredRecord,
+    known: dict[str, TransactionLogValue],
+    on_lost: OnLost,
+) -> None:
+    try:
+        key = decode_key(record.key)
+        if key is not None:
+            known[key.transactional_id] = decode_value(record.value)
+    except ProtocolError as error:
+        on_lost(undecodable(place, record.offset, error))
 
 
 def _coordinated(name: str, value: TransactionLogValue) -> CoordinatedTransaction:

@@ -6,8 +6,7 @@ Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
@@ -22,8 +21,8 @@ from ottla.broker.internal_topic import (
     ClusterPartitions,
     EncodedRecord,
     InternalTopic,
-    KeptState,
 )
+from ottla.broker.kept_state import GROUPS
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
@@ -40,19 +39,6 @@ logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-
-def _owner_of(key: bytes) -> str | None:
-    with suppress(ProtocolError):
-        parsed = decode_key(key)
-        return getattr(parsed, "group", None) or getattr(parsed, "group_id", None)
-    return None
-
-
-KEPT: Final = KeptState(
-    owner_of=_owner_of,
-    owners="groups",
-    remedy="`ottla groups describe` shows where they continue, and `ottla groups reset` sets it",
-)
 
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
@@ -79,7 +65,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         cluster: ClusterCatalog | None = None,
     ) -> None:
         compression = Compression(config.offsets_topic_compression_codec)
-        topic = InternalTopic(broker, offsets_topic(config), compression, KEPT, cluster)
+        topic = InternalTopic(broker, offsets_topic(config), compression, GROUPS, cluster)
 
         def new_machine(
             its_timers: Timers[Any], refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE

@@ -11,7 +11,6 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -28,8 +27,8 @@ from ottla.broker.internal_topic import (
     ClusterPartitions,
     EncodedRecord,
     InternalTopic,
-    KeptState,
 )
+from ottla.broker.kept_state import TRANSACTIONS
 from ottla.broker.marker_requests import Marker, MarkerRequest
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -64,19 +63,6 @@ logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
-
-def _owner_of(key: bytes) -> str | None:
-    with suppress(ProtocolError):
-        parsed = decode_key(key)
-        return None if parsed is None else parsed.transactional_id
-    return None
-
-
-KEPT: Final = KeptState(
-    owner_of=_owner_of,
-    owners="transactional ids",
-    remedy="`ottla transactions list` and `ottla transactions find-hanging` show how they stand",
-)
 
 RETRY_MS: Final = 1000
 """When markers that a partition did not accept are tried again."""
@@ -120,7 +106,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
             return TransactionMachine(config, broker.allocate_producer_id, its_timers)
 
-        topic = InternalTopic(broker, state_topic(config), Compression.NONE, KEPT, cluster)
+        topic = InternalTopic(broker, state_topic(config), Compression.NONE, TRANSACTIONS, cluster)
         shards: Shards[TransactionMachine] | None = None
         self.sender: MarkerSender | None = None
         if cluster is not None:

@@ -9,6 +9,7 @@ import click
 from ottla.base.errors import UserError
 from ottla.base.times import second_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.losses import Losses
 from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -36,8 +37,9 @@ def stuck_command(target: Target, topic: str, partition: int | None, output: Out
     a running broker, or HOST:PORT of a broker. Nothing is written.
     """
     replicas: list[StuckReplica] = []
+    losses = Losses()
     if target.is_directory:
-        held, view = _on_disk(target, topic)
+        held, view = _on_disk(target, topic, losses)
     else:
         held, view, replicas = _at_broker(target, topic)
     chosen = [one for one in held if partition in (None, one.partition)]
@@ -48,9 +50,12 @@ def stuck_command(target: Target, topic: str, partition: int | None, output: Out
     address = "HOST:PORT" if target.is_directory else target.text
     _show(chosen, view, address, output)
     _show_replicas(replicas, address, output)
+    losses.end()
 
 
-def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], CoordinatorView]":
+def _on_disk(
+    target: Target, topic: str, on_lost: Losses
+) -> "tuple[list[PartitionHeld], CoordinatorView]":
     from ottla.diagnosis.directories import read_directories
     from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
     from ottla.storage.diagnosis.open_transactions import seen_twice
@@ -58,7 +63,8 @@ def _on_disk(target: Target, topic: str) -> "tuple[list[PartitionHeld], Coordina
     target.check_directories()
     directories = read_directories(target.directories)
     return seen_twice(
-        lambda: held_on_disk(directories, topic), lambda: coordinators_on_disk(directories)
+        lambda: held_on_disk(directories, topic),
+        lambda: coordinators_on_disk(directories, on_lost),
     )
 
 

@@ -9,15 +9,26 @@ import click
 from ottla.base.errors import UnknownNameError, UnreachableError
 from ottla.base.texts import matching
 from ottla.cli.endings import EXIT_FAILED
+from ottla.cli.losses import Losses
 
 if TYPE_CHECKING:
     from ottla.client.at_rest.groups import GroupList
 
 
 class KnownGroups:
-    """The groups of the brokers that answer; what is missing is reported when it is noticed."""
+    """The groups of the brokers that answer; what is missing is reported when it is noticed.
 
-    def __init__(self, admin: "GroupList", *, states: Collection[str] = ()) -> None:
+    `losses` are those of damaged files.
+    """
+
+    def __init__(
+        self,
+        admin: "GroupList",
+        *,
+        states: Collection[str] = (),
+        losses: Losses | None = None,
+    ) -> None:
+        self._losses = Losses() if losses is None else losses
         self._warning_count = 0
         self._unreachable: list[UnreachableError] = []
         listed = admin.list_groups(states=states, on_unreachable=self._leave_out)
@@ -28,22 +39,26 @@ class KnownGroups:
         `UnknownNameError`.
 
         While a broker does not answer, a pattern that matches nothing is a warning: that broker may
-        have the group.
+        have the group. So it is where files are damaged.
         """
-        if not self._unreachable or not patterns:
+        if not (self._unreachable or self._losses) or not patterns:
             return matching("group", patterns, self.names)
         found: set[str] = set()
         for pattern in patterns:
             try:
                 found.update(matching("group", [pattern], self.names))
             except UnknownNameError:
-                self._say(f"no broker that answers has a group {pattern}")
+                if self._losses:
+                    self._say(f"{pattern} is not among the groups that are left")
+                else:
+                    self._say(f"no broker that answers has a group {pattern}")
         return sorted(found)
 
     def end(self) -> None:
         """Exits with 1 after a warning."""
         if self._warning_count:
             sys.exit(EXIT_FAILED)
+        self._losses.end()
 
     def check_has(self, group: str) -> None:
         """Raises `UnknownNameError`, or the error because of which a broker could not be asked for

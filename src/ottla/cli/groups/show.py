@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import ApiError, RefusalError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.texts import duration_text
 from ottla.cli.completion.names import complete_groups
 from ottla.cli.groups.known import KnownGroups
+from ottla.cli.losses import Losses
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -40,10 +41,12 @@ def list_command(
 
     Partitions of their topics without a committed offset have no lag; they are counted.
 
-    If a broker does not answer, what the others know is listed, and the command exits with 1.
+    If a broker does not answer, or files are damaged, what is known is listed, and the command
+    exits with 1.
     """
-    with target.groups() as admin:
-        known = KnownGroups(admin, states=states)
+    losses = Losses()
+    with target.groups(losses) as admin:
+        known = KnownGroups(admin, states=states, losses=losses)
         names = known.matching(patterns)
         if output.is_brief:
             output.names(names)
@@ -69,10 +72,11 @@ def _list(admin: "GroupList", names: list[str], known: KnownGroups, output: Outp
 def _known_lags(
     admin: "GroupList", group: "GroupDescription", now_ms: int, known: KnownGroups
 ) -> "list[PartitionLag] | None":
-    """Returns `None` if the broker that leads a partition does not answer, or refuses."""
+    """Returns `None` if the broker that leads a partition does not answer, or refuses, or its
+    files are damaged."""
     try:
         return admin.group_lag(group, now_ms=now_ms)
-    except (ApiError, RefusalError, UserError) as error:
+    except (ApiError, CorruptionError, UserError) as error:
         known.lag_unknown(group.group, error)
         return None
 
@@ -108,11 +112,13 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
 def describe_command(target: Target, patterns: tuple[str, ...], output: Output) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time.
 
-    If a broker does not answer, what the others know is printed, and the command exits with 1.
+    If a broker does not answer, or files are damaged, what is known is printed, and the command
+    exits with 1.
     """
     now_ms = SystemClock().now_ms()
-    with target.groups() as admin:
-        known = KnownGroups(admin)
+    losses = Losses()
+    with target.groups(losses) as admin:
+        known = KnownGroups(admin, losses=losses)
         names = known.matching(patterns)
         if output.is_brief:
             output.names(names)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.times import time_text
+from ottla.cli.losses import Losses
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
 def list_command(
     target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], output: Output
 ) -> None:
-    """Print the transactional ids that a broker coordinates, with their states."""
-    with target.transactions() as known:
+    """Print the transactional ids that a broker coordinates, with their states.
+
+    Of damaged files the sound part is listed, and the command exits with 1.
+    """
+    losses = Losses()
+    with target.transactions(losses) as known:
         found = known.list_transactions(states=states, producer_ids=producer_ids)
     output.listing(
         found,
@@ -43,6 +48,7 @@ def list_command(
         name=lambda one: one.transactional_id,
         none="there are no transactional ids",
     )
+    losses.end()
 
 
 @click.command(
@@ -57,14 +63,15 @@ def describe_command(target: Target, transactional_ids: tuple[str, ...], output:
     """Describe transactional ids: state, start time, timeout and partitions."""
     from ottla.base.clock import SystemClock
 
-    with target.transactions() as known:
+    losses = Losses()
+    with target.transactions(losses) as known:
         described = known.describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
     if output.is_brief:
         output.names(one.transactional_id for one in described)
-        return
-    for found in described:
+    for found in () if output.is_brief else described:
         output.say(_text(found, now_ms), _fields(found))
+    losses.end()
 
 
 def _fields(one: "CoordinatedTransaction") -> dict[str, object]:

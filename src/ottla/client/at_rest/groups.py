@@ -4,11 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UnreachableError, UserError
+from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, UnreachableError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
-from ottla.broker.stored_records import StoredRecord, latest_records
+from ottla.broker.kept_state import GROUPS
+from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.administration.descriptions import (
     GroupDescription,
@@ -25,6 +26,7 @@ from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.requests import ConsumerMemberDescription
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.diagnosis.kept_records import OnLost, kept_records, refuse_loss, undecodable
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
@@ -51,9 +53,14 @@ class GroupsAtRest:
     Members are those whose sessions had not ended when the last record was written.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` if a path is not a log directory."""
+    def __init__(self, paths: Sequence[str], on_lost: OnLost = refuse_loss) -> None:
+        """Raises `UserError` if a path is not a log directory.
+
+        `on_lost` takes a line for each partition of the offsets topic of which a part cannot be
+        read, once groups are asked for.
+        """
         self._topics = TopicsAtRest(paths)
+        self._on_lost = on_lost
 
     def list_groups(
         self,
@@ -159,9 +166,22 @@ class GroupsAtRest:
             broker, _NoTopics(), _no_id, lambda _: broker.group_defaults, Timers()
         )
         for place in self._topics.places_of(CONSUMER_OFFSETS):
-            for record in self._topics.ask(place, _stored):
-                _replay(shard, place, record)
+            path = self._topics.directory_of(place)
+            for record in kept_records(path, place, GROUPS, self._on_lost):
+                self._replay(shard, place, record)
         return shard
+
+    def _replay(
+        self, shard: GroupCoordinatorShard, place: TopicPartition, record: StoredRecord
+    ) -> None:
+        try:
+            key = decode_key(record.key)
+            value = None if key is None else decode_value(key, record.value)
+        except ProtocolError as error:
+            self._on_lost(undecodable(place, record.offset, error))
+            return
+        if key is not None:
+            shard.replay(key, value, record.offset, producer_id=record.producer_id)
 
 
 class _NoTopics:
@@ -178,22 +198,3 @@ class _NoTopics:
 
 def _no_id() -> Uuid:
     raise AssertionError("no member joins a group at rest")
-
-
-def _stored(log: ReadOnlyLog) -> list[StoredRecord]:
-    start, end = bounds_of(log)
-    return list(latest_records(log.batches(start, end), log.path))
-
-
-def _replay(shard: GroupCoordinatorShard, place: TopicPartition, record: StoredRecord) -> None:
-    """Raises `UserError` with the position for a record that is not a group's."""
-    try:
-        key = decode_key(record.key)
-        value = None if key is None else decode_value(key, record.value)
-    except ProtocolError as error:
-        raise UserError(
-            f"{place.topic}-{place.partition}, offset {record.offset}: {error}; see it with "
-            "ottla log dump --deep"
-        ) from error
-    if key is not None:
-        shard.replay(key, value, record.offset, producer_id=record.producer_id)

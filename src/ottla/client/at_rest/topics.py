@@ -169,6 +169,10 @@ class TopicsAtRest:
         """The partitions of a topic in these directories."""
         return [TopicPartition(topic, one) for one in sorted(self._located.get(topic, ()))]
 
+    def directory_of(self, place: TopicPartition) -> str:
+        """The log directory that has a partition of these directories, or had it."""
+        return self._located[place.topic][place.partition].path
+
     def __contains__(self, place: TopicPartition) -> bool:
         return place.partition in self._located.get(place.topic, ())
 

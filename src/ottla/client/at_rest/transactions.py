@@ -6,6 +6,7 @@ from typing import Protocol
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.administration.descriptions import ListedTransaction
 from ottla.diagnosis.directories import read_directories
+from ottla.diagnosis.kept_records import OnLost, refuse_loss
 from ottla.diagnosis.stuck import STATES, coordinators_on_disk
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 
@@ -25,9 +26,12 @@ class TransactionList(Protocol):
 class TransactionsAtRest:
     """The transactional ids of log directories; the methods are those of `TransactionAdmin`."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        """Raises `UserError` if a path is not a log directory, and for an invalid record."""
-        found = coordinators_on_disk(read_directories(paths)).transactions
+    def __init__(self, paths: Sequence[str], on_lost: OnLost = refuse_loss) -> None:
+        """Raises `UserError` if a path is not a log directory.
+
+        `on_lost` takes a line for each partition of which a part cannot be read.
+        """
+        found = coordinators_on_disk(read_directories(paths), on_lost).transactions
         self._known = {
             one.transactional_id: one for one in sorted(found, key=lambda one: one.transactional_id)
         }

@@ -1,13 +1,17 @@
 """The groups of a directory by its files are those that its broker would describe."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
-from ottla.base.errors import CorruptionError, UnknownNameError
+from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.main import cli
 from ottla.client.at_rest.groups import GroupList, GroupsAtRest
+from ottla.coordinator.placement import partition_for
 from ottla.embedded.log import Log
 from tests.support.patience import wait_until
 
@@ -37,13 +41,13 @@ def test_committed_offsets_are_those_of_the_broker(log: Log, tmp_path: Path) -> 
     log.create_topic("gone")
     with ottla.Admin(log) as admin:
         admin.alter_group_offsets("billing", {ORDERS: 4, ottla.TopicPartition("gone", 0): 0})
-        admin.alter_group_offsets("audit", {ORDERS: 10})
+        admin.alter_group_offsets("search", {ORDERS: 10})
         admin.alter_group_offsets("old", {ORDERS: 1})
         admin.delete_groups(["old"])
         log.delete_topic("gone")
         at_rest = GroupsAtRest([str(tmp_path)])
         assert seen(at_rest) == seen(admin)
-        assert [one.group for one in at_rest.list_groups(states=["empty"])] == ["audit", "billing"]
+        assert [one.group for one in at_rest.list_groups(states=["empty"])] == ["billing", "search"]
         assert not at_rest.list_groups(states=["Stable"])
         (billing,) = at_rest.describe_groups(["billing"])
         lag, uncommitted = at_rest.group_lag(billing, now_ms=NOW_MS)
@@ -108,14 +112,81 @@ def test_a_group_that_is_not_there_is_refused_with_the_nearest(log: Log, tmp_pat
         GroupsAtRest([str(tmp_path)]).describe_groups(["biling"])
 
 
-def test_damage_is_named_with_the_command_that_helps(log: Log, tmp_path: Path) -> None:
+def damage(path: Path, topic: str, change: Callable[[bytes], bytes]) -> Path:
+    """Changes the largest log of a topic."""
+    held = max(path.glob(f"{topic}-*/*.log"), key=lambda one: one.stat().st_size)
+    held.write_bytes(change(held.read_bytes()))
+    return held
+
+
+def flipped(content: bytes) -> bytes:
+    """With another bit in the last batch."""
+    return content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
+
+
+def shortened(content: bytes) -> bytes:
+    """Without the last batch, which has one record as all others have."""
+    start, position = 0, 0
+    while position < len(content):
+        size = 12 + int.from_bytes(content[position + 8 : position + 12], "big")
+        start, position = position, position + size
+    return content[:start]
+
+
+def emptied(content: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("change", [flipped, shortened, emptied])
+def test_of_damaged_groups_the_rest_is_shown_and_what_is_lost_is_named(
+    change: Callable[[bytes], bytes], log: Log, tmp_path: Path
+) -> None:
+    # `search` and `billing` are in two partitions.
     with ottla.Admin(log) as admin:
+        admin.alter_group_offsets("search", {ORDERS: 9})
         for offset in range(5):
             admin.alter_group_offsets("billing", {ORDERS: offset})
     log.close()
-    held = max(tmp_path.glob("__consumer_offsets-*/*.log"), key=lambda one: one.stat().st_size)
-    content = bytearray(held.read_bytes())
-    content[100] ^= 1
-    held.write_bytes(content)
-    with pytest.raises(CorruptionError, match="ottla log check"):
+    held = damage(tmp_path, "__consumer_offsets", change)
+    with pytest.raises(UserError, match="ottla log check"):
         GroupsAtRest([str(tmp_path)]).list_groups()
+    lost: list[str] = []
+    groups = GroupsAtRest([str(tmp_path)], lost.append)
+    found = {
+        one.group: groups.group_lag(one, now_ms=NOW_MS)[0].committed
+        for one in groups.describe_groups([each.group for each in groups.list_groups()])
+    }
+    (line,) = lost
+    assert str(held.parent) in line
+    if change is emptied:
+        assert found == {"search": 9}
+        assert f"nothing is shown of the groups that {held.parent.name} keeps" in line
+    else:
+        assert found == {"search": 9, "billing": 3}
+        assert "offset 4 cannot be read" in line
+        assert ": billing; `ottla groups describe`" in line
+        assert f"`ottla log repair {tmp_path}`" in line
+    for arguments, names in (
+        (["list", str(tmp_path), "--quiet"], sorted(found)),
+        (["describe", str(tmp_path), "search", "nobody", "--quiet"], ["search"]),
+    ):
+        said = CliRunner().invoke(cli, ["groups", *arguments])
+        assert said.exit_code == 1
+        assert said.stdout.split() == names
+        assert f"warning: {line}" in said.stderr
+    assert "warning: nobody is not among the groups that are left" in said.stderr
+
+
+def test_a_lost_partition_costs_its_own_groups_only(log: Log, tmp_path: Path) -> None:
+    with ottla.Admin(log) as admin:
+        for group in ("search", "billing"):
+            admin.alter_group_offsets(group, {ORDERS: 4})
+    log.close()
+    billing = partition_for("billing", 2)
+    assert billing != partition_for("search", 2)
+    shutil.rmtree(tmp_path / f"__consumer_offsets-{billing}")
+    lost: list[str] = []
+    assert [one.group for one in GroupsAtRest([str(tmp_path)], lost.append).list_groups()] == [
+        "search"
+    ]
+    assert f"__consumer_offsets-{billing} is not there" in lost[0]

@@ -4,11 +4,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.cli.main import cli
 from ottla.client.at_rest.topics import TopicsAtRest
 from ottla.client.at_rest.transactions import TransactionsAtRest
+from ottla.diagnosis.directories import read_directories
+from ottla.diagnosis.stuck import coordinators_on_disk
 from tests.support.patience import wait_until
 
 PATIENT = {"transaction.timeout.ms": 600_000}
@@ -50,3 +54,32 @@ def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> N
         at_rest.list_transactions(states=["Onging"])
     with pytest.raises(UnknownNameError, match="did you mean open"):
         at_rest.describe_transactions(["opne"])
+
+
+def test_of_damaged_transactions_the_rest_is_shown_and_what_is_lost_is_named(
+    tmp_path: Path,
+) -> None:
+    with ottla.open(tmp_path, {"transaction.state.log.num.partitions": 1}) as log:
+        for name in ("first", "last"):
+            with (
+                ottla.Producer(log, settings={"transactional.id": name}) as producer,
+                producer.transaction(),
+            ):
+                pass
+    path = tmp_path / "__transaction_state-0/00000000000000000000.log"
+    content = path.read_bytes()
+    path.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
+    with pytest.raises(UserError, match="cannot be read"):
+        TransactionsAtRest([str(tmp_path)])
+    lost: list[str] = []
+    known = TransactionsAtRest([str(tmp_path)], lost.append).list_transactions()
+    assert [one.transactional_id for one in known] == ["first"]
+    (line,) = lost
+    assert ": first; `ottla transactions list`" in line
+    view = coordinators_on_disk(read_directories([str(tmp_path)]), lost.append)
+    assert not view.is_complete  # what has no coordinator here may still have one
+    for arguments in (["list"], ["describe", "first"]):
+        command, *names = arguments
+        said = CliRunner().invoke(cli, ["transactions", command, str(tmp_path), *names, "--quiet"])
+        assert (said.exit_code, said.stdout) == (1, "first\n")
+        assert said.stderr == f"warning: {line}\n"
