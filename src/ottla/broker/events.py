@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from ottla.base.values import dataclass
-from ottla.broker.configs.settings import setting_row
+from ottla.config.any_setting import is_sensitive, setting_row
+from ottla.config.group import GroupConfig
+from ottla.config.setting import settings_of
+from ottla.config.topic import TopicConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +104,13 @@ def setting_changes(
 
 
 def shown(name: str, value: str | None) -> str | None:
-    """Returns a setting's value for the log; passwords are hidden, as in DescribeConfigs."""
-    row = setting_row(name)
-    is_secret = row is not None and row.kind == "password"
-    return "[hidden]" if value is not None and is_secret else value
+    """Returns a setting's value for the log; secrets are hidden, as in DescribeConfigs."""
+    is_hidden = name not in _NEVER_SECRET and is_sensitive(setting_row(name))
+    return "[hidden]" if value is not None and is_hidden else value
+
+
+_NEVER_SECRET = frozenset({*settings_of(TopicConfig), *settings_of(GroupConfig)})
+"""Settings of topics and groups; what is unknown among a broker's may be a secret."""
 
 
 def _text(value: str | None) -> str:

@@ -32,6 +32,7 @@ from ottla.config.without_effect import is_without_effect
 
 EVERY_DIRECTORY = "*"
 FORMAT_NAME = "log.message.format.version"
+UNKNOWN_KIND = "unknown"
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -343,12 +344,18 @@ class BrokerConfig(ClusterConfig):
     def without_effect(self) -> list[str]:
         """The names that were given and have no effect here."""
         known = broker_settings()
-        nothing = {one for one in self.given if one not in known and listener_setting(one) is None}
+        nothing = {one for one in self.given if one not in known and is_without_effect(one)}
+        nothing -= {one for one in nothing if listener_setting(one) is not None}
         if not self.zookeeper_connect:
             nothing |= CLUSTER_SETTINGS & self.given.keys()
         if self.topic_defaults.is_format_ignored:
             nothing.add(FORMAT_NAME)
         return sorted(nothing)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The names that were given and that neither Kafka nor Ottla knows: perhaps a plugin's."""
+        return sorted(filter(is_unknown_name, self.given))
 
     @property
     def wanted_node_id(self) -> int | None:
@@ -422,7 +429,10 @@ class BrokerConfig(ClusterConfig):
 
 
 def broker_config(values: Mapping[str, str]) -> BrokerConfig:
-    """Parses settings from texts by Kafka's broker names; raises `SettingError`."""
+    """Parses settings from texts by Kafka's broker names; raises `SettingError`.
+
+    Unknown names are accepted, as in Kafka, where plugins read them (`BrokerConfig.unknown`).
+    """
     topic_rows = topic_settings_by_broker_name()
     own: dict[str, str] = {}
     for name, text in values.items():
@@ -430,8 +440,8 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
             own[name] = text
         elif (row := listener_setting(name)) is not None:
             row.parse(text)
-        elif name not in topic_rows and not is_without_effect(name):
-            raise unknown_setting(name, list(broker_settings()))
+        elif is_unknown_name(name):
+            unknown_row(name).parse(text)
     if values.get("zookeeper.connect"):
         own = {**IN_A_CLUSTER, **own}
     config = with_values(BrokerConfig(), own)
@@ -462,6 +472,23 @@ def _check_formats(protocol: str, defaults: TopicConfig) -> None:
             f"Invalid value {version} for configuration {FORMAT_NAME}: it is later than "
             f"inter.broker.protocol.version={protocol}",
         )
+
+
+def is_unknown_name(name: str) -> bool:
+    """Whether neither Kafka nor Ottla has a broker's setting of that name."""
+    is_known = name in broker_settings() or is_without_effect(name)
+    return not is_known and listener_setting(name) is None
+
+
+def unknown_row(name: str) -> Setting:
+    """The row of an unknown setting; any text but one with NUL is a value."""
+    return Setting(name=name, kind=UNKNOWN_KIND, default=None, doc="", is_dynamic=False)
+
+
+def check_known(names: Iterable[str]) -> None:
+    """Raises `SettingError` for an unknown name, with the one that was perhaps meant."""
+    for name in filter(is_unknown_name, names):
+        raise unknown_setting(name, list(broker_settings()), "broker")
 
 
 @cache

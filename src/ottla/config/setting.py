@@ -33,7 +33,8 @@ class SettingError(UserError):
 class Setting:
     """A row from which `--help`, the documentation and DescribeConfigs are generated.
 
-    `kind` is Kafka's type name: boolean, int, short, long, double, string, list or password.
+    `kind` is Kafka's type name: boolean, int, short, long, double, string, list,
+    password, or unknown for what a broker accepts without knowing it.
     `broker_name` is the broker's setting that gives a topic's or a group's default. `reading`
     raises `ValueError` with the reason for invalid texts.
     """

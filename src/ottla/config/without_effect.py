@@ -175,6 +175,11 @@ def is_without_effect(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
+def is_internal(name: str) -> bool:
+    """Whether Kafka has that very setting, and not only settings whose names begin like it."""
+    return name in _NAMES
+
+
 def reason_of(name: str) -> str:
     """Returns why a setting has no effect here."""
     return next(

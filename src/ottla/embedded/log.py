@@ -30,6 +30,7 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.codec.compression import Compression
+from ottla.config.broker import check_known
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of, value_text
 from ottla.config.topic import TopicConfig
@@ -102,6 +103,8 @@ def open(
     {'teas': 1}
     """
     if not read_only:
+        # A broker's file may name settings of plugins; in a program an unknown name is a mistake.
+        check_known(check_settings(settings))
         return open_in(Environment(), path, settings)
     if path == MEMORY:
         raise UserError(f"{MEMORY} is a new log; it cannot be opened with read_only=True")

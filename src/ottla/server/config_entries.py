@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile
 
 from ottla.base.values import dataclass
-from ottla.broker.configs.settings import BrokerSettings, ConfigSource, setting_row
+from ottla.broker.configs.settings import BrokerSettings, ConfigSource
+from ottla.config.any_setting import is_sensitive, is_unknown, setting_row
 from ottla.config.broker import broker_settings
 from ottla.config.group import GroupConfig
 from ottla.config.kafka_settings import kafka_settings
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 
+UNKNOWN_TYPE = 0
 TYPE_CODES = {
     "boolean": 1,
     "string": 2,
@@ -55,10 +57,6 @@ LISTED_WHEN_GIVEN = frozenset(
 )
 """Internal in Kafka, its authorizer's, or a quota: described only if set."""
 
-OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""Settings that Kafka's authorizer reads: the broker does not know them, and describes what it does
-not know as sensitive."""
-
 FAMILIES = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -94,15 +92,13 @@ class ConfigEntry:
 
     @property
     def is_sensitive(self) -> bool:
-        return _is_sensitive(self.row)
+        return is_sensitive(self.row)
 
     @property
     def type_code(self) -> int:
+        if is_unknown(self.row):
+            return UNKNOWN_TYPE
         return TYPE_CODES["string" if self.name in STRINGS else self.row.kind]
-
-
-def _is_sensitive(row: Setting) -> bool:
-    return row.kind == "password" or row.name in OF_AUTHORIZER
 
 
 def topic_entries(
@@ -148,8 +144,7 @@ def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
     entries = []
     for name, value in sorted(settings.sources[source].items()):
         row = setting_row(name)
-        assert row is not None, "only settings that are known can be set"
-        shown = None if _is_sensitive(row) else value
+        shown = None if is_sensitive(row) else value
         synonyms = (Synonym(name=name, value=shown, source=source),)
         entries.append(ConfigEntry(row=row, name=name, value=shown, synonyms=synonyms))
     return entries
@@ -157,7 +152,6 @@ def all_brokers_entries(settings: BrokerSettings) -> list[ConfigEntry]:
 
 def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
     row = setting_row(name)
-    assert row is not None, "only settings that are known can be set"
     synonyms = tuple(_synonyms(name, settings))
     text = synonyms[0].value if synonyms else None
     if name in broker_settings() and name not in FINEST_NAMES:
@@ -165,7 +159,7 @@ def _broker_entry(name: str, settings: BrokerSettings) -> ConfigEntry:
         text = None if value is None else row.format(value)
     if name in NULL_UNLESS_GIVEN:
         text = text or None
-    if _is_sensitive(row):
+    if is_sensitive(row):
         text = None
     return ConfigEntry(row=row, name=name, value=text, synonyms=synonyms)
 
@@ -185,11 +179,11 @@ def _all_synonyms(name: str, settings: BrokerSettings) -> Iterator[Synonym]:
     for source, values in settings.sources.items():
         for one, row in rows.items():
             if one in values:
-                is_secret = row is not None and _is_sensitive(row)
-                yield Synonym(name=one, value=None if is_secret else values[one], source=source)
+                shown = None if is_sensitive(row) else values[one]
+                yield Synonym(name=one, value=shown, source=source)
     for one, row in rows.items():
-        default = row.default if row is not None and one not in FINEST_NAMES else None
-        if row is not None and default is not None and not _is_null(one, default):
+        default = row.default if one not in FINEST_NAMES else None
+        if default is not None and not _is_null(one, default):
             yield Synonym(name=one, value=row.format(default), source=ConfigSource.DEFAULT)
 
 

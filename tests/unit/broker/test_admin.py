@@ -112,7 +112,7 @@ def test_a_brokers_settings_survive_a_restart_over_those_it_is_started_with() ->
     [
         (settings(num_partitions="3"), ErrorCode.INVALID_REQUEST, "dynamically: [num.partitions]"),
         (settings(zookeeper_connect="x"), ErrorCode.INVALID_REQUEST, "[zookeeper.connect]"),
-        (settings(no_such="x"), ErrorCode.INVALID_CONFIG, "Unknown config name: no.such"),
+        (settings(super_users="User:a"), ErrorCode.INVALID_REQUEST, "[super.users]"),
         (
             settings(log_retention_ms="x"),
             ErrorCode.INVALID_REQUEST,

@@ -2,11 +2,13 @@
 
 import pytest
 
+from ottla.config.any_setting import unknown_text
 from ottla.config.broker import (
     HOUR_MS,
     MINUTE_MS,
     BrokerConfig,
     broker_config,
+    check_known,
     topic_settings_by_broker_name,
 )
 from ottla.config.setting import SettingError, settings_of
@@ -61,12 +63,16 @@ def test_hours_of_rolling_give_way_to_milliseconds() -> None:
 def test_a_refusal_speaks_of_the_name_that_was_given() -> None:
     with pytest.raises(SettingError, match=r"log\.segment\.bytes=1: at least 14"):
         broker_config({"log.segment.bytes": "1"})
-    with pytest.raises(SettingError, match=r"did you mean num\.partitions"):
-        broker_config({"num.partition": "1"})
 
 
 @pytest.mark.parametrize(
-    "name", ["super.users", "ssl.keystore.location", "listener.name.a.plain.sasl.jaas.config"]
+    "name",
+    [
+        "super.users",
+        "my.plugin.key",
+        "ssl.keystore.location",
+        "listener.name.a.plain.sasl.jaas.config",
+    ],
 )
 def test_no_setting_has_the_character_nul_and_its_value_is_not_shown(name: str) -> None:
     with pytest.raises(SettingError, match=f"{name}: contains the character NUL") as refused:
@@ -75,8 +81,23 @@ def test_no_setting_has_the_character_nul_and_its_value_is_not_shown(name: str) 
 
 
 def test_a_topics_name_is_no_brokers_name() -> None:
-    with pytest.raises(SettingError, match="there is no such setting"):
-        broker_config({"segment.bytes": "1000"})
+    assert broker_config({"segment.bytes": "1000"}).unknown == ["segment.bytes"]
+
+
+def test_a_broker_accepts_what_a_plugin_may_read_and_a_program_is_told_what_it_meant() -> None:
+    given = {"my.plugin.url": "http://x", "num.partition": "1", "rsm.config.a": "2", "node.id": "3"}
+    config = broker_config(given)
+    assert config.unknown == ["my.plugin.url", "num.partition"]
+    assert config.without_effect == ["rsm.config.a"]
+    assert unknown_text(config.unknown) == (
+        "my.plugin.url, num.partition (did you mean num.partitions?)"
+    )
+    assert unknown_text(["log.retention.hour"]) == (
+        "log.retention.hour (did you mean log.retention.hours?)"
+    )
+    check_known({"node.id": "3", "rsm.config.a": "2"})
+    with pytest.raises(SettingError, match=r"there is no such setting; did you mean num\.part"):
+        check_known(["node.id", "num.partition"])
 
 
 def test_no_name_is_both_a_brokers_own_and_a_default_of_topics() -> None:

@@ -143,6 +143,48 @@ def test_a_secret_that_a_client_has_set_is_shown_to_nobody(asker: Asker, name: s
     assert "hunter" not in repr(config)
 
 
+@pytest.mark.parametrize(("name", "source"), [("", 3), ("1", 2)])
+def test_a_plugins_setting_is_accepted_with_a_warning_and_described_as_a_secret(
+    asker: Asker, caplog: pytest.LogCaptureFixture, name: str, source: int
+) -> None:
+    assert altered(asker, BROKER, name, ("my.plugin.url", SET, "hunter2")) == OK
+    assert altered(asker, BROKER, name, ("my.plugin.url", SET, "hunter3")) == OK
+    assert altered(asker, BROKER, name, ("log.retention.hour", SET, "1"), validate_only=True) == OK
+    assert [one.message for one in caplog.records] == [
+        "settings that are not known and have no effect: my.plugin.url"
+    ]
+    (config,) = described(asker, BROKER, name, "my.plugin.url", "log.retention.hour").values()
+    assert (config.value, config.config_source, config.config_type) == (None, source, 0)
+    assert (config.is_sensitive, config.read_only, config.documentation) == (True, True, None)
+    assert sources(config) == [("my.plugin.url", None, source)]
+    code, message = altered(asker, BROKER, name, ("my.plugin.url", APPEND, "x"))
+    assert (code, "type is not LIST" in str(message)) == (ErrorCode.INVALID_CONFIG, True)
+    assert altered(asker, BROKER, name, ("my.plugin.url", DELETE, None)) == OK
+    assert described(asker, BROKER, name, "my.plugin.url") == {}
+
+
+def test_a_setting_of_a_plugins_family_is_described_as_a_secret_and_kept_for_the_owner() -> None:
+    names = ("rsm.config.key", "other.plugin", "super.users", "listener.name.a.x.y")
+    given = dict.fromkeys(names, "hunter2") | {"super.users": "User:a"}
+    file_system = disk("/d")
+    broker = open_broker(file_system, **{one.replace(".", "_"): two for one, two in given.items()})
+    asker = Asker(broker)
+    configs = described(asker, BROKER, "1", *names)
+    assert {one: (each.config_type, each.value) for one, each in configs.items()} == dict.fromkeys(
+        names, (0, None)
+    )
+    assert altered(asker, BROKER, "1", ("other.plugin", SET, "hunter3")) == OK
+    whole = WholeResource(
+        resource_type=BROKER,
+        resource_name="1",
+        configs=[NewConfig(name="rsm.config.key", value="hunter4")],
+    )
+    (answer,) = asker.ask(AlterConfigsRequest(resources=[whole]), 2).responses
+    assert answer.error_code == 0
+    assert broker.config.given["rsm.config.key"] == "hunter4"
+    assert broker.config.given["other.plugin"] == "hunter2"
+
+
 TIMEOUT, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 

@@ -14,7 +14,7 @@ from ottla.base.json_files import Members, texts
 from ottla.base.turns import sorted_in_turns
 from ottla.base.values import dataclass
 from ottla.broker.revised_state import RevisedState, StateFile, read_state_file
-from ottla.config.broker import listener_setting
+from ottla.config.any_setting import is_sensitive, setting_row
 
 CLUSTER_FILE_NAME = "ottla-cluster.json"
 
@@ -69,8 +69,7 @@ def _is_secret(state: ClusterState) -> bool:
 
 
 def _is_secret_setting(name: str) -> bool:
-    row = listener_setting(name)
-    return row is not None and row.kind == "password"
+    return is_sensitive(setting_row(name))
 
 
 def quota_fields(quotas: Quotas) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
@@ -13,21 +14,12 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
-from ottla.config.broker import (
-    FORMAT_NAME,
-    BrokerConfig,
-    broker_config,
-    broker_settings,
-    listener_setting,
-)
-from ottla.config.kafka_settings import kafka_settings
+from ottla.config.any_setting import setting_row, unknown_text
+from ottla.config.broker import UNKNOWN_KIND, BrokerConfig, broker_config
 from ottla.config.security import LISTENER_PREFIX
-from ottla.config.setting import Setting, SettingError
-from ottla.config.without_effect import (
-    DYNAMIC_WITHOUT_EFFECT,
-    is_secret,
-    is_without_effect,
-)
+from ottla.config.setting import SettingError
+
+logger = logging.getLogger(__name__)
 
 
 class ConfigSource(IntEnum):
@@ -53,6 +45,7 @@ class BrokerSettings:
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
         self._given = given
         self._is_complete = False
+        self._warned_of: set[str] = set()
         self._state = state
         self.sources: dict[ConfigSource, Mapping[str, str]] = {}
         try:
@@ -85,29 +78,20 @@ class BrokerSettings:
             ConfigSource.ALL_BROKERS: state.default_configs,
             ConfigSource.STATIC: self._given,
         }
+        if self._is_complete:
+            self._warn_of_unknown()
 
-
-def setting_row(name: str) -> Setting | None:
-    """Returns the row of a broker's setting; makes one for a known setting without effect."""
-    row = broker_settings().get(name) or kafka_settings().get(name) or listener_setting(name)
-    if row is not None and name == FORMAT_NAME:
-        # The topic's setting can be changed, but not the broker's default for it, as in Kafka.
-        return replace(row, is_dynamic=False)
-    if row is None and is_without_effect(name):
-        return Setting(
-            name=name,
-            kind="password" if is_secret(name) else "string",
-            default=None,
-            doc="No effect here.",
-            is_dynamic=name in DYNAMIC_WITHOUT_EFFECT,
-        )
-    return row
+    def _warn_of_unknown(self) -> None:
+        """Warns once of each setting that a broker accepts without knowing it."""
+        new = [name for name in self.config.unknown if name not in self._warned_of]
+        if new:
+            logger.warning("settings that are not known and have no effect: %s", unknown_text(new))
+            self._warned_of.update(new)
 
 
 def passwords_among(names: Iterable[str]) -> list[str]:
     """The settings whose values must never be shown."""
-    rows = {name: setting_row(name) for name in names}
-    return sorted(name for name, row in rows.items() if row is not None and row.kind == "password")
+    return sorted(name for name in names if setting_row(name).kind == "password")
 
 
 PER_BROKER = frozenset(
@@ -141,11 +125,8 @@ def with_configs_of(
 
 def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:
     """Raises `ApiError` unless all settings can be changed at run time in this scope."""
-    rows = {name: setting_row(name) for name in values}
-    for name, row in rows.items():
-        if row is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
-    fixed = sorted(name for name, row in rows.items() if row is not None and not row.is_dynamic)
+    rows = map(setting_row, values)
+    fixed = sorted(row.name for row in rows if not (row.is_dynamic or row.kind == UNKNOWN_KIND))
     if fixed:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,

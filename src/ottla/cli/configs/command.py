@@ -1,6 +1,6 @@
 """`ottla configs get`, `set`, `unset` and `explain`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -186,8 +186,8 @@ def _change(
     with target.open() as cluster:
         admin = ConfigAdmin(cluster)
         before = _known_entries(cluster, kind, name, list(changes))
-        if not changes.keys() <= before.keys():  # the error suggests similar names
-            _check_known(changes, _known_entries(cluster, kind, name))
+        if not changes.keys() <= before.keys():
+            _check_names(kind, changes, lambda: _known_entries(cluster, kind, name), output)
         _check_values(kind, changes)
         admin.alter_configs(kind, name, changes, validate_only=dry_run)
         after = before if dry_run else admin.describe_configs(kind, [name], list(changes))[name]
@@ -219,6 +219,27 @@ def _known_entries(
 
         name = str(min(LogDirectoryAdmin(cluster).describe_cluster().brokers))
     return ConfigAdmin(cluster).describe_configs(kind, [name], keys)[name]
+
+
+def _check_names(
+    kind: "ResourceKind",
+    changes: Mapping[str, str | None],
+    read_known: "Callable[[], dict[str, ConfigEntry]]",
+    output: Output,
+) -> None:
+    """Remarks on a broker's unknown settings, which a plugin may read; other resources have none.
+
+    Raises `UnknownNameError`, which suggests similar names.
+    """
+    if kind.name != "BROKER" or None in changes.values():
+        _check_known(changes, read_known())
+        return
+    from ottla.config.any_setting import unknown_text
+    from ottla.config.broker import is_unknown_name
+
+    unknown = [key for key in changes if is_unknown_name(key)]
+    if unknown:
+        output.remark(f"not known, and without effect here: {unknown_text(unknown)}")
 
 
 def _check_known(keys: Any, known: Mapping[str, object]) -> None:

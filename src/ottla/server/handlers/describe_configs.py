@@ -108,7 +108,7 @@ def _config(
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
         config_type=entry.type_code,
-        documentation=entry.row.doc if request.include_documentation else None,
+        documentation=(entry.row.doc or None) if request.include_documentation else None,
     )
     if api_version == 0:
         config.is_default = entry.source is ConfigSource.DEFAULT

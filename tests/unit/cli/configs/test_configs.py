@@ -42,6 +42,18 @@ def test_brokers_and_groups_have_settings_too(broker: Administered) -> None:
     assert (found["name"], found["value"]) == (key, "50000")
 
 
+def test_a_brokers_unknown_setting_is_set_with_a_remark_and_hidden(broker: Administered) -> None:
+    result = broker.run("configs", "set", "TARGET", "--broker", "1", "num.partition=2")
+    assert result.output.splitlines() == [
+        "not known, and without effect here: num.partition (did you mean num.partitions?)",
+        "num.partition: (hidden) (was not set)",
+    ]
+    (found,) = broker.json("configs", "get", "TARGET", "--broker", "1", "num.partition")
+    assert (found["value"], found["is_sensitive"]) == (None, True)
+    broker.lines("configs", "unset", "TARGET", "--broker", "1", "num.partition")
+    assert broker.run("configs", "unset", "TARGET", "--broker", "1", "num.partition").exit_code == 1
+
+
 def test_a_setting_is_explained_without_a_broker(broker: Administered) -> None:
     first, second, *_ = broker.lines("configs", "explain", "cleanup.policy")
     assert first.startswith("cleanup.policy (topic): ")

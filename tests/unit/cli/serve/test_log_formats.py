@@ -62,7 +62,12 @@ SECRETS = [
 
 @pytest.mark.parametrize(
     "name",
-    [*SECRETS, *(f"listener.name.inside.{name}" for name in SECRETS if name.startswith("ssl."))],
+    [
+        *SECRETS,
+        "my.plugin.key",
+        "super.users",
+        *(f"listener.name.inside.{name}" for name in SECRETS if name.startswith("ssl.")),
+    ],
 )
 def test_a_secret_is_in_no_event(name: str) -> None:
     (event,) = setting_changes("broker 1", {name: "old"}, {name: "new"}, "")
