@@ -179,8 +179,11 @@ class GroupCoordinatorShard:
 
     def _plan(self, group: AnyGroup, draft: Draft) -> Rebalance | ConsumerPlan:
         if isinstance(group, ClassicGroup):
-            return Rebalance(group, draft, self._config)
+            return self._rebalance(group, draft)
         return ConsumerPlan(group, draft)
+
+    def _rebalance(self, group: ClassicGroup, draft: Draft) -> Rebalance:
+        return Rebalance(group, draft, self._config, self._timers.deadline)
 
     def adopt(
         self,
@@ -243,7 +246,7 @@ class GroupCoordinatorShard:
         answer = None if decision.answer is None else decision.answer.refused(code)
         if not isinstance(group, ClassicGroup):
             return draft.decide(answer)
-        plan = Rebalance(group, draft, self._config)
+        plan = self._rebalance(group, draft)
         plan.give_up(draft.replies.keys())
         assert not draft.records
         return plan.decide(answer)
@@ -270,7 +273,7 @@ class GroupCoordinatorShard:
         draft = Draft(request.group_id, at)
         try:
             self._check_session(request)
-            plan = Rebalance(self._group_to_join(request, draft), draft, self._config)
+            plan = self._rebalance(self._group_to_join(request, draft), draft)
             return plan.decide(plan.join(request, pending_id, self._new_id))
         except ApiError as error:
             answer = JoinAnswer(error=error.code, member_id=request.member_id)
@@ -302,7 +305,7 @@ class GroupCoordinatorShard:
         """Handles SyncGroup; the response may wait for the leader's assignment."""
         draft = Draft(request.claim.group_id, at)
         try:
-            plan = Rebalance(self._classic_group(request.claim.group_id), draft, self._config)
+            plan = self._rebalance(self._classic_group(request.claim.group_id), draft)
             return plan.decide(plan.sync(request, pending_id))
         except ApiError as error:
             return draft.decide(SyncAnswer(error=error.code))
@@ -310,7 +313,7 @@ class GroupCoordinatorShard:
     def heartbeat(self, claim: MemberClaim, at: Timestamps) -> Decision[Acknowledgement]:
         draft = Draft(claim.group_id, at)
         try:
-            plan = Rebalance(self._classic_group(claim.group_id), draft, self._config)
+            plan = self._rebalance(self._classic_group(claim.group_id), draft)
             return plan.decide(plan.heartbeat(claim))
         except ApiError as error:
             return draft.decide(Acknowledgement(error=error.code))
@@ -324,7 +327,7 @@ class GroupCoordinatorShard:
             errors = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)
             return draft.decide(LeaveAnswer(errors=errors))
         try:
-            plan = Rebalance(self._classic_group(group_id), draft, self._config)
+            plan = self._rebalance(self._classic_group(group_id), draft)
             return plan.decide(LeaveAnswer(errors=tuple(plan.leave(leaving))))
         except ApiError as error:
             return draft.decide(LeaveAnswer(error=error.code))

@@ -36,11 +36,18 @@ limit a client that has gone would stay in the group forever.
 
 
 class Rebalance(Plan[ClassicGroup]):
-    """A decision about a classic group."""
+    """A decision about a classic group. `deadline` is the time that is set for a key."""
 
-    def __init__(self, group: ClassicGroup, draft: Draft, config: GroupCoordinatorConfig) -> None:
+    def __init__(
+        self,
+        group: ClassicGroup,
+        draft: Draft,
+        config: GroupCoordinatorConfig,
+        deadline: Callable[[TimerKey], float | None],
+    ) -> None:
         super().__init__(group, draft)
         self._config = config
+        self._deadline = deadline
 
     # JoinGroup
 
@@ -413,6 +420,8 @@ class Rebalance(Plan[ClassicGroup]):
         for member in list(group.members.values()):
             if not member.has_joined and not member.is_static:
                 self._remove(member, "it did not join the rebalance in time")
+            elif not member.is_excused and self._is_session_over(member):
+                self._remove(member, "its session is over")
         if not group.members:
             record = group.to_empty_record(self.draft.at.now_ms)
             self.record(GroupMetadataKey(group=group.group_id), record)
@@ -461,6 +470,16 @@ class Rebalance(Plan[ClassicGroup]):
         """Restarts the member's session timeout."""
         self.set_timer(Due.SESSION, member.session_timeout_ms, member.member_id)
 
+    def _is_session_over(self, member: Member) -> bool:
+        """Whether the session has ended, though the deadline is not handled yet: a request that a
+        busy broker handles first must not complete the join of a client that has gone. Kafka puts
+        deadlines before the requests that wait.
+        """
+        key = TimerKey(Due.SESSION, self.group.group_id, member.member_id)
+        deadlines = self.draft.deadlines
+        end_ms = deadlines[key] if key in deadlines else self._deadline(key)
+        return end_ms is not None and end_ms <= self.draft.at.monotonic_ms
+
     def _remove_pending(self, member_id: str) -> None:
         """Removes an assigned member id with which the client has not joined."""
         self.group.pending_joins.discard(member_id)
@@ -478,7 +497,9 @@ class Rebalance(Plan[ClassicGroup]):
         if not (member.has_joined or member.pending_sync is not None):
             return member
         if member.pending_join is not None:
-            answer = JoinAnswer(error=code, member_id=member.member_id)
+            # A client that is unknown joins again without a member id.
+            is_known = code is not ErrorCode.UNKNOWN_MEMBER_ID
+            answer = JoinAnswer(error=code, member_id=member.member_id if is_known else "")
             self.draft.reply(member.pending_join, answer)
         if member.pending_sync is not None:
             self.draft.reply(member.pending_sync, SyncAnswer(error=code))

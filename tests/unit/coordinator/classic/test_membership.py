@@ -1,8 +1,11 @@
 """Heartbeats, sessions that end, and members that leave."""
 
+from typing import Any
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.coordinator.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.coordinator.classic.requests import JoinAnswer, Leaving
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.requests import MemberClaim
@@ -166,3 +169,110 @@ def test_a_leader_that_leaves_is_followed_by_another(runner: Runner) -> None:
     answer = runner.join("next", follower.member_id)
     assert answer is not None
     assert answer.leader == follower.member_id
+
+
+# A join that waits longer than the session
+
+LONG_MS = 2 * NEW_MEMBER_JOIN_TIMEOUT_MS
+
+
+def with_a_newcomer_that_waits(runner: Runner, **options: Any) -> JoinAnswer:
+    """A stable group of one, and the join of another that waits for it."""
+    joined = runner.stable(session_timeout_ms=LONG_MS, rebalance_timeout_ms=LONG_MS)[0]
+    assert runner.join("waits", rebalance_timeout_ms=LONG_MS, **options) is None
+    return joined
+
+
+def test_a_newcomer_whose_join_waits_for_too_long_is_told_that_it_is_unknown(
+    runner: Runner,
+) -> None:
+    joined = with_a_newcomer_that_waits(runner)
+    runner.advance(NEW_MEMBER_JOIN_TIMEOUT_MS)
+    answer = runner.answers["waits"]
+    assert (answer.error, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    again = runner.join("again", joined.member_id)
+    assert again is not None
+    assert [one.member_id for one in again.members] == [joined.member_id]
+
+
+def test_a_request_that_comes_before_the_end_of_a_session_is_handled_does_not_make_it_a_member(
+    runner: Runner,
+) -> None:
+    joined = with_a_newcomer_that_waits(runner)
+    runner.elapsed_ms += NEW_MEMBER_JOIN_TIMEOUT_MS  # no deadline is handled, as on a busy broker
+    again = runner.join("again", joined.member_id)
+    assert again is not None
+    assert [one.member_id for one in again.members] == [joined.member_id]
+    assert runner.answers["waits"].error is ErrorCode.UNKNOWN_MEMBER_ID
+    runner.advance(0)
+    assert list(runner.group.members) == [joined.member_id]
+
+
+def test_a_newcomer_is_no_member_when_its_session_and_the_joining_end_unnoticed(
+    runner: Runner,
+) -> None:
+    with_a_newcomer_that_waits(runner)
+    runner.elapsed_ms += 2 * LONG_MS
+    runner.advance(0)
+    assert runner.answers["waits"].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert runner.state is GroupState.EMPTY
+
+
+def test_a_leave_that_completes_a_rebalance_admits_nobody_whose_session_is_over(
+    runner: Runner,
+) -> None:
+    joined = with_a_newcomer_that_waits(runner)
+    runner.elapsed_ms += NEW_MEMBER_JOIN_TIMEOUT_MS
+    runner.leave(joined.member_id)
+    assert runner.answers["waits"].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert runner.state is GroupState.EMPTY
+
+
+def test_a_heartbeat_of_a_newcomer_that_waits_begins_its_session(runner: Runner) -> None:
+    joined = with_a_newcomer_that_waits(runner)
+    newcomer = list(runner.group.members)[1]
+    claim = JoinAnswer(member_id=newcomer, generation=joined.generation)
+    assert runner.heartbeat(claim) is ErrorCode.REBALANCE_IN_PROGRESS
+    runner.elapsed_ms += SESSION_MS
+    again = runner.join("again", joined.member_id)
+    assert again is not None
+    assert len(again.members) == 1
+    assert runner.answers["waits"].error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_known_member_that_waits_needs_no_session(runner: Runner) -> None:
+    leader, follower = runner.stable(2, rebalance_timeout_ms=LONG_MS)
+    changed = {"range": b"new"}
+    options: dict[str, Any] = {"protocols": changed, "rebalance_timeout_ms": LONG_MS}
+    assert runner.join("waits", follower.member_id, **options) is None
+    runner.elapsed_ms += SESSION_MS - 1
+    runner.heartbeat(leader)
+    runner.elapsed_ms += SESSION_MS - 1
+    assert runner.join("last", leader.member_id, **options) is not None
+    assert runner.answers["waits"].error is ErrorCode.NONE
+
+
+def test_a_static_member_that_is_replaced_while_its_join_waits_is_fenced(runner: Runner) -> None:
+    joined = with_a_newcomer_that_waits(runner, instance_id="i")
+    waiting = list(runner.group.members)[1]
+    runner.elapsed_ms += NEW_MEMBER_JOIN_TIMEOUT_MS
+    assert runner.join("returned", instance_id="i", rebalance_timeout_ms=LONG_MS) is None
+    answer = runner.answers["waits"]
+    assert (answer.error, answer.member_id) == (ErrorCode.FENCED_INSTANCE_ID, waiting)
+    again = runner.join("again", joined.member_id)
+    assert again is not None
+    assert len(again.members) == 2
+    assert runner.answers["returned"].error is ErrorCode.NONE
+
+
+def test_a_member_that_waits_for_its_assignment_is_told_when_another_has_gone(
+    runner: Runner,
+) -> None:
+    leader, follower = runner.stable(2)
+    runner.join("follower again", follower.member_id, protocols={"range": b"new"})
+    again = runner.join("leader again", leader.member_id)
+    assert again is not None
+    assert runner.sync("waits", runner.answers["follower again"]) is None
+    runner.advance(SESSION_MS)
+    assert runner.answers["waits"].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert runner.heartbeat(again) is ErrorCode.UNKNOWN_MEMBER_ID
