@@ -5,6 +5,7 @@ import logging
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -19,7 +20,9 @@ class HttpThreads(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: Callable[..., BaseHTTPRequestHandler]
+    ) -> None:
         """Binds the address; raises `OSError`."""
         self._open: dict[Any, None] = {}
         self._lock = threading.Lock()

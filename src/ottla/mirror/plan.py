@@ -103,7 +103,7 @@ def check_identity(source: Uuid | None, target: Uuid | None) -> Refusal | None:
 
 
 def check_emptied(source: Uuid | None, bounds: Bounds, target: TargetState) -> Refusal | None:
-    """A refusal if a copy without batches cannot be told from that of another topic: one without an
+    """A refusal if a copy without batches may be that of another topic: one without an
     id that has records before the copy's end.
     """
     if source is not None or bounds.start >= target.end:

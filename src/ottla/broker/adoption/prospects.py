@@ -12,7 +12,7 @@ from ottla.broker.topics.topic_rules import topic_config
 from ottla.broker.topics.topics import Topic
 from ottla.config.topic import TopicConfig
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.retention.retention import facts_of, plan_retention
+from ottla.storage.retention import retention
 
 ALL_SEGMENTS: Final = 1 << 31
 
@@ -82,9 +82,9 @@ def _prospect(
 def _deletable_size(logs: Sequence[PartitionLog], config: TopicConfig, now_ms: int) -> int:
     total = 0
     for log in logs:
-        facts = replace(facts_of(log), config=config)
+        facts = replace(retention.facts_of(log), config=config)
         # Retention skips a log that cannot be read, and logs its name.
         with suppress(CorruptionError, StorageError), log.health.guarding(changes_files=True):
-            going = plan_retention(facts, now_ms, ALL_SEGMENTS).going
+            going = retention.plan_retention(facts, now_ms, ALL_SEGMENTS).going
             total += sum(one.size for one in going)
     return total
