@@ -201,7 +201,9 @@ def _assembled(file: Any, references: Mapping[str, str]) -> bytes:
         found[one.name] = one
 
     add(file, ())
-    return bytes(FileDescriptorSet(file=found.values()).SerializeToString())
+    descriptors = bytes(FileDescriptorSet(file=found.values()).SerializeToString())
+    MessageTypes(descriptors)  # raises for what protoc would have refused
+    return descriptors
 
 
 def _imported(path: str, references: Mapping[str, str]) -> Any:

@@ -1,7 +1,7 @@
 """Checks a schema against earlier versions under a subject's compatibility level.
 
-Avro schemas are compared by Avro's own library; of JSON Schema and Protobuf only the text is known
-here, and any version may follow any other.
+Avro schemas are parsed and compared by Avro's own library. Protobuf schemas are compiled by protoc,
+but like JSON Schemas not compared: any version may follow any other.
 """
 
 import json
@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
+from ottla.schema_registry.protobuf_schemas import compiled
 from ottla.schema_registry.registry import AVRO, JSON, PROTOBUF
 from ottla.schema_registry.served.faults import invalid_schema
 from ottla.schema_registry.served.spelling import NO_NAMESPACE, avro_forms, meaning, parsed_json
@@ -49,10 +51,20 @@ def parsed(text: str, kind: str, references: Mapping[str, str]) -> Schema:
         _avro(text, needed)
     if kind == JSON and not isinstance(parsed_json(text), dict | bool):
         raise invalid_schema("a JSON schema is an object, true or false")
+    if kind == PROTOBUF:
+        _check_protobuf(text, references)
     said = meaning(text, kind)
     if kind != PROTOBUF:
         text = json.dumps(parsed_json(text), separators=(",", ":"), ensure_ascii=False)
     return Schema(text=text, kind=kind, meaning=said, references=needed)
+
+
+def _check_protobuf(text: str, references: Mapping[str, str]) -> None:
+    """By protoc, in a process of its own; without it nothing is accepted unexamined."""
+    try:
+        compiled(text, references)
+    except UserError as error:
+        raise invalid_schema(str(error)) from error
 
 
 def faults(schema: Schema, others: Sequence[Schema], level: str) -> list[str]:
