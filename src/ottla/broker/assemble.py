@@ -84,7 +84,9 @@ def _make_parts(
         return settings.config
 
     adoption = AdoptionStore(found, directories, file_system)
-    access = LogAccess(adoption)
+    access = LogAccess(
+        adoption, lambda topic: store.is_held(topic, settings.ignored_topic_settings)
+    )
     timers = BrokerTimers()
     segment_removals = SegmentRemovals(timers.jobs)
     retention = Retention(directories, access, segment_removals, options.on_event)

@@ -1,7 +1,7 @@
 """The settings of a topic, with Kafka's names and defaults (`LogConfig`, `TopicConfig`)."""
 
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.values import dataclass
 from ottla.config.kafka_version import magic_of
@@ -12,6 +12,14 @@ COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 
 def _derived() -> Any:
     return field(init=False, repr=False, compare=False)
+
+
+DECIDING: Final = frozenset(
+    {"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms"}
+)
+"""These settings decide which records a topic keeps. While the value of one is not supported, or
+not valid, nothing of the topic is deleted or compacted.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,16 @@ from.
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
-from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
+from ottla.base.errors import CorruptionError, UnknownNameError
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.base.values import dataclass
 from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.adoption.found_settings import FoundSettings
-from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.topics.topic_rules import stored_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
-from ottla.config.topic import TopicConfig
+from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
@@ -51,8 +52,15 @@ class Directories:
     @property
     def unknown(self) -> dict[str, str]:
         """The topics with unknown settings, which are not deleted or compacted, with the reason."""
-        reasons = {topic: self.found.why_unknown(topic, None) for topic in self.topics}
+        reasons = {topic: self._why_held(topic) for topic in self.topics}
         return {topic: reason for topic, reason in reasons.items() if reason is not None}
+
+    def _why_held(self, topic: str) -> str | None:
+        reason = self.found.why_unknown(topic, None)
+        if reason is None and topic in self.entries:
+            _, refused = stored_config(self.broker.topic_defaults, self.entries[topic].overrides)
+            return next((str(refused[one]) for one in sorted(DECIDING & refused.keys())), None)
+        return reason
 
     @property
     def topics(self) -> list[str]:
@@ -71,16 +79,13 @@ class Directories:
         return [one.partition(topic, index) for index in sorted(held) for one in held[index]]
 
     def config(self, topic: str) -> TopicConfig:
-        """A topic's settings, with defaults for unknown ones; raises `UserError` if invalid."""
+        """A topic's settings, with defaults for those that are unknown or not valid."""
         if self.topic_settings is not None:
             config = with_values(TopicConfig(), self.topic_settings(topic))
         else:
             entry = self.entries.get(topic)
             overrides = {} if entry is None else dict(entry.overrides)
-            try:
-                config = topic_config(self.broker.topic_defaults, overrides)
-            except ApiError as error:
-                raise UserError(f"topic {topic}: {error.message}") from error
+            config, _ = stored_config(self.broker.topic_defaults, overrides)
         return with_values(config, self.given)
 
     @property
@@ -121,13 +126,11 @@ def read_directories(
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
     found = find_settings(paths, file_system)
-    state = found.cluster
+    settings = BrokerSettings(properties or {}, found.cluster)
     return Directories(
         opened=opened,
         file_system=file_system,
-        broker=broker_config(
-            {**(properties or {}), **state.default_configs, **state.broker_configs}
-        ),
+        broker=settings.config,
         found=found,
         is_ottlas=any(file_system.status(join(path, TOPIC_FILE_NAME)) for path in paths),
         has_properties=properties is not None,

@@ -191,23 +191,10 @@ def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
     assert sum(1 for _ in map(check_changes, points)) > 50
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (b"{", r"/d/ottla-cluster\.json.*restore the file"),
-        (
-            b'{"version": 1, "revision": 1, "default_broker_configs": {},'
-            b' "broker_configs": {"log.retention.ms": "x"}, "client_quotas": []}',
-            "a setting that a client has changed: log.retention.ms=x",
-        ),
-    ],
-)
-def test_a_damaged_file_stops_the_start_with_a_line_that_names_it(
-    content: bytes, told: str
-) -> None:
+def test_a_damaged_file_stops_the_start_with_a_line_that_names_it() -> None:
     file_system = disk("/d")
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
-    with pytest.raises(UserError, match=told):
+    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), b"{")
+    with pytest.raises(UserError, match=r"/d/ottla-cluster\.json.*restore the file"):
         open_broker(file_system)
 
 

@@ -1,7 +1,6 @@
 """Which settings of another Kafka Ottla supports."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
@@ -11,13 +10,6 @@ from ottla.config.broker import broker_config
 from ottla.config.group import GroupConfig
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
-
-DECIDING: Final = frozenset(
-    {"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms"}
-)
-"""These settings decide which records a topic keeps. If the value of one is not supported, the
-topic's settings count as unknown.
-"""
 
 Configs = Mapping[str, str]
 

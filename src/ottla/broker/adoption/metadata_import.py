@@ -11,7 +11,6 @@ from typing import TypeVar
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import (
-    DECIDING,
     accepted_broker_configs,
     accepted_groups,
     accepted_quotas,
@@ -22,6 +21,7 @@ from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.adoption.imported_security import with_imported
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import ConfigSource
+from ottla.config.topic import DECIDING
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.records import GROUP_RESOURCE
 from ottla.storage.files.topic_file import TopicEntry

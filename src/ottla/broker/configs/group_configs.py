@@ -7,10 +7,11 @@ import logging
 from collections.abc import Mapping
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.config.setting import SettingError, settings_of, with_values
+from ottla.config.usable import name_among, usable
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class GroupConfigs:
     def __init__(
         self, coordinator: GroupCoordinatorConfig, overrides: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """Raises `UserError` for invalid settings; values out of bounds are limited, with a
+        """Ignores invalid settings, with an error line; values out of bounds are limited, with a
         warning.
         """
         self._coordinator = coordinator
@@ -56,12 +57,13 @@ class GroupConfigs:
 
     def _restore(self, group_id: str, values: Mapping[str, str]) -> GroupConfig:
         """Limits settings to the current bounds, which may have changed since they were set."""
-        try:
-            wanted = self._with(values)
-        except SettingError as error:
-            raise UserError(
-                f"a setting that a client has changed for group {group_id}: {error}"
-            ) from error
+        wanted, refused = usable(values, self._with, name_among)
+        for name, error in refused.items():
+            logger.error(
+                "a stored setting of group %s is not valid and is ignored: %s; set it with `ottla "
+                "configs set TARGET --group %s %s=VALUE`, or remove it with `ottla configs unset`",
+                group_id, error, group_id, name,
+            )  # fmt: skip
         config = self._coordinator.within_bounds(wanted)
         for name, row in settings_of(GroupConfig).items():
             old, new = getattr(wanted, row.attribute), getattr(config, row.attribute)

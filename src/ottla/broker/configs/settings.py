@@ -10,14 +10,22 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError
 from ottla.base.patterns import lazy_pattern
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.any_setting import setting_row, unknown_text
-from ottla.config.broker import UNKNOWN_KIND, BrokerConfig, broker_config
+from ottla.config.broker import (
+    UNKNOWN_KIND,
+    BrokerConfig,
+    broker_config,
+    topic_settings_by_broker_name,
+)
+from ottla.config.listeners import client_listeners
 from ottla.config.security import LISTENER_PREFIX
 from ottla.config.setting import SettingError
+from ottla.config.topic import DECIDING
+from ottla.config.usable import usable
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +47,8 @@ class ConfigSource(IntEnum):
 class BrokerSettings:
     """`config` is the config in effect, `groups` the overrides of groups.
 
-    `sources` are the texts that `config` was parsed from.
+    `sources` are the texts that `config` was parsed from. `ignored` are stored values that are not
+    valid, or not any more, with the reasons: the broker starts without them, as Kafka's does.
     """
 
     def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
@@ -48,10 +57,8 @@ class BrokerSettings:
         self._warned_of: set[str] = set()
         self._state = state
         self.sources: dict[ConfigSource, Mapping[str, str]] = {}
-        try:
-            config = self.config_under(state)
-        except SettingError as error:
-            raise UserError(f"a setting that a client has changed: {error}") from error
+        self.ignored: dict[ScopedSetting, SettingError] = {}
+        config = self._usable_config(state)
         self.follow(state, config)
         self.groups = GroupConfigs(config, state.group_configs)
 
@@ -59,25 +66,58 @@ class BrokerSettings:
         """Adds values that were found in the directories, as if they had been given as settings."""
         self._given = {**self._given, **facts}
         self._is_complete = True
-        self.config = self.config_under(self._state)
+        self.config = self._usable_config(self._state)
         self.follow(self._state, self.config)
 
     def config_under(self, state: ClusterState) -> BrokerConfig:
-        """Returns the config for another state; raises `SettingError`."""
-        config = broker_config({**self._given, **state.default_configs, **state.broker_configs})
+        """Returns the config for another state; raises `SettingError`, but not for values that
+        are ignored.
+        """
+        return self._built(dict.fromkeys(self._in_effect(state), ""))
+
+    @property
+    def ignored_topic_settings(self) -> dict[str, str]:
+        """The settings of topics whose defaults are ignored, with the reasons."""
+        rows = topic_settings_by_broker_name() if self.ignored else {}
+        return {
+            rows[one.name].name: str(error)
+            for one, error in self.ignored.items()
+            if one.name in rows
+        }
+
+    def _usable_config(self, state: ClusterState) -> BrokerConfig:
+        values = dict.fromkeys(_scoped(state), "")
+        config, ignored = usable(values, self._built, _scoped_of)
+        for one, error in ignored.items():
+            if one not in self.ignored:
+                logger.error("%s", _ignored_line(one, error))
+        self.ignored = ignored
+        return config
+
+    def _in_effect(self, state: ClusterState) -> list["ScopedSetting"]:
+        return [one for one in _scoped(state) if one not in self.ignored]
+
+    def _built(self, stored: Mapping["ScopedSetting", str]) -> BrokerConfig:
+        """`stored` are values of all brokers before those of one."""
+        values = {one.name: one.value for one in stored}
+        config = broker_config({**self._given, **values})
         if self._is_complete:
             config.check_cordons(config.log_dirs)
+        if any(one in PER_BROKER or one.startswith(LISTENER_PREFIX) for one in values):
+            client_listeners(config)
         return config
 
     def follow(self, state: ClusterState, config: BrokerConfig) -> None:
         """Applies a state, with the config that `config_under` returned for it."""
         self._state = state
         self.config = config
-        self.sources = {
-            ConfigSource.BROKER: state.broker_configs,
-            ConfigSource.ALL_BROKERS: state.default_configs,
-            ConfigSource.STATIC: self._given,
-        }
+        stored = _scoped(state)
+        self.ignored = {one: why for one, why in self.ignored.items() if one in stored}
+        self.sources = {ConfigSource.BROKER: {}, ConfigSource.ALL_BROKERS: {}}
+        for scope in self.sources:
+            in_effect = (one for one in self._in_effect(state) if one.scope is scope)
+            self.sources[scope] = {one.name: one.value for one in in_effect}
+        self.sources[ConfigSource.STATIC] = self._given
         if self._is_complete:
             self._warn_of_unknown()
 
@@ -109,6 +149,34 @@ class ScopedSetting(NamedTuple):
     scope: ConfigSource
     name: str
     value: str
+
+
+def _scoped(state: ClusterState) -> list[ScopedSetting]:
+    """The stored values: those of all brokers, and then those of this one."""
+    return [
+        ScopedSetting(scope, name, text)
+        for scope in (ConfigSource.ALL_BROKERS, ConfigSource.BROKER)
+        for name, text in configs_of(state, scope).items()
+    ]
+
+
+def _scoped_of(name: str, stored: Mapping[ScopedSetting, str]) -> ScopedSetting | None:
+    """The value of a setting that applies."""
+    return next((one for one in reversed(list(stored)) if one.name == name), None)
+
+
+def _ignored_line(one: ScopedSetting, error: SettingError) -> str:
+    is_own = one.scope is ConfigSource.BROKER
+    row = topic_settings_by_broker_name().get(one.name)
+    until = ""
+    if row is not None and row.name in DECIDING:
+        until = "until then nothing is deleted or compacted in topics without their own value: "
+    whose, option = ("this broker", "--broker ID") if is_own else ("all brokers", "--brokers")
+    place = f"TARGET {option} {one.name}"
+    return (
+        f"a stored setting of {whose} is not valid and is ignored: {error}; {until}set it with "
+        f"`ottla configs set {place}=VALUE`, or remove it with `ottla configs unset {place}`"
+    )
 
 
 def configs_of(state: ClusterState, scope: ConfigSource) -> Mapping[str, str]:

@@ -1,11 +1,12 @@
 """Decides which job may change a log now: retention, cleaner, moves and deletion ask here first.
 
 While a cleaner's pass reads a log, retention does not delete its segments and no copy replaces it.
-Nothing is deleted or compacted in a topic with unknown settings. A deletion does not wait: it stops
-a running pass, whose result is discarded. Kafka's counterpart: `LogCleanerManager`, in which
-retention, deletion and moves pause and abort cleaning.
+Nothing is deleted or compacted in a topic with unknown or invalid settings. A deletion does not
+wait: it stops a running pass, whose result is discarded. Kafka's counterpart: `LogCleanerManager`,
+in which retention, deletion and moves pause and abort cleaning.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from ottla.base.errors import StorageError
@@ -16,17 +17,24 @@ from ottla.storage.log.partition_log import PartitionLog
 
 
 class LogAccess:
-    def __init__(self, adoption: AdoptionStore) -> None:
+    def __init__(
+        self, adoption: AdoptionStore, is_held: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`is_held`: whether a topic's settings are known, but not valid."""
+        self._is_held = is_held
         self.states = CleaningStates()
         self._adoption = adoption
         self._cleaned: set[PartitionLog] = set()
 
     def may_compact(self, topic: str) -> bool:
-        return not self._adoption.is_unknown(topic)
+        return self._is_decided(topic)
 
     def may_retain(self, topic: str, log: PartitionLog) -> bool:
         """Whether retention may move the log's start."""
-        return log not in self._cleaned and not self._adoption.is_unknown(topic)
+        return log not in self._cleaned and self._is_decided(topic)
+
+    def _is_decided(self, topic: str) -> bool:
+        return not self._adoption.is_unknown(topic) and not self._is_held(topic)
 
     def may_replace(self, log: PartitionLog) -> bool:
         """Whether the log's copy in another directory may replace it now."""

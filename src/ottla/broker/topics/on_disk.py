@@ -1,21 +1,24 @@
 """The contents of the disks at a start: topic entries, directories, ids, settings."""
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from dataclasses import field
 
-from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, topic_config
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, stored_config, topic_config
 from ottla.broker.topics.topics import POLICY_NAME
-from ottla.config.topic import TopicConfig
+from ottla.config.setting import SettingError
+from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
+from ottla.storage.files.topic_file import TopicEntry
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +37,40 @@ class OpenedDirectories:
 
 
 class TopicConfigs:
-    """Settings by topic, for logs that are loaded or created; `TopicStore` updates them."""
+    """Settings by topic, for logs that are loaded or created; `TopicStore` updates them.
+
+    `refused` are stored settings that are not valid, or not any more, by topic and name.
+    """
 
     def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicEntry]) -> None:
         self.defaults = defaults
-        self._configs = {name: self._config_of(entry) for name, entry in entries.items()}
+        self.refused: dict[str, dict[str, SettingError]] = {}
+        self._configs = {name: self.stored(name, one.overrides) for name, one in entries.items()}
 
-    def _config_of(self, entry: TopicEntry) -> TopicConfig:
-        try:
-            return topic_config(self.defaults, entry.overrides)
-        except ApiError as error:
-            reason = f"{TOPIC_FILE_NAME}: topic {entry.name}: {error.message}"
-            raise UserError(reason) from error
+    def stored(self, topic: str, overrides: Mapping[str, str]) -> TopicConfig:
+        """Returns a topic's settings from stored ones, without those that are not valid: each is
+        an error line when it is found.
+        """
+        config, refused = stored_config(self.defaults, overrides)
+        for name, error in refused.items():
+            if name not in self.refused.get(topic, {}):
+                logger.error("%s", _refused_line(topic, name, error))
+        self.refused.pop(topic, None)
+        if refused:
+            self.refused[topic] = refused
+        return config
+
+    def under(self, defaults: TopicConfig, topic: str, overrides: Mapping[str, str]) -> TopicConfig:
+        """Returns a topic's settings under other defaults; raises `ApiError` for a contradiction
+        with a valid setting.
+        """
+        refused = self.refused.get(topic, {})
+        valid = {name: text for name, text in overrides.items() if name not in refused}
+        return topic_config(defaults, valid)
+
+    def is_held(self, topic: str) -> bool:
+        """Whether it is not known which records the topic keeps, as a setting is not valid."""
+        return bool(self.refused) and not DECIDING.isdisjoint(self.refused.get(topic, ()))
 
     def get(self, topic: str) -> TopicConfig:
         return self._configs.get(topic, self.defaults)
@@ -55,6 +80,18 @@ class TopicConfigs:
 
     def remove(self, topic: str) -> None:
         self._configs.pop(topic, None)
+        self.refused.pop(topic, None)
+
+
+def _refused_line(topic: str, name: str, error: SettingError) -> str:
+    until = ""
+    if name in DECIDING:
+        until = "nothing of the topic is deleted or compacted until then: "
+    return (
+        f"topic {topic}: a stored setting is not valid and is ignored: {error}; {until}set it with "
+        f"`ottla configs set TARGET {topic} {name}=VALUE`, or remove it with `ottla configs unset "
+        f"TARGET {topic} {name}`"
+    )
 
 
 def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:

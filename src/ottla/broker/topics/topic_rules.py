@@ -5,6 +5,7 @@ counterpart: `Topic`.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
@@ -12,6 +13,7 @@ from ottla.base.errors import ApiError
 from ottla.base.patterns import lazy_pattern
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
+from ottla.config.usable import name_among, usable
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion, the name still fits into a file name."""
@@ -54,8 +56,25 @@ def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> 
             )
         values[name] = text
     try:
-        config = with_values(defaults, values)
-        config.check()
+        return _checked(defaults, values)
     except SettingError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
+
+
+def stored_config(
+    defaults: TopicConfig, overrides: Mapping[str, str]
+) -> tuple[TopicConfig, dict[str, SettingError]]:
+    """Returns a topic's settings from stored ones, and those that are not valid, or not any more.
+
+    The defaults apply in their place, also where these contradict all that is stored.
+    """
+    try:
+        return usable(overrides, partial(_checked, defaults), name_among)
+    except SettingError:
+        return defaults, {}
+
+
+def _checked(defaults: TopicConfig, values: Mapping[str, str]) -> TopicConfig:
+    config = with_values(defaults, values)
+    config.check()
     return config

@@ -29,7 +29,7 @@ from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topic_files import TopicFiles
 from ottla.broker.topics.topic_rules import topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
-from ottla.config.topic import TopicConfig
+from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.topic_file import TopicEntry
@@ -70,7 +70,7 @@ class TopicStore:
         self.files.gone = set(opened.gone)
         self.logs.refused = opened.refused
         for entry in entries.values():
-            config = topic_config(self.configs.defaults, entry.overrides)
+            config = self.configs.stored(entry.name, entry.overrides)
             self.configs.put(entry.name, config)
             self._check_id_is_free(entry)
             self.topics.add(Topic(entry, config))
@@ -318,11 +318,12 @@ class TopicStore:
             if self.topics.find(topic.name) is topic:
                 # The settings or defaults may have changed again during the turns, or the topic
                 # been deleted.
-                self._apply(topic, topic_config(self.configs.defaults, topic.overrides))
+                self._apply(topic, self.configs.stored(topic.name, topic.overrides))
 
     def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
         """Returns the settings of all topics under other defaults; raises `ApiError`."""
-        return {topic.name: topic_config(defaults, topic.overrides) for topic in self.topics}
+        under = self.configs.under
+        return {topic.name: under(defaults, topic.name, topic.overrides) for topic in self.topics}
 
     def change_defaults(self, defaults: TopicConfig) -> None:
         """Changes the defaults of all topics, which are the broker's own settings."""
@@ -330,6 +331,16 @@ class TopicStore:
         self.configs.defaults = defaults
         for topic in self.topics:
             self._apply(topic, configs[topic.name])
+
+    def is_held(self, topic: str, ignored: Mapping[str, str]) -> bool:
+        """Whether it is not known which records a topic keeps, since a setting of it or, by
+        `ignored`, a default of the broker is not valid.
+        """
+        if self.configs.is_held(topic):
+            return True
+        deciding = DECIDING & ignored.keys()
+        found = self.topics.find(topic) if deciding else None
+        return found is not None and not deciding <= found.overrides.keys()
 
     def _apply(self, topic: Topic, config: TopicConfig) -> None:
         if config == topic.config:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from secrets import token_bytes
 
-from ottla.broker.adoption.accepted_settings import DECIDING, accepted_quotas
+from ottla.broker.adoption.accepted_settings import accepted_quotas
 from ottla.broker.broker import Broker
 from ottla.broker.configs.kept_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource, ScopedSetting
@@ -12,6 +12,7 @@ from ottla.cli.output import Output
 from ottla.cli.terminal import counted
 from ottla.config.broker import topic_settings_by_broker_name
 from ottla.config.security import STANDARD_AUTHORIZER
+from ottla.config.topic import DECIDING
 
 
 class TakingOver:

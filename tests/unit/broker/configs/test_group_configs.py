@@ -203,20 +203,6 @@ def test_a_session_that_other_defaults_leave_no_heartbeat_is_warned_of(
     assert "group g: consumer.heartbeat.interval.ms (6000) must be less than" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("stored", "message"),
-    [
-        ({"no_such": "1"}, r"for group g: no\.such: there is no such setting"),
-        ({"consumer_session_timeout_ms": "soon"}, r"for group g: .*=soon: must be a whole number"),
-    ],
-)
-def test_what_somebody_has_put_into_the_file_stops_the_start(
-    stored: dict[str, str], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        open_broker(with_stored(**stored))
-
-
 def test_a_disk_that_fails_keeps_the_old_settings() -> None:
     broker = open_broker(disk("/d"))
     broker.directories[0].health.fail(OSError(errno.EIO, "broken"))
