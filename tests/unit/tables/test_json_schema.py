@@ -94,6 +94,115 @@ def test_what_has_no_type_that_a_column_has_gets_none(schema: Any) -> None:
     assert columns_of(outer) == "b string"
 
 
+ADDRESS = an_object(street=STRING)
+TOWN = "https://acme.example/types/town.json"
+
+
+@pytest.mark.parametrize(
+    ("reference", "definitions"),
+    [
+        ("#/$defs/x", {"x": ADDRESS}),
+        ("#/$defs/a%20b", {"a b": ADDRESS}),
+        ("#/$defs/a%25%7e1~0b", {"a%/~b": ADDRESS}),
+        ("#/$defs/list/allOf/1", {"list": {"allOf": [STRING, ADDRESS]}}),
+        ("#/$defs//", {"": {"": ADDRESS}}),
+        ("#street", {"x": {"$anchor": "street", **ADDRESS}}),
+        ("#street", {"x": {"$dynamicAnchor": "street", **ADDRESS}}),
+        ("#street", {"x": {"$id": "#street", **ADDRESS}}),
+        ("address.json", {"x": {"$id": "address.json", **ADDRESS}}),
+        ("/v1/address.json#", {"x": {"$id": "address.json#", **ADDRESS}}),
+        ("https://acme.example/v1/address.json", {"x": {"$id": "address.json", **ADDRESS}}),
+        ("order.json#/$defs/x", {"x": ADDRESS}),
+        ("./../v1/order.json#/$defs/x", {"x": ADDRESS}),
+        ("urn:acme:address", {"x": {"$id": "urn:acme:address", **ADDRESS}}),
+        ("urn:acme:a#s", {"x": {"$id": "urn:acme:a", "$defs": {"y": {"$anchor": "s", **ADDRESS}}}}),
+        (
+            "in/b.json#s",
+            {"x": {"$id": "in/a.json", "$defs": {"y": {"$id": "b.json#s", **ADDRESS}}}},
+        ),
+        # Within a schema with an $id, its own URI is the base.
+        ("in/a.json", {"x": {"$id": "in/a.json", "$ref": "#/$defs/y", "$defs": {"y": ADDRESS}}}),
+        (
+            "#/$defs/x/$defs/z",
+            {"x": {"$id": "in/", "$defs": {"z": {"$ref": "b"}, "y": {"$id": "b", **ADDRESS}}}},
+        ),
+        ("#/$defs/x/new/z", {"x": {"$id": "q", "new": {"z": {"$ref": "#/new/y"}, "y": ADDRESS}}}),
+        # References of the registry: by URI, by a name, and from one to another.
+        (TOWN, {}),
+        ("/types/town.json#/properties/main", {}),
+        ("../types/town.json#main", {}),
+        ("my types.json", {}),
+        ("my%20types.json", {}),
+        ("acme:plain", {}),
+        ("no-id/outer.json", {}),
+    ],
+)
+def test_a_reference_is_found_by_uri_identifier_anchor_or_pointer(
+    reference: str, definitions: Any
+) -> None:
+    schema = an_object(a={"$ref": reference})
+    main = {"main": {"$anchor": "main", "$ref": "#/definitions/m"}}
+    town = {**an_object(street=STRING), "properties": {"street": STRING, **main}}
+    others = {
+        TOWN: {**town, "definitions": {"m": ADDRESS}},
+        "my types.json": {"$ref": f"{TOWN}#main"},
+        "acme:plain": {"$id": "https://other.example/x/y.json", "$ref": "my%20types.json"},
+        "no-id/outer.json": {"$ref": "inner.json#/$defs/i"},
+        "no-id/inner.json": {"$defs": {"i": {"$ref": "../my types.json"}}},
+    }
+    whole = {**schema, "$id": "https://acme.example/v1/order.json", "$defs": definitions}
+    found = columns_of(whole, **others)
+    assert found in (
+        "a struct<street: string>",
+        "a struct<street: string, main: struct<street: string>>",
+    )
+
+
+def test_the_draft_decides_what_is_an_identifier() -> None:
+    inner = {"id": "in/x.json", "$id": "y.json", **ADDRESS}
+    ref = {"$ref": "#/definitions/x", "$id": "elsewhere/"}
+    for draft, reference in (("04", "in/x.json"), ("07", "y.json")):
+        whole = {
+            "$schema": f"http://json-schema.org/draft-{draft}/schema#",
+            **an_object(id=STRING, a={"$ref": reference}, b=ref),
+            "definitions": {"x": inner, "const": {"const": {"$id": reference}}},
+        }
+        assert columns_of(whole) == "id string, a struct<street: string>, b struct<street: string>"
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("#/$defs/y", "#/$defs/y, which does not exist"),
+        ("#/$defs/x/3", "does not exist"),
+        ("#gone", "does not exist"),
+        ("gone.json#x", "name of a reference, nor has a schema the $id gone.json"),
+        ("http://[/", "Invalid IPv6"),
+    ],
+)
+def test_an_unknown_reference_is_named_with_its_place(reference: str, words: str) -> None:
+    inner = an_object(b={"type": "array", "items": {"$ref": reference}})
+    whole = {**an_object(a=inner), "$defs": {"x": {"const": {"$anchor": "gone"}}}}
+    with pytest.raises(UserError) as caught:
+        columns_of(whole)
+    assert str(caught.value).startswith(f"value.a.b[]: the JSON Schema refers to {reference}")
+    assert words in str(caught.value)
+
+
+def test_a_dynamic_reference_is_said_to_be_unsupported() -> None:
+    with pytest.raises(UserError, match=r"value\.a: .*\$dynamicRef, which is not supported"):
+        columns_of(an_object(a={"$dynamicRef": "#x"}, b=STRING))
+
+
+def test_what_contains_itself_by_any_reference_has_no_column() -> None:
+    tree = {"$id": "tree", **an_object(x=STRING, up={"$ref": "tree"}, down={"$ref": "other"})}
+    loop = {"one": {"$ref": "#/$defs/two"}, "two": {"$ref": "#/$defs/one"}}
+    whole = {**an_object(a=tree, b={"$ref": "#/$defs/one"}), "$defs": loop}
+    assert columns_of(whole, other=an_object(y=STRING, t={"$ref": "tree"})) == (
+        "a struct<x: string, down: struct<y: string>>"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -102,7 +211,10 @@ def test_what_has_no_type_that_a_column_has_gets_none(schema: Any) -> None:
         ('{"type": "string"}', "must be an object with properties"),
         ('{"properties": {"a": true}}', "must be an object with properties"),
         ('{"properties": {"a": {"type": 5}}}', "not a JSON Schema"),
-        ('{"properties": {"a": {"$ref": "gone"}}}', "refers to gone, which does not exist"),
+        (
+            '{"properties": {"a": {"$ref": "gone"}}}',
+            "value.a: the JSON Schema refers to gone, which does not exist",
+        ),
         ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "names field a"),
     ],
 )
@@ -113,7 +225,22 @@ def test_what_is_no_schema_of_a_table_is_refused(text: str, words: str) -> None:
 
 KNOWN = [
     *("type", "properties", "items", "additionalProperties", "required", "enum", "const"),
-    *("$ref", "#", "#/a", "#/$defs/a", "$defs", "oneOf", "anyOf", "allOf", "format", "date-time"),
+    *(
+        "$id",
+        "$anchor",
+        "b#a",
+        "#a",
+        "$ref",
+        "#",
+        "#/a",
+        "#/$defs/a",
+        "$defs",
+        "oneOf",
+        "anyOf",
+        "allOf",
+        "format",
+        "date-time",
+    ),
     *("string", "object", "array", "integer", "number", "null", "boolean", "a"),
 ]
 words = st.sampled_from(KNOWN)

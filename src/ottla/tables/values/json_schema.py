@@ -4,14 +4,15 @@ Values are not validated: `pattern`, `minimum` and other keywords are ignored. P
 types, without a type, or that are recursive get no column, and are kept in the rescued column.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegisteredSchema
+from ottla.tables.values.decoder import require
 from ottla.tables.values.growth import ConflictError, merged_type
+from ottla.tables.values.json_references import References
 from ottla.tables.values.schema import is_column_name, struct_type
 
 _MOST_NESTED = 100
@@ -82,7 +83,8 @@ def _seems_renamed(before: Node, now: Node) -> bool:
 
 def _shape(schema: RegisteredSchema) -> Shape:
     try:
-        node = _Reader(schema).node(json.loads(schema.text), "", 0)
+        references = References(schema)
+        node = _Reader(references).node(references.top, "value")
     except (ValueError, RecursionError) as error:
         raise UserError(f"the JSON Schema is not JSON: {error}") from error
     except (TypeError, AttributeError) as error:
@@ -114,37 +116,50 @@ def _column_type(node: Node) -> Any:
 
 
 class _Reader:
-    """Reads one schema; `$ref` may name the registry's references."""
+    """Reads one schema; a place is the path of what it describes, such as `value.a[]`."""
 
-    def __init__(self, schema: RegisteredSchema) -> None:
-        self._roots = {name: json.loads(text) for name, text in schema.references.items()}
-        self._roots[""] = json.loads(schema.text)
-        self._open: list[tuple[str, str]] = []
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._open: set[int] = set()
 
-    def node(self, schema: Any, root: str, depth: int) -> Node:
-        """The node of a schema in the document `root`."""
-        if not isinstance(schema, dict) or depth > _MOST_NESTED:
+    def node(self, schema: Any, place: str) -> Node:
+        """The node of a schema; `None` within itself."""
+        if not isinstance(schema, dict):
             return None
+        if id(schema) in self._open or len(self._open) > _MOST_NESTED:
+            return None
+        self._open.add(id(schema))
+        try:
+            return self._node(schema, place)
+        finally:
+            self._open.discard(id(schema))
+
+    def _node(self, schema: Mapping[str, Any], place: str) -> Node:
+        require(
+            "$dynamicRef" not in schema,
+            f"{place}: the JSON Schema has a $dynamicRef, which is not supported: use $ref",
+        )
         if "$ref" in schema:
-            return self._referred(str(schema["$ref"]), root, depth + 1)
+            found = self._references.found(str(schema["$ref"]), schema, place)
+            return self.node(found, place)
         for word in ("oneOf", "anyOf"):
             if word in schema and isinstance(schema[word], list):
-                nodes = [self.node(one, root, depth + 1) for one in _not_null(schema[word])]
-                return _one_of(nodes)
+                return _one_of([self.node(one, place) for one in _not_null(schema[word])])
         if isinstance(schema.get("allOf"), list):
-            rest = {name: one for name, one in schema.items() if name != "allOf"}
-            parts = [*schema["allOf"], *([rest] if "properties" in rest else [])]
-            return _all_of([self.node(one, root, depth + 1) for one in parts])
-        return self._typed(schema, root, depth)
+            parts = [self.node(one, place) for one in schema["allOf"]]
+            return _all_of(
+                [*parts, *([self._typed(schema, place)] if "properties" in schema else [])]
+            )
+        return self._typed(schema, place)
 
-    def _typed(self, schema: Mapping[str, Any], root: str, depth: int) -> Node:
+    def _typed(self, schema: Mapping[str, Any], place: str) -> Node:
         import pyarrow as pa
 
         match _type_word(schema):
             case "object":
-                return self._object(schema, root, depth + 1)
+                return self._object(schema, place)
             case "array":
-                inner = self.node(schema.get("items"), root, depth + 1)
+                inner = self.node(schema.get("items"), f"{place}[]")
                 return None if inner is None else Repeated(inner)
             case "string" if schema.get("format") == "date-time":
                 return pa.timestamp("us", "UTC")
@@ -158,33 +173,16 @@ class _Reader:
                 return pa.bool_()
         return None
 
-    def _object(self, schema: Mapping[str, Any], root: str, depth: int) -> Node:
+    def _object(self, schema: Mapping[str, Any], place: str) -> Node:
         properties = schema.get("properties")
         if isinstance(properties, dict) and properties:
             required = schema.get("required")
             return Shape(
-                {name: self.node(one, root, depth) for name, one in properties.items()},
+                {name: self.node(one, f"{place}.{name}") for name, one in properties.items()},
                 frozenset(map(str, required)) if isinstance(required, list) else frozenset(),
             )
-        inner = self.node(schema.get("additionalProperties"), root, depth)
+        inner = self.node(schema.get("additionalProperties"), f"{place}{{}}")
         return None if inner is None else Repeated(inner, is_map=True)
-
-    def _referred(self, reference: str, root: str, depth: int) -> Node:
-        document, _, path = reference.partition("#")
-        name = document or root
-        if (name, path) in self._open or (not path and name == root):
-            return None  # recursive
-        found = self._roots.get(name)
-        for part in path.strip("/").split("/") if path else ():
-            key = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        if found is None:
-            raise UserError(f"the JSON Schema refers to {reference}, which does not exist")
-        self._open.append((name, path))
-        try:
-            return self.node(found, name, depth)
-        finally:
-            self._open.pop()
 
 
 def _type_word(schema: Mapping[str, Any]) -> str | None:
