@@ -450,7 +450,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
     changes = _from_coarser_units(config)
     for name, row in topic_rows.items():
         if name in values:
-            changes[row.attribute] = dataclasses.replace(row, name=name).parse(values[name])
+            changes[row.attribute] = _topic_default(name, row, values[name])
     changes["ottla_decompressed_max_bytes"] = config.ottla_decompressed_max_bytes
     changes["ottla_decompressed_max_ratio"] = config.ottla_decompressed_max_ratio
     changes["honours_format_version"] = honours_old_formats(config.inter_broker_protocol_version)
@@ -541,6 +541,15 @@ IN_A_CLUSTER = {
     "transaction.state.log.min.isr": "2",
 }
 """Kafka's defaults for internal topics, which only a broker without a cluster must lower."""
+
+
+def _topic_default(name: str, row: Setting, text: str) -> Value:
+    """Kafka's broker takes each negative retention time for none; a topic's own is -1 then."""
+    if row.name != "retention.ms":
+        return dataclasses.replace(row, name=name).parse(text)
+    value = dataclasses.replace(row, name=name, at_least=None).parse(text)
+    assert isinstance(value, int)
+    return max(value, -1)
 
 
 def _from_coarser_units(config: BrokerConfig) -> dict[str, Value]:

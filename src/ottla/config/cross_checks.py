@@ -43,6 +43,7 @@ def check_broker(config: "BrokerConfig") -> None:
         if name in THREADS:
             _thread_count(name, text)
     _check_replicas(config)
+    _check_required_acks(config)
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         name = "max.connections.per.ip"
         raise _error(name, f"{name} can be set to zero only if {name}.overrides property is set.")
@@ -62,6 +63,17 @@ def _check_replicas(config: "BrokerConfig") -> None:
             f"{wait} should always be less than or equal to replica.lag.time.max.ms to prevent "
             "frequent changes in ISR",
         )
+
+
+def _check_required_acks(config: "BrokerConfig") -> None:
+    """It has no effect here, and a value that Kafka refuses is a slip in what it stands beside."""
+    name, factor = "offsets.commit.required.acks", "offsets.topic.replication.factor"
+    text = config.given.get(name)
+    if text is None:
+        return
+    count = _whole_number(name, text)
+    if not -1 <= count <= config.offsets_topic_replication_factor:
+        raise _error(name, f"{name} must be greater or equal -1 and less or equal to {factor}")
 
 
 def _check_retention(config: "BrokerConfig") -> None:
@@ -116,15 +128,19 @@ def _threads_of(config: "BrokerConfig", name: str, default: int) -> int:
     return _thread_count(name, values[name]) if name in values else default
 
 
-def _thread_count(name: str, text: str) -> int:
+def _whole_number(name: str, text: str) -> int:
     try:
-        count = int(text.strip())
+        return int(text.strip())
     except ValueError as error:
         raise SettingError(
             name,
             f"{name}={text}: must be a whole number",
             f"Invalid value {text} for configuration {name}: Not a number of type INT",
         ) from error
+
+
+def _thread_count(name: str, text: str) -> int:
+    count = _whole_number(name, text)
     if count < 1:
         raise SettingError(
             name,

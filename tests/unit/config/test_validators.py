@@ -1,12 +1,26 @@
 """Bounds and defaults of the settings beside those of Kafka 3.9, and checks of several together."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from ottla.config.broker import OWN_SETTINGS, broker_config
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.scram import MAX_ITERATIONS, MIN_ITERATIONS
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.config.broker import OWN_SETTINGS, broker_config, broker_settings
 from ottla.config.cross_checks import check_reconfiguration
-from ottla.config.setting import INT32_MAX, INT64_MAX, Setting, SettingError, settings_of
+from ottla.config.group import GroupConfig
+from ottla.config.listeners import client_listeners
+from ottla.config.setting import (
+    INT32_MAX,
+    INT64_MAX,
+    Setting,
+    SettingError,
+    settings_of,
+    with_values,
+)
 from ottla.config.topic import TopicConfig
 
 KAFKA_BROKER = """
@@ -264,6 +278,24 @@ REFUSED = {
     "no retention in minutes": {"log.retention.minutes": "0"},
     "no retention in hours": {"log.retention.hours": "0"},
     "no connection at all": {"max.connections.per.ip": "0"},
+    "more acknowledgements than replicas": {
+        "offsets.commit.required.acks": "3", "offsets.topic.replication.factor": "2",
+    },
+    "acknowledgements that nobody counts": {"offsets.commit.required.acks": "-2"},
+    "acknowledgements that are no number": {"offsets.commit.required.acks": "all"},
+    "no classic groups": {"group.coordinator.rebalance.protocols": "consumer"},
+    "no protocol of groups": {"group.coordinator.rebalance.protocols": ""},
+    "no assignor": {"group.consumer.assignors": ""},
+    "a heartbeat as long as the session": {
+        "group.consumer.heartbeat.interval.ms": "45000",
+        "group.consumer.max.heartbeat.interval.ms": "45000",
+    },
+    "a session below its bounds": {"group.consumer.session.timeout.ms": "44999"},
+    "a session beyond its bounds": {"group.consumer.session.timeout.ms": "60001"},
+    "bounds that cross": {
+        "group.consumer.max.session.timeout.ms": "44999",
+        "group.consumer.session.timeout.ms": "44999",
+    },
     "a wait longer than the connection's": {"replica.socket.timeout.ms": "499"},
     "a wait in which followers leave": {"replica.lag.time.max.ms": "499"},
     **{
@@ -288,6 +320,12 @@ def test_what_would_stop_a_job_or_delete_all_is_refused(values: dict[str, str]) 
     "values",
     [
         {"log.retention.ms": "-1"},
+        {"log.retention.ms": "-5"},
+        {"log.retention.minutes": "-5"},
+        {"log.cleanup.policy": ""},
+        {"log.cleanup.policy": "compact, delete"},
+        {"offsets.commit.required.acks": "-1"},
+        {"offsets.commit.required.acks": "2", "offsets.topic.replication.factor": "2"},
         {"log.retention.ms": "1", "log.retention.hours": "0"},
         {"log.retention.hours": "-1"},
         {"log.cleaner.threads": "127"},
@@ -299,6 +337,148 @@ def test_what_would_stop_a_job_or_delete_all_is_refused(values: dict[str, str]) 
 )
 def test_what_kafka_accepts_is_accepted(values: dict[str, str]) -> None:
     broker_config(values)
+
+
+def test_each_negative_retention_of_a_broker_is_none_and_a_topic_has_one_value_for_that() -> None:
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        assert broker_config({name: "-5"}).topic_defaults.retention_ms == -1
+    with pytest.raises(SettingError):
+        settings_of(TopicConfig)["retention.ms"].parse("-5")
+
+
+KAFKA_TEXTS: dict[str, tuple[str, ...]] = {
+    "cleanup.policy": ("compact", "delete"),
+    "compression.type": ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    "group.coordinator.rebalance.protocols": ("classic", "consumer"),
+    "log.cleanup.policy": ("compact", "delete"),
+    "log.message.timestamp.type": ("CreateTime", "LogAppendTime"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+    "security.inter.broker.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "ssl.client.auth": ("required", "requested", "none"),
+}
+"""Texts and lists that Kafka checks against some values, which are case-sensitive."""
+
+STRICTER_TEXTS = {
+    "authorizer.class.name": "classes of Java cannot be loaded",
+    "group.consumer.assignors": "classes of Java cannot be loaded",
+    "password.encoder.cipher.algorithm": "Kafka takes what the Java machine has",
+    "password.encoder.keyfactory.algorithm": "Kafka takes what the Java machine has",
+    "replica.selector.class": "classes of Java cannot be loaded",
+    "ssl.enabled.protocols": "Kafka takes what the Java machine has, also SSLv3",
+    "ssl.endpoint.identification.algorithm": "Java fails with another one at a connection",
+    "ssl.keystore.type": "Kafka takes what the Java machine has, and fails at its start",
+    "ssl.truststore.type": "Kafka takes what the Java machine has, and fails at its start",
+    "zookeeper.ssl.endpoint.identification.algorithm": "Java fails with another one",
+    "zookeeper.ssl.keystore.type": "Kafka takes what the Java machine has, and fails then",
+    "zookeeper.ssl.truststore.type": "Kafka takes what the Java machine has, and fails then",
+}
+"""Texts that Kafka does not check when it reads its settings, and why they are checked here."""
+
+
+def test_texts_and_lists_have_kafkas_values_or_are_known_to_have_fewer() -> None:
+    rows = {**broker_settings(), **settings_of(TopicConfig)}
+    checked = {name: row.one_of for name, row in rows.items() if row.one_of is not None}
+    assert checked.keys() == KAFKA_TEXTS.keys() | STRICTER_TEXTS.keys()
+    for name, values in KAFKA_TEXTS.items():
+        row = rows[name]
+        assert set(checked[name] or ()) == set(values), name
+        for one in values:
+            assert row.parse(f" {one} ") == ((one,) if row.kind == "list" else one)
+            with pytest.raises(SettingError):
+                row.parse(one.swapcase())
+        if row.kind == "list":
+            assert row.parse(",".join(values)) == values
+            assert row.parse("") == ()
+            with pytest.raises(SettingError):
+                row.parse(f"{values[0]},other")
+        else:
+            with pytest.raises(SettingError):
+                row.parse("")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"listeners": ""}, "listeners"),
+        ({"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9093"}, "PLAINTEXT"),
+        ({"listeners": "INTERNAL://:9092"}, "INTERNAL"),
+        ({"listeners": "PLAINTEXT://:many"}, "many"),
+        ({"listener.security.protocol.map": "PLAINTEXT:NONE"}, "NONE"),
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "SSL"},
+            "security.inter.broker.protocol",
+        ),
+        (
+            {"listeners": "PLAINTEXT://:9092", "inter.broker.listener.name": "SSL"},
+            "inter.broker.listener.name",
+        ),
+    ],
+    ids=str,
+)
+def test_listeners_are_checked_against_each_other(values: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        client_listeners(broker_config(values))
+
+
+def test_the_documents_say_which_texts_are_stricter() -> None:
+    page = (Path(__file__).parents[3] / "docs/compatibility.md").read_text()
+    for name in STRICTER_TEXTS:
+        assert f"`{name}`" in page, name
+
+
+def test_settings_of_groups_have_the_bounds_of_their_brokers() -> None:
+    assert {name: row.at_least for name, row in settings_of(GroupConfig).items()} == {
+        "consumer.heartbeat.interval.ms": 1,
+        "consumer.session.timeout.ms": 1,
+    }
+    config = broker_config({})
+    for name, least, most in (
+        ("consumer.session.timeout.ms", 45_000, 60_000),
+        ("consumer.heartbeat.interval.ms", 5000, 15_000),
+    ):
+        for value in (least, most):
+            config.check_group(with_values(GroupConfig(), {name: str(value)}, "group"))
+        for value in (least - 1, most + 1):
+            with pytest.raises(SettingError, match=name):
+                config.check_group(with_values(GroupConfig(), {name: str(value)}, "group"))
+
+
+def test_passwords_hashed_by_a_client_have_kafkas_bounds_of_iterations() -> None:
+    assert (MIN_ITERATIONS, MAX_ITERATIONS) == (4096, 16384)
+
+
+CLIENT = (("user", "u"), ("client-id", "c"))
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "accepted", "refused"),
+    [
+        (CLIENT, "producer_byte_rate", (1, 1.0000001, 2.0**63), (0, -1, 0.5, 1e19, math.inf)),
+        (CLIENT[:1], "consumer_byte_rate", (1, 1e9), (0, 1.01, math.nan)),
+        (CLIENT[1:], "request_percentage", (0.01, 1e9), (0, -0.1, math.inf)),
+        (CLIENT, "controller_mutation_rate", (), (1,)),  # docs/compatibility.md
+        (CLIENT, "connection_creation_rate", (), (1,)),
+        ((("ip", "10.0.0.1"),), "connection_creation_rate", (1, 2**31 - 1), (0, 1.5, 2**31)),
+        ((("ip", None),), "connection_creation_rate", (1,), (-1,)),
+        ((("ip", "10.0.0.1"),), "producer_byte_rate", (), (1,)),
+        ((("ip", "10.0.0.1"), ("user", "u")), "connection_creation_rate", (), (1,)),
+        ((("user", ""),), "producer_byte_rate", (), (1,)),
+        ((("host", "h"),), "producer_byte_rate", (), (1,)),
+        ((), "producer_byte_rate", (), (1,)),
+    ],
+)
+def test_each_quota_has_kafkas_entities_and_bounds(
+    names: tuple[tuple[str, str | None], ...],
+    key: str,
+    accepted: tuple[float, ...],
+    refused: tuple[float, ...],
+) -> None:
+    for value in accepted:
+        assert QuotaAlteration(names=names, limits={key: value}).apply({})[1] == {key: value}
+    for value in refused:
+        with pytest.raises(ApiError) as error:
+            QuotaAlteration(names=names, limits={key: value}).apply({})
+        assert error.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER, QuotaKind
+from ottla.config.setting import INT32_MAX, INT64_MAX
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 WHOLE_NUMBERS = {
@@ -20,6 +21,10 @@ WHOLE_NUMBERS = {
     QuotaKind.FETCH.value: "Long",
     CONNECTION_RATE: "Integer",
 }
+LARGEST = {"Integer": float(INT32_MAX), "Long": float(INT64_MAX)}
+ROUNDING = 1e-6
+"""A client that computes a whole number may be off by so much, as in Kafka."""
+
 KEYS_OF_CLIENTS = tuple(kind.value for kind in QuotaKind)
 KEYS = (*KEYS_OF_CLIENTS, CONNECTION_RATE)
 
@@ -79,8 +84,14 @@ def with_changes(quotas: Quotas, changed: Quotas) -> Quotas:
 def _check_limit(key: str, value: float) -> None:
     if not math.isfinite(value) or value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")
-    if key in WHOLE_NUMBERS and value != math.floor(value):
-        kind = WHOLE_NUMBERS[key]
+    if key not in WHOLE_NUMBERS:
+        return
+    kind = WHOLE_NUMBERS[key]
+    if value > LARGEST[kind]:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Proposed value for {key} is too large for a {kind}"
+        )
+    if abs(value - round(value)) > ROUNDING:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Configuration {key} must be a {kind} value")
 
 
