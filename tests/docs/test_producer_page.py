@@ -27,5 +27,5 @@ def test_it_names_only_what_there_is_and_each_partitioner() -> None:
     assert all(f"`{name}`" in PAGE for name in PARTITIONERS)
     named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)[`=]", PAGE))
     assert named - set(settings_of(ProducerConfig)) <= {
-        "sasl.mechanism", "security.protocol", "ssl.ca.location"
+        "sasl.mechanism", "security.protocol", "ssl.ca.location", "sys.exit"
     }  # fmt: skip

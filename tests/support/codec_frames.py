@@ -104,17 +104,18 @@ def gzip_member(
     flags: int = 0,
     extra: bytes = b"",
     method: int = 8,
-    crc: int = 0,
-    size: int = 0,
+    off: tuple[int, int] = (0, 0),
     header_crc: int | None = None,
 ) -> bytes:
-    """`extra` are the optional fields that `flags` tell of; `crc` and `size` are added."""
+    """`extra` are the optional fields that `flags` announce; `off` by how much the checksum and
+    the size at the end are wrong.
+    """
     packer = zlib.compressobj(6, zlib.DEFLATED, -15)
     header = bytes((0x1F, 0x8B, method, flags, 0, 0, 0, 0, 0, 0xFF)) + extra
     if header_crc is not None:
         header += struct.pack("<H", (zlib.crc32(header) & 0xFFFF) ^ header_crc)
     body = packer.compress(plain) + packer.flush()
-    ending = struct.pack("<II", zlib.crc32(plain) ^ crc, (len(plain) + size) & 0xFFFFFFFF)
+    ending = struct.pack("<II", zlib.crc32(plain) ^ off[0], (len(plain) + off[1]) & 0xFFFFFFFF)
     return header + body + ending
 
 
@@ -145,11 +146,11 @@ def gzip_frames() -> Iterator[tuple[str, Pack]]:
             lambda plain, member=member: gzip_member(plain) + member(b""),
         )
     yield "gzip, another method", partial(gzip_member, method=7)
-    yield "gzip, wrong checksum", partial(gzip_member, crc=1)
-    yield "gzip, wrong size", partial(gzip_member, size=1)
+    yield "gzip, wrong checksum", partial(gzip_member, off=(1, 0))
+    yield "gzip, wrong size", partial(gzip_member, off=(0, 1))
     yield (
         "gzip, wrong checksum after all",
-        lambda plain: gzip_member(plain) + gzip_member(b"", crc=1),
+        lambda plain: gzip_member(plain) + gzip_member(b"", off=(1, 0)),
     )
     yield "gzip, zeros, then a second", in_two(gzip_member, bytes(8))
     yield "gzip, a magic after it", then(gzip_member, b"\x1f\x8b\x08" + bytes(30))

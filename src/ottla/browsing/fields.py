@@ -68,10 +68,10 @@ def parse_field(text: str, position: int = 0) -> tuple[Field, int]:
 
 def _step(found: re.Match[str]) -> Step:
     if found["index"] is not None:
-        index = whole_number(found["index"])
+        index = whole_number(found["index"].removeprefix("-"))
         if index is None:
             raise UserError(f"[{found['index']}] is no index of an array")
-        return index
+        return -index if found["index"].startswith("-") else index
     return found["name"] if found["name"] is not None else found["text"][1:-1]
 
 

@@ -94,7 +94,7 @@ XERIAL_VERSIONS = struct.Struct(">ii")  # version, oldest version that reads it
 XERIAL_HEADER = XERIAL_MAGIC + XERIAL_VERSIONS.pack(1, 1)
 XERIAL_SIZE = struct.Struct(">i")
 XERIAL_NEXT_HEADER = XERIAL_SIZE.unpack_from(XERIAL_MAGIC)[0]
-"""A header in the place of a block's size: another stream follows."""
+"""A header instead of a block's size: another stream follows."""
 
 XERIAL_MAX_BLOCK_SIZE = 512 << 20
 

@@ -319,7 +319,7 @@ class Server:
         self.busy_ms += now_ms - self._monotonic_ms
 
     def _take(self, events: Sequence[tuple[SelectorKey, int]], at: Timestamps) -> None:
-        """Receives from ready connections; the selector returns again what is passed over."""
+        """Receives from ready connections; the selector returns the others again."""
         if self._passed_over:
             late, self._passed_over = self._passed_over, set()
             events = sorted(events, key=lambda one: one[0].fd not in late)

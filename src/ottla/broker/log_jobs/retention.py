@@ -158,6 +158,7 @@ class Retention:
         if plan.staying is not None:
             self._warn_of_future(log, plan.staying)
         if plan.going:
+            begin_retention(log, plan, now_ms)
             for one in plan.going:
                 assert one.rule is not None, "a segment that goes has a rule"
                 self.totals.segments[one.rule] += 1
@@ -167,7 +168,6 @@ class Retention:
             self._on_event(
                 SegmentsGoing(log=log.name, start_offset=plan.start_offset, reason=reason)
             )
-            begin_retention(log, plan, now_ms)
         return plan
 
     def _kept(self, begun: list[_Leaving]) -> list[_Leaving]:

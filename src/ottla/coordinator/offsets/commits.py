@@ -120,7 +120,7 @@ class Commits:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def forget(self, group_id: str, places: Iterable[TopicPartition], draft: Draft) -> None:
-        """Deletes offsets, whether or not anybody may read them."""
+        """Deletes offsets, whether or not anyone may read them."""
         for where in places:
             draft.record(_offset_key(group_id, where), None)
 

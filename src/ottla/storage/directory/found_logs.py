@@ -70,7 +70,8 @@ class FoundLog:
     damage: CorruptionError | None = None
     integrity: Integrity | None = None
     obstacle: str | None = None
-    """What is in the place of the directory or of one of its log files, and has to go first."""
+    """The file or folder that has the name of the directory or of one of its log files, and has to
+    go first."""
 
     @property
     def key(self) -> TopicPartition:
@@ -123,7 +124,7 @@ def find_logs(file_system: FileSystem, directory: str) -> list[FoundLog]:
 def clear_others(file_system: FileSystem, path: str) -> str | None:
     """Sets aside what has the name of a partition's file, and is a folder, a link or a FIFO.
 
-    Returns the reason if it is in the place of a log file: then the log must not be opened.
+    Returns the reason if it has the name of a log file: then the log must not be opened.
     """
     obstacle = None
     for name in file_system.list_others(path):

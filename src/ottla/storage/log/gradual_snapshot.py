@@ -1,4 +1,4 @@
-"""A snapshot of many producers, made a few at a time while the log goes on.
+"""A snapshot of many producers, made a few at a time while the log is written to.
 
 It is of the moment at which it began: a producer that is about to change is packed first. So a roll
 with 60,000 producers, whose snapshot takes 0.1 s, holds nobody up.

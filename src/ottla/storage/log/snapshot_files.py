@@ -110,7 +110,7 @@ class SnapshotFiles:
         return self._gradual is not None
 
     def advance(self, state: ProducerState, count: int) -> None:
-        """Goes on with the snapshot that is begun, by so many producers."""
+        """Continues the snapshot that is begun, by so many producers."""
         gradual = self._gradual
         if gradual is None or not gradual.advance(count):
             return

@@ -87,7 +87,7 @@ class _Leftovers:
         self._file_system.sync_directory(self._directory)
 
     def replace(self, group: SwapGroup, replaced: Iterable[int]) -> None:
-        """Puts swaps in the place of live segments, which are marked as deleted until then."""
+        """Replaces live segments by swaps, which are marked as deleted until then."""
         for base_offset in replaced:
             self._rename_all(base_offset, LIVE, DELETED)
         for one in group.logs:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,6 @@ from ottla.broker.log_jobs import retention
 from ottla.broker.topics.topics import NewTopic
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.retention import retention as storage_retention
-from ottla.storage.retention.retention import LogFacts
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind
@@ -278,15 +278,15 @@ def test_a_log_that_fails_keeps_retention_from_no_other_and_each_cause_is_logged
         world.append(3, partition=partition)
     at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
     failing = world.broker.topics.partition("t", 0).log
-    facts_of = storage_retention.facts_of
+    begin_retention = storage_retention.begin_retention
 
-    def fail(log: PartitionLog) -> LogFacts:
+    def fail(log: PartitionLog, *others: Any) -> Any:
         if log is failing:
             raise ValueError("no luck")
-        return facts_of(log)
+        return begin_retention(log, *others)
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage_retention, "facts_of", fail)
+        patch.setattr(storage_retention, "begin_retention", fail)
         for _ in range(3):
             while world.broker.retention.run_slice(at):
                 pass
