@@ -3,13 +3,11 @@
 import gc
 import itertools
 import logging
-import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -22,14 +20,12 @@ from benchmarks.fairness import (
     searched_by_time,
 )
 from benchmarks.stretches import MOST_TRIES, Recorder, Tried, ask, host_millisecond, tried
-from ottla.base.clock import Clock, SystemClock
+from ottla.base.clock import SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
-from ottla.config.listeners import Listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
@@ -54,12 +50,11 @@ from ottla.server import listener as listener_module
 from ottla.server.apis import APIS, CLUSTER_APIS
 from ottla.server.cluster.handlers import OWN
 from ottla.server.connection import Connection
-from ottla.server.embedding import Embedding, Upkeep
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
 from tests.support.busy_member import BusyMember
-from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
+from tests.support.stepping import SteppedServer, has_answer, stepped, with_topic
 
 VERSIONS = ApiVersionsRequest()
 COUNT = 10_000
@@ -78,83 +73,12 @@ OF_A_CLUSTER = [
     key for key in sorted(OWN) if any(one.kind == "array" for one in request_class(key).FIELDS)
 ]
 
-MANY_ROUNDS = 200_000
-
-
-class SteppedServer:
-    """A server whose rounds are taken one by one, each slice as short as it can be."""
-
-    def __init__(self, broker: Broker, clock: Clock, upkeep: Upkeep | None) -> None:
-        listener = Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)
-        embedding = Embedding(upkeep=upkeep)
-        self.server = Server(broker, [listener], clock=clock, embedding=embedding)
-        self.server.start()
-        ticks = itertools.count()
-        self.server._long_requests._now_s = lambda: float(next(ticks))
-        self.rounds = 0
-
-    def step(self) -> None:
-        server = self.server
-        wait_s = 0 if server._ready or server._long_requests.has_work else 0.01
-        server._round(server._selector.select(wait_s))
-        self.rounds += 1
-
-    def step_until(self, is_done: Callable[[], bool]) -> None:
-        until_s = monotonic() + PATIENCE_S
-        for _ in range(MANY_ROUNDS):
-            if is_done():
-                return
-            self.step()
-            if monotonic() > until_s:
-                break
-        raise AssertionError("it does not come to an end")
-
-    def client(self) -> WireClient:
-        return WireClient(self.server.address)
-
-    def is_idle(self) -> bool:
-        return not self.server._long_requests._begun and not self.server._long_requests._waiting
-
-    def close(self) -> None:
-        with self.server.lock:
-            self.server._close_all()
-
-
-@contextmanager
-def stepped(
-    broker: Broker, clock: Clock | None = None, upkeep: Upkeep | None = None
-) -> Iterator[SteppedServer]:
-    server = SteppedServer(broker, clock or SystemClock(), upkeep)
-    try:
-        yield server
-    finally:
-        server.close()
-        broker.close()
-
-
-def has_answer(client: WireClient) -> bool:
-    """Whether something has come, or the connection was closed."""
-    client.socket.setblocking(False)
-    try:
-        client.socket.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    finally:
-        client.socket.settimeout(PATIENCE_S)
-    return True
-
 
 def send_all(server: SteppedServer, client: WireClient, frame: bytes) -> None:
     """Sends more than a socket may hold while nobody receives."""
     sender = threading.Thread(target=client.socket.sendall, args=(frame,))
     sender.start()
     server.step_until(lambda: not sender.is_alive())
-
-
-def with_topic(directory: Path, partition_count: int = 20, **settings: str) -> Broker:
-    broker = open_broker(directory, **settings)
-    broker.create_topic(NewTopic(name="t", partition_count=partition_count))
-    return broker
 
 
 def read_answer(server: SteppedServer, client: WireClient) -> bytes:
@@ -572,86 +496,3 @@ def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path:
         found = slow.receive(ApiKey.FETCH, 4).responses[0].partitions
         assert [one.partition_index for one in found if one.records] == [count - 1]
     assert broker.waiting_fetch_count == 0
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round has time for one thing of each kind."""
-    monkeypatch.setattr(listener_module, "RECEIVING_S", 0.0)
-    monkeypatch.setattr(listener_module, "SETTLING_S", 0.0)
-
-
-@pytest.mark.usefixtures("hurried")
-def test_requests_for_which_a_round_has_no_time_come_first_in_the_next(tmp_path: Path) -> None:
-    count = 6
-    with stepped(with_topic(tmp_path / "data")) as server:
-        clients = [server.client() for _ in range(count)]
-        server.step_until(lambda: len(server.server._connections) == count)
-        for client in clients:
-            client.send(VERSIONS, 0)
-        answered: list[int] = []
-        before = server.rounds
-        while len(answered) < count:
-            server.step()
-            new = [one for one in range(count) if one not in answered and has_answer(clients[one])]
-            assert len(new) <= 1
-            answered += new
-            if new:  # it has more to ask at once, and waits until the others had their turn
-                clients[new[0]].receive(ApiKey.API_VERSIONS, 0)
-                clients[new[0]].send(VERSIONS, 0)
-            assert server.rounds - before < 3 * count
-        assert sorted(answered) == list(range(count))
-        for client in clients:
-            client.socket.close()
-
-
-@pytest.mark.usefixtures("hurried")
-def test_fetches_that_one_record_wakes_are_answered_over_several_rounds(tmp_path: Path) -> None:
-    broker = with_topic(tmp_path / "data")
-    fetch = FetchRequest(
-        max_wait_ms=60_000,
-        min_bytes=1,
-        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=1000)])],
-    )
-    with stepped(broker) as server:
-        clients = [server.client() for _ in range(5)]
-        for client in clients:
-            client.send(fetch, 4)
-        server.step_until(lambda: broker.waiting_fetch_count == 5)
-        builder = RecordBatchBuilder()
-        builder.append(None, b"v", 0)
-        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=0)
-        counts = []
-        while counts[-1:] != [5]:
-            assert not counts or server.server._has_left, "it does not sleep"
-            server.step()
-            counts.append(sum(map(has_answer, clients)))
-        assert counts == sorted(counts)
-        assert len(counts) >= 5
-        for client in clients:
-            (found,) = client.receive(ApiKey.FETCH, 4).responses[0].partitions
-            assert found.records
-            client.socket.close()
-
-
-@pytest.mark.usefixtures("hurried")
-def test_idle_connections_are_closed_over_several_rounds(tmp_path: Path) -> None:
-    class Later(SystemClock):
-        ahead_ms = 0.0
-
-        def monotonic_ms(self) -> float:
-            return super().monotonic_ms() + self.ahead_ms
-
-    clock = Later()
-    with stepped(with_topic(tmp_path / "data"), clock) as server:
-        clients = [server.client() for _ in range(5)]
-        server.step_until(lambda: len(server.server._connections) == 5)
-        clock.ahead_ms = 3_600_000.0
-        left = []
-        while left[-1:] != [0]:
-            server.step()
-            left.append(len(server.server._connections))
-        assert left[:5] == [4, 3, 2, 1, 0]
-        for client in clients:
-            assert client.receive_frame() is None
-            client.socket.close()

@@ -252,6 +252,13 @@ class Budget:
     def __init__(self) -> None:
         self.is_spent: Callable[[], bool] = _never
 
+    def limit(self, is_spent: Callable[[], bool]) -> None:
+        self.is_spent = is_spent
+
+    def lift(self) -> None:
+        """There is no server any more."""
+        self.is_spent = _never
+
     @property
     def is_limited(self) -> bool:
         return self.is_spent is not _never

@@ -548,9 +548,13 @@ class Broker:
     @property
     def has_answers(self) -> bool:
         """Whether a waiting request may have a result since the last `take_answered`."""
-        if self.replicas is not None and self.replicas.has_answers:
-            return True
-        return self._waiting.has_woken or (self._groups is not None and self._groups.has_answers)
+        return (
+            self._waiting.has_woken
+            or (self._groups is not None and self._groups.has_answers)
+            or (self.replicas is not None and self.replicas.has_answers)
+            or (self._background is not None and self._background.has_done)
+            or (self.membership is not None and self.membership.has_done)
+        )
 
     def cancel(self, waiting: Waiting[Any]) -> None:
         """Cancels a wait. A member that was joining a group stays in the group."""

@@ -61,8 +61,8 @@ ROUND_S = 0.004
 Each has an equal share, and at least one request.
 """
 
-RECEIVING_S = 0.006
-"""Time after which the other connections with requests wait for the next round."""
+RECEIVING_S = 0.003
+"""Time for requests that were received before, and for others; the rest wait for a round."""
 
 SETTLING_S = 0.003
 """The same for what is due, for responses that were waited for, and for closing connections."""
@@ -129,12 +129,12 @@ class Server:
         self._stranger_log = StrangerLog(logger)
         self._touched: list[Connection] = []
         self._ready: list[Connection] = []
-        self._passed_over: set[int] = set()
-        """Descriptors for which the last round had no time."""
+        self._passed_over: dict[int, int] = {}
+        """Descriptors for which the last round had no time, with their places in the queue."""
         self._answered: deque[object] = deque()
         self._to_close: deque[tuple[Connection, CloseReason]] = deque()
         self._until_s = 0.0
-        broker.budget.is_spent = self._is_late
+        broker.budget.limit(self._is_late)
         self._holding: dict[object, Connection] = {}
         self._answered_early: set[object] = set()
         """Results that came before the long request that waits for them had ended."""
@@ -153,7 +153,6 @@ class Server:
     @property
     def address(self) -> Address:
         """The first of them."""
-        assert self.addresses, "call start first"
         return self.addresses[0]
 
     def connections_by_user(self) -> Counter[str]:
@@ -238,7 +237,7 @@ class Server:
             while not self._is_stopping and not (
                 self._needs_disk and self._broker.directories.is_offline
             ):
-                is_busy = self._ready or self._long_requests.has_work or self._has_left
+                is_busy = self._has_left
                 events = select(0) if is_busy else waiting.wait(self._timeout)
                 with self.lock:
                     self._round(events)
@@ -251,8 +250,8 @@ class Server:
     @property
     def _has_left(self) -> bool:
         """Whether the last round has left something to the next one."""
-        left = self._passed_over or self._answered or self._to_close
-        return bool(left) or self._broker.has_answers
+        left = self._ready or self._passed_over or self._answered or self._to_close
+        return bool(left) or self._long_requests.has_work or self._broker.has_answers
 
     def _is_late(self) -> bool:
         return monotonic() >= self._until_s
@@ -300,6 +299,7 @@ class Server:
             self.request_counts.begin_queued(connection.last_active_ms)
             self._process(connection)
             self.request_counts.end_queued()
+        self._until_s = monotonic() + RECEIVING_S
         self._take(events, at)
         if self._long_requests.has_work:
             self._go_on()
@@ -321,11 +321,11 @@ class Server:
     def _take(self, events: Sequence[tuple[SelectorKey, int]], at: Timestamps) -> None:
         """Receives from ready connections; the selector returns the others again."""
         if self._passed_over:
-            late, self._passed_over = self._passed_over, set()
-            events = sorted(events, key=lambda one: one[0].fd not in late)
+            places, self._passed_over = self._passed_over, {}
+            events = sorted(events, key=lambda one: places.get(one[0].fd, len(places)))
         for number, (key, mask) in enumerate(events):
             if number and self._is_late():
-                self._passed_over = {one.fd for one, _ in events[number:]}
+                self._passed_over = {key.fd: one for one, (key, _) in enumerate(events[number:])}
                 return
             if isinstance(key.data, Connection):
                 self._on_event(key.data, mask)
@@ -643,8 +643,7 @@ class Server:
 
     def _hint_at_address(self, connection: Connection) -> None:
         peer = connection.peer
-        hint = self._address_hint.hint(peer.host, connection.came_to, peer.address)
-        if hint is not None:
+        if hint := self._address_hint.hint(peer.host, connection.came_to, peer.address):
             logger.warning("%s", hint)
 
     def _close_some(self) -> None:
@@ -654,26 +653,26 @@ class Server:
             if not connection.login.has_login:
                 self._to_close.append((connection, CloseReason.LOGIN))
         while self._to_close:
-            self._close(*self._to_close.popleft())
+            connection, reason = self._to_close.popleft()
+            if reason is not CloseReason.IDLE or self._is_idle(connection):
+                self._close(connection, reason)
             if self._is_late():
                 return
 
     def _find_idle(self) -> None:
-        max_idle_ms = self._broker.config.connections_max_idle_ms
         self._next_idle_check_ms = self._monotonic_ms + IDLE_CHECK_MS
         for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
             self._close_for_memory(connection)
         self._close_slow()
-        if max_idle_ms < 0:
-            return
-        oldest_ms = self._monotonic_ms - max_idle_ms
-        self._to_close.extend(
-            (one, CloseReason.IDLE)
-            for one in self._connections
-            if one.later is None
-            and one.last_active_ms < oldest_ms
-            and one not in self._transfer_rates
-        )
+        if self._broker.config.connections_max_idle_ms >= 0:
+            idle = filter(self._is_idle, self._connections)
+            self._to_close.extend((one, CloseReason.IDLE) for one in idle)
+
+    def _is_idle(self, connection: Connection) -> bool:
+        if connection.later is not None or connection in self._transfer_rates:
+            return False
+        oldest_ms = self._monotonic_ms - self._broker.config.connections_max_idle_ms
+        return connection.last_active_ms < oldest_ms
 
     def _close_slow(self) -> None:
         config = self._broker.config
@@ -688,6 +687,7 @@ class Server:
 
     def _close_all(self) -> None:
         self._is_stopping = True
+        self._broker.budget.lift()
         self._broker.run_long_work_in(None)
         self._broker.check_configs_with(None)
         self._background.stop()
