@@ -34,8 +34,7 @@ class CoordinatorRecord:
     value: Message | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A delayed response; `pending_id` is the one passed with the request."""
 
     pending_id: Hashable

@@ -7,8 +7,7 @@ Kafka's counterpart: `ClassicGroup`.
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
@@ -28,6 +27,11 @@ from ottla.coordinator.requests import UNKNOWN_MEMBER, GroupListing, MemberClaim
 class ClassicGroup:
     """A classic group. `Member` is immutable: a changed member replaces the old one.
 
+    `joining` and `syncing` are the pending JoinGroup and SyncGroup requests by member id: the
+    members in `joining` have joined the current rebalance. Those in `new_ids` have not completed
+    one; until then a client has no member id and sends no heartbeats. `assignments` are those of
+    the last record.
+
     `initial_wait_ms` is the remaining time by which the first rebalance may be delayed.
     """
 
@@ -40,6 +44,10 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
+        self.assignments: dict[str, bytes] = {}
+        self.joining: dict[str, Hashable] = {}
+        self.syncing: dict[str, Hashable] = {}
+        self.new_ids: set[str] = set()
         self.static_ids: dict[str, str] = {}
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()
@@ -49,6 +57,10 @@ class ClassicGroup:
     def copy(self) -> "ClassicGroup":
         other = copy.copy(self)
         other.members = dict(self.members)
+        other.assignments = dict(self.assignments)
+        other.joining = dict(self.joining)
+        other.syncing = dict(self.syncing)
+        other.new_ids = set(self.new_ids)
         other.static_ids = dict(self.static_ids)
         other.pending_joins = set(self.pending_joins)
         other.pending_syncs = set(self.pending_syncs)
@@ -75,13 +87,17 @@ class ClassicGroup:
             member = known.get(record.member_id)
             if member is None or member.protocols.get(value.protocol or "") != record.subscription:
                 member = Member.from_record(record, value)
-            self.put(replace(member, assignment=bytes(record.assignment)))
+            self.put(member)
+        self.assignments = {one.member_id: bytes(one.assignment) for one in value.members}
         self.static_ids = {
             member.instance_id: member.member_id
             for member in self.members.values()
             if member.instance_id is not None
         }
         self.pending_syncs &= self.members.keys()
+        self.new_ids &= self.members.keys()
+        self.joining = {one: its for one, its in self.joining.items() if one in self.members}
+        self.syncing = {one: its for one, its in self.syncing.items() if one in self.members}
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
 
     def to_record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataValue:
@@ -211,7 +227,9 @@ class ClassicGroup:
                     client_id=one.client_id,
                     client_host=one.client_host,
                     metadata=b"" if protocol is None else one.protocols[protocol],
-                    assignment=b"" if protocol is None else one.assignment,
+                    assignment=b""
+                    if protocol is None
+                    else self.assignments.get(one.member_id, b""),
                 )
                 for one in self.members.values()
             ),
@@ -235,17 +253,29 @@ class ClassicGroup:
     def remove(self, member: Member) -> None:
         """Removes a member. The oldest remaining member succeeds a removed leader."""
         del self.members[member.member_id]
-        self.pending_syncs.discard(member.member_id)
+        self._forget(member)
         if member.instance_id is not None:
             del self.static_ids[member.instance_id]
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 
+    def _forget(self, member: Member) -> None:
+        member_id = member.member_id
+        self.assignments.pop(member_id, None)
+        self.joining.pop(member_id, None)
+        self.syncing.pop(member_id, None)
+        self.new_ids.discard(member_id)
+        self.pending_syncs.discard(member_id)
+
     def replace(self, old: Member, new: Member) -> None:
-        """Replaces a static member that rejoined under a new member id; its position is kept."""
+        """Replaces a static member that rejoined under a new member id; its position and its
+        assignment are kept.
+        """
         members = (new if one is old else one for one in self.members.values())
         self.members = {one.member_id: one for one in members}
-        self.pending_syncs.discard(old.member_id)
+        assignment = self.assignments.get(old.member_id, b"")
+        self._forget(old)
+        self.assignments[new.member_id] = assignment
         if self.leader == old.member_id:
             self.leader = new.member_id
         assert new.instance_id is not None
@@ -278,23 +308,27 @@ class ClassicGroup:
         """The largest rebalance timeout of all members."""
         return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
 
-    @property
-    def joined_count(self) -> int:
-        return sum(one.has_joined for one in self.members.values())
+    def is_excused(self, member_id: str) -> bool:
+        """Whether the session may expire without removing the member, which awaits a response.
+
+        A new member is not excused: it sends no heartbeats, so the expiry of its join is the only
+        sign that its client has gone.
+        """
+        is_waiting = member_id in self.joining or member_id in self.syncing
+        return is_waiting and member_id not in self.new_ids
 
     @property
     def is_complete(self) -> bool:
         """Whether all members have joined and no assigned member id is still unused."""
-        return not self.pending_joins and all(one.has_joined for one in self.members.values())
+        return not self.pending_joins and len(self.joining) == len(self.members)
 
     def elect_joined_leader(self) -> bool:
         """Ensures that the leader has joined; returns `False` if no member has."""
         if self.leader is None:
             return False
-        if self.members[self.leader].has_joined:
+        if self.leader in self.joining:
             return True
-        joined = (one.member_id for one in self.members.values() if one.has_joined)
-        elected = next(joined, None)
+        elected = next((one for one in self.members if one in self.joining), None)
         if elected is None:
             return False
         self.leader = elected
@@ -324,15 +358,11 @@ class ClassicGroup:
         return any(all(name in one.protocols for one in members) for name in protocols)
 
 
-def candidate_protocols(members: Iterable[Member]) -> set[str]:
-    """The protocols that all members support."""
-    offers = [set(one.protocols) for one in members]
-    return set.intersection(*offers) if offers else set()
-
-
 def select_protocol(members: Iterable[Member]) -> str:
     """Selects a protocol by vote among those that all members support; the first wins a tie."""
-    voters = list(members)
-    candidates = candidate_protocols(voters)
-    votes = Counter(one.vote(candidates) for one in voters)
+    offers = Counter(tuple(one.protocols) for one in members)  # thousands of members, a few lists
+    candidates = set.intersection(*map(set, offers))
+    votes: Counter[str] = Counter()
+    for offered, count in offers.items():
+        votes[next(name for name in offered if name in candidates)] += count
     return votes.most_common(1)[0][0]

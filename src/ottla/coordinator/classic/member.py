@@ -1,6 +1,6 @@
 """One member of a classic group. Kafka's counterpart: `ClassicGroupMember`."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.base.values import dataclass
@@ -10,12 +10,11 @@ from ottla.coordinator.offsets.records import GroupMetadataValue, MemberMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of a classic group.
+    """A member of a classic group, as it has last joined.
 
     `protocols` maps each supported protocol to the member's metadata, preferred protocol first.
-    `is_new` is true until the member's first rebalance is complete; until then its client has no
-    member id and sends no heartbeats. `pending_join` and `pending_sync` identify requests that
-    await a response.
+    What changes with each generation is in the group, so that a generation of thousands begins
+    without a new value for each member.
     """
 
     member_id: str
@@ -25,10 +24,6 @@ class Member:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: Mapping[str, bytes]
-    assignment: bytes = b""
-    is_new: bool = False
-    pending_join: Hashable | None = None
-    pending_sync: Hashable | None = None
 
     @classmethod
     def from_request(cls, member_id: str, request: JoinRequest) -> "Member":
@@ -56,17 +51,15 @@ class Member:
             else rebalance_timeout_ms,
             session_timeout_ms=record.session_timeout_ms,
             protocols={group.protocol or "": bytes(record.subscription)},
-            assignment=bytes(record.assignment),
         )
 
-    def with_request(self, request: JoinRequest, pending_id: Hashable) -> "Member":
+    def with_request(self, request: JoinRequest) -> "Member":
         """The member with the values of a new JoinGroup request."""
         return replace(
             self,
             protocols=dict(request.protocols),
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             session_timeout_ms=request.session_timeout_ms,
-            pending_join=pending_id,
         )
 
     def to_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
@@ -85,24 +78,6 @@ class Member:
     def is_static(self) -> bool:
         return self.instance_id is not None
 
-    @property
-    def has_joined(self) -> bool:
-        """Whether the member has joined the current rebalance."""
-        return self.pending_join is not None
-
-    @property
-    def is_excused(self) -> bool:
-        """Whether the session may expire without removing the member, which awaits a response.
-
-        A new member is not excused: it sends no heartbeats, so the expiry of its join is the only
-        sign that its client has gone.
-        """
-        return not self.is_new and (self.pending_join is not None or self.pending_sync is not None)
-
     def offers(self, protocols: Mapping[str, bytes]) -> bool:
         """Whether the member has exactly these protocols, in this order and with this metadata."""
         return list(self.protocols.items()) == list(protocols.items())
-
-    def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that the member prefers."""
-        return next(name for name in self.protocols if name in candidates)

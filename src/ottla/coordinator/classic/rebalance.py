@@ -6,7 +6,6 @@ the classic half of `GroupMetadataManager`, `classicGroupJoin` and what it calls
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import replace
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -78,14 +77,13 @@ class Rebalance(Plan[ClassicGroup]):
         join are rejected.
         """
         group, limit = self.group, self._config.group_max_size
-        known = group.members.get(member_id)
         match group.state:
             case GroupState.EMPTY | GroupState.DEAD:
                 return True
             case GroupState.PREPARING_REBALANCE:
-                return (known is not None and known.has_joined) or group.joined_count < limit
+                return member_id in group.joining or len(group.joining) < limit
             case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
-                return known is not None or len(group.members) < limit
+                return member_id in group.members or len(group.members) < limit
 
     def _turn_away(self, member_id: str) -> JoinAnswer:
         known = self.group.members.get(member_id)
@@ -109,12 +107,12 @@ class Rebalance(Plan[ClassicGroup]):
             self._add(member_id, request, pending_id)
 
     def _add(self, member_id: str, request: JoinRequest, pending_id: Hashable) -> None:
-        member = replace(
-            Member.from_request(member_id, request), pending_join=pending_id, is_new=True
-        )
-        self.group.has_newcomer = True
-        self.draft.events.append(MemberJoined(group=self.group.group_id, member=member_id))
-        self.group.add(member, request.protocol_type)
+        group = self.group
+        group.has_newcomer = True
+        self.draft.events.append(MemberJoined(group=group.group_id, member=member_id))
+        group.add(Member.from_request(member_id, request), request.protocol_type)
+        group.joining[member_id] = pending_id
+        group.new_ids.add(member_id)
         self.set_timer(Due.SESSION, NEW_MEMBER_JOIN_TIMEOUT_MS, member_id)
         self._go_on(f"{member_id} joined: {_reason(request)}")
 
@@ -128,8 +126,9 @@ class Rebalance(Plan[ClassicGroup]):
             self.draft.reply(pending_id, self._join_answer(member))
             return
         # Answer the previous JoinGroup, which the client has given up.
-        member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
-        self.group.put(member.with_request(request, pending_id))
+        self._dismiss(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+        self.group.put(member.with_request(request))
+        self.group.joining[member_id] = pending_id
         self._go_on(f"{member_id} rejoined: {_reason(request)}")
 
     def _knows_all(self, member: Member, request: JoinRequest) -> bool:
@@ -150,9 +149,9 @@ class Rebalance(Plan[ClassicGroup]):
     ) -> None:
         """A restarted static member gets a new member id; the old id is fenced (KIP-345)."""
         group = self.group
-        new = replace(Member.from_request(member_id, request), assignment=old.assignment)
+        new = Member.from_request(member_id, request)
         former_leader = group.leader
-        old = self._dismiss(old, ErrorCode.FENCED_INSTANCE_ID)
+        self._dismiss(old.member_id, ErrorCode.FENCED_INSTANCE_ID)
         self.cancel_timer(Due.SESSION, old.member_id)
         group.replace(old, new)
         self._extend_session(new)
@@ -161,7 +160,8 @@ class Rebalance(Plan[ClassicGroup]):
         ):
             self._take_over(new, former_leader or "", request, pending_id)
             return
-        group.put(replace(new, assignment=b"", pending_join=pending_id))
+        group.assignments[member_id] = b""
+        group.joining[member_id] = pending_id
         self._go_on(f"{member_id} returned: {_reason(request)}")
 
     def _take_over(
@@ -175,9 +175,8 @@ class Rebalance(Plan[ClassicGroup]):
         """
         group = self.group
         shows_leader = group.leader == new.member_id and request.can_skip_assignment
-        assignments = {one.member_id: one.assignment for one in group.members.values()}
         key = GroupMetadataKey(group=group.group_id)
-        self.record(key, group.to_record(assignments, self.draft.at.now_ms))
+        self.record(key, group.to_record(group.assignments, self.draft.at.now_ms))
         answer = JoinAnswer(
             member_id=new.member_id,
             generation=group.generation,
@@ -203,8 +202,8 @@ class Rebalance(Plan[ClassicGroup]):
                 raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
             case GroupState.COMPLETING_REBALANCE:
                 self.change()
-                member = self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
-                self.group.put(replace(member, pending_sync=pending_id))
+                self._dismiss(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+                self.group.syncing[member.member_id] = pending_id
                 self._synced(member)
                 if self.group.leader == member.member_id:
                     self._assign(request)
@@ -222,11 +221,11 @@ class Rebalance(Plan[ClassicGroup]):
         group = self.group
         key = GroupMetadataKey(group=group.group_id)
         self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
-        for member in list(group.members.values()):
-            if member.pending_sync is not None:
-                self.draft.reply(member.pending_sync, self._sync_answer(member))
-                group.put(replace(member, pending_sync=None))
-                self._extend_session(member)
+        syncing, group.syncing = group.syncing, {}
+        for member_id, pending_id in syncing.items():
+            member = group.members[member_id]
+            self.draft.reply(pending_id, self._sync_answer(member))
+            self._extend_session(member)
 
     def _synced(self, member: Member) -> None:
         """Notes that a member has requested its assignment."""
@@ -239,7 +238,7 @@ class Rebalance(Plan[ClassicGroup]):
         return SyncAnswer(
             protocol_type=self.group.protocol_type,
             protocol=self.group.protocol,
-            assignment=member.assignment,
+            assignment=self.group.assignments.get(member.member_id, b""),
         )
 
     # Heartbeat and LeaveGroup
@@ -313,7 +312,7 @@ class Rebalance(Plan[ClassicGroup]):
             self._complete_if_joined()
             return
         member = group.members.get(member_id)
-        if member is None or member.is_excused:
+        if member is None or group.is_excused(member_id):
             return
         self._remove(member, "its session is over")
         self._go_on(f"the session of {member_id} is over")
@@ -346,10 +345,10 @@ class Rebalance(Plan[ClassicGroup]):
 
         Members whose pending ids are in `answered` have received a response already.
         """
-        for member in list(self.change().members.values()):
-            if member.pending_join in answered or member.pending_sync in answered:
-                self.group.put(replace(member, pending_join=None, pending_sync=None))
-        if self.group.state is GroupState.COMPLETING_REBALANCE:
+        group = self.change()
+        group.joining = {one: its for one, its in group.joining.items() if its not in answered}
+        group.syncing = {one: its for one, its in group.syncing.items() if its not in answered}
+        if group.state is GroupState.COMPLETING_REBALANCE:
             self._prepare("the assignment could not be written")
 
     # From one generation to the next
@@ -387,10 +386,9 @@ class Rebalance(Plan[ClassicGroup]):
             self.set_timer(Due.JOIN, group.rebalance_timeout_ms)
 
     def _interrupt_syncs(self) -> None:
-        for member in list(self.group.members.values()):
-            if member.pending_sync is not None:
-                self._dismiss(member, ErrorCode.REBALANCE_IN_PROGRESS)
-                self._extend_session(member)
+        for member_id in list(self.group.syncing):
+            self._dismiss(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._extend_session(self.group.members[member_id])
 
     def _put_off(self, delay_ms: int) -> None:
         """Delays the first rebalance for further members, limited by the rebalance timeout."""
@@ -418,9 +416,9 @@ class Rebalance(Plan[ClassicGroup]):
         self.cancel_timer(Due.JOIN)
         group.initial_wait_ms = None
         for member in list(group.members.values()):
-            if not member.has_joined and not member.is_static:
+            if member.member_id not in group.joining and not member.is_static:
                 self._remove(member, "it did not join the rebalance in time")
-            elif not member.is_excused and self._is_session_over(member):
+            elif not group.is_excused(member.member_id) and self._is_session_over(member):
                 self._remove(member, "its session is over")
         if not group.members:
             record = group.to_empty_record(self.draft.at.now_ms)
@@ -444,11 +442,12 @@ class Rebalance(Plan[ClassicGroup]):
                 member_count=len(group.members),
             )
         )
-        for member in list(group.members.values()):
+        joining, group.joining = group.joining, {}
+        group.new_ids = set()
+        for member in group.members.values():
             self._extend_session(member)
-            if member.pending_join is not None:
-                self.draft.reply(member.pending_join, self._join_answer(member))
-            group.put(replace(member, is_new=False, pending_join=None))
+            if member.member_id in joining:
+                self.draft.reply(joining[member.member_id], self._join_answer(member))
         self.set_timer(Due.SYNC, group.rebalance_timeout_ms)
 
     def _join_answer(self, member: Member) -> JoinAnswer:
@@ -490,32 +489,27 @@ class Rebalance(Plan[ClassicGroup]):
         group_id = self.group.group_id
         self.draft.events.append(MemberLeft(group=group_id, member=member.member_id, reason=reason))
         self.cancel_timer(Due.SESSION, member.member_id)
-        self.group.remove(self._dismiss(member, ErrorCode.UNKNOWN_MEMBER_ID))
+        self._dismiss(member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.group.remove(member)
 
-    def _dismiss(self, member: Member, code: ErrorCode) -> Member:
-        """Answers a member's pending requests with an error; returns the member without them."""
-        if not (member.has_joined or member.pending_sync is not None):
-            return member
-        if member.pending_join is not None:
+    def _dismiss(self, member_id: str, code: ErrorCode) -> None:
+        """Answers a member's pending requests with an error."""
+        joining, syncing = self.group.joining, self.group.syncing
+        if member_id in joining:
             # A client that is unknown joins again without a member id.
-            is_known = code is not ErrorCode.UNKNOWN_MEMBER_ID
-            answer = JoinAnswer(error=code, member_id=member.member_id if is_known else "")
-            self.draft.reply(member.pending_join, answer)
-        if member.pending_sync is not None:
-            self.draft.reply(member.pending_sync, SyncAnswer(error=code))
-        member = replace(member, pending_join=None, pending_sync=None)
-        self.group.put(member)
-        return member
+            told = "" if code is ErrorCode.UNKNOWN_MEMBER_ID else member_id
+            self.draft.reply(joining.pop(member_id), JoinAnswer(error=code, member_id=told))
+        if member_id in syncing:
+            self.draft.reply(syncing.pop(member_id), SyncAnswer(error=code))
 
 
 def waiting(group: ClassicGroup) -> dict[Hashable, JoinAnswer | SyncAnswer]:
     """The pending ids that still need a response, each with a template for it."""
-    found: dict[Hashable, JoinAnswer | SyncAnswer] = {}
-    for member in group.members.values():
-        if member.pending_join is not None:
-            found[member.pending_join] = JoinAnswer(member_id=member.member_id)
-        if member.pending_sync is not None:
-            found[member.pending_sync] = SyncAnswer()
+    found: dict[Hashable, JoinAnswer | SyncAnswer] = {
+        pending_id: JoinAnswer(member_id=member_id)
+        for member_id, pending_id in group.joining.items()
+    }
+    found.update((pending_id, SyncAnswer()) for pending_id in group.syncing.values())
     return found
 
 

@@ -5,7 +5,7 @@ Handlers convert them from and to wire messages. Nothing here depends on message
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Self
+from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.values import dataclass
@@ -34,8 +34,7 @@ class JoinRequest:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """A member as sent to the leader, which computes the assignment."""
 
     member_id: str
@@ -43,9 +42,11 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAnswer:
-    """The response to JoinGroup; only the leader gets `members`."""
+class JoinAnswer(NamedTuple):
+    """The response to JoinGroup; only the leader gets `members`.
+
+    A tuple, as a generation of thousands of members makes one for each at once.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = UNKNOWN_MEMBER
@@ -56,8 +57,8 @@ class JoinAnswer:
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
 
-    def refused(self, code: ErrorCode) -> Self:
-        return type(self)(error=code)
+    def refused(self, code: ErrorCode) -> "JoinAnswer":
+        return JoinAnswer(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +71,14 @@ class SyncRequest:
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncAnswer:
+class SyncAnswer(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
-    def refused(self, code: ErrorCode) -> Self:
-        return type(self)(error=code)
+    def refused(self, code: ErrorCode) -> "SyncAnswer":
+        return SyncAnswer(error=code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +97,11 @@ class LeaveAnswer:
     error: ErrorCode = ErrorCode.NONE
     errors: tuple[ErrorCode, ...] = ()
 
-    def refused(self, code: ErrorCode) -> Self:
-        return type(self)(error=code)
+    def refused(self, code: ErrorCode) -> "LeaveAnswer":
+        return LeaveAnswer(error=code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberDescription:
+class MemberDescription(NamedTuple):
     """A member as administrators see it; metadata and assignment are empty unless the group is
     stable.
     """

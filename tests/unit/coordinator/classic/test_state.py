@@ -61,8 +61,8 @@ def join_beside_others(runner: Runner) -> None:
 
 
 def all_join_again(runner: Runner) -> None:
-    for member_id, member in list(runner.group.members.items()):
-        if not member.has_joined:
+    for member_id in list(runner.group.members):
+        if member_id not in runner.group.joining:
             runner.join(("again", member_id), member_id)
 
 

@@ -204,7 +204,7 @@ def test_a_restart_is_remembered_by_the_log(runner: Runner) -> None:
     answer = restarted(runner, "b is back", "b")
     runner.restart()
     assert runner.heartbeat(answer, "b") is ErrorCode.NONE
-    assert runner.group.members[answer.member_id].assignment == b"B"
+    assert runner.group.assignments[answer.member_id] == b"B"
 
 
 def test_a_restart_that_cannot_be_written_down_did_not_happen(runner: Runner) -> None:
