@@ -84,9 +84,7 @@ def _make_parts(
         return settings.config
 
     adoption = AdoptionStore(found, directories, file_system)
-    access = LogAccess(
-        adoption, lambda topic: store.is_held(topic, settings.ignored_topic_settings)
-    )
+    access = LogAccess(adoption, lambda one: store.is_held(one, settings.ignored_topic_settings))
     timers = BrokerTimers()
     segment_removals = SegmentRemovals(timers.jobs)
     retention = Retention(directories, access, segment_removals, options.on_event)
