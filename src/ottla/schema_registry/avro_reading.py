@@ -2,7 +2,9 @@
 
 fastavro believes the counts and depths that data claims: a block of 2^62 items without bytes (an
 array of nulls) keeps it busy for years, and a value of a recursive type overflows the stack. Data
-of schemas in which this can happen, which are rare, is walked through first.
+of schemas in which this can happen, which are rare, is walked through first. It also takes negative
+indexes of unions and enums, as Python's lists do: data of schemas that have some is read twice, at
+first with a schema in which unions are not lists.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,17 +29,20 @@ BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, 
 
 
 def bound_of(schema: AvroSchema, most_levels: int = _MOST_READ_LEVELS) -> Bound | None:
-    """The check of a schema's data; `None` if fastavro ends with the bytes in any case."""
+    """The check of a schema's data; `None` if fastavro makes it in any case."""
     compiler = _Compiler(schema)
     top = compiler.of(schema.top)
-    return _Walk(top, most_levels).check if compiler.is_needed else None
+    if compiler.is_needed:
+        return _Walk(top, most_levels).check
+    return _index_check(top) if compiler.has_indexes else None
 
 
 @dataclass(slots=True, eq=False)
 class _Step:
     """How to pass one type: a number of bytes, a number, a text, or what is within.
 
-    `inner` has a record's fields, a union's types or an array's items.
+    `inner` has a record's fields, a union's types or an array's items. An enum is passed as a union
+    of types without bytes, a map as an array of pairs.
     """
 
     kind: str
@@ -46,7 +51,7 @@ class _Step:
 
 
 _SIZES: Mapping[str, int] = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-_NUMBERS = ("int", "long", "enum")
+_NUMBERS = ("int", "long")
 _VARIABLE = ("string", "bytes")
 
 
@@ -57,11 +62,14 @@ class _Compiler:
         self._open: set[str] = set()
         self.is_needed = False
         """Whether a type is recursive, or items have no bytes."""
+        self.has_indexes = False
+        """Of unions or enums."""
 
     def of(self, schema: Any) -> _Step:
         if isinstance(schema, str) and schema in self._schema.named:
             return self._of_name(schema)
         if isinstance(schema, list):
+            self.has_indexes = True
             return _Step("union", 0, tuple(self.of(one) for one in schema))
         kind = schema if isinstance(schema, str) else schema["type"]
         if kind in _SIZES:
@@ -84,7 +92,8 @@ class _Compiler:
         if definition["type"] == "fixed":
             found = _Step("size", definition["size"])
         elif definition["type"] == "enum":
-            found = _Step("number")
+            self.has_indexes = True
+            found = _Step("union", 0, (_Step("size"),) * len(definition["symbols"]))
         else:
             self._named[name] = found = _record()
             self._open.add(name)
@@ -105,6 +114,42 @@ def _is_empty(step: _Step, above: "tuple[_Step, ...]" = ()) -> bool:
     if step.kind == "record":
         return all(_is_empty(one, (*above, step)) for one in step.inner)
     return step.kind == "size" and step.size == 0
+
+
+def _index_check(top: _Step) -> Bound:
+    """Reads data that is not recursive; in C, which takes a fraction of the time of `_Walk`."""
+    from fastavro import schemaless_reader
+
+    schema = _indexed(_record(top), {}) | {"__fastavro_parsed": True, "__named_schemas": {}}
+
+    def check(data: bytes) -> None:
+        try:
+            schemaless_reader(BytesIO(data), schema, None)
+        except KeyError as error:
+            raise ValueError(f"it has the index {error} of a union or an enum") from error
+
+    return check
+
+
+def _indexed(step: _Step, known: dict[int, Any]) -> Any:
+    """As fastavro is given it; a union is an object by index, which it allows of `error_union`."""
+    match step.kind:
+        case "size":
+            return {"type": "fixed", "name": "f", "size": step.size} if step.size else "null"
+        case "number":
+            return "long"
+        case "text":
+            return "bytes"
+        case "blocks":
+            return {"type": "array", "items": _indexed(step.inner[0], known)}
+    if id(step) not in known:
+        inner = [_indexed(one, known) for one in step.inner]
+        if step.kind == "union":
+            known[id(step)] = {"type": "error_union", **dict(enumerate(inner))}
+        else:
+            fields = [{"name": str(place), "type": one} for place, one in enumerate(inner)]
+            known[id(step)] = {"type": "record", "name": "r", "fields": fields}
+    return known[id(step)]
 
 
 class _Walk:

@@ -72,7 +72,8 @@ def _flat(schema: Any, namespace: str, named: dict[str, Any]) -> Any:
 def _named(schema: Definition, kind: str, full: str, named: dict[str, Any]) -> str:
     inner = full.rpartition(".")[0]
     named[full] = definition = {**_with_sound_logical_type(schema), "name": full}
-    definition.pop("namespace", None)
+    for name in ("namespace", "__fastavro_parsed", "__named_schemas"):
+        definition.pop(name, None)
     if kind in _RECORDS:
         definition["type"] = "record"
         definition["fields"] = [

@@ -9,7 +9,9 @@ from io import BytesIO
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.schema_registry.avro_schemas import avro_schema, parsed
 from ottla.schema_registry.framing import PREFIX
+from ottla.schema_registry.registry import RegisteredSchema
 
 Serialize = Callable[[Any], bytes | None]
 Serializer = Serialize | str
@@ -66,11 +68,10 @@ class AvroSerializer:
     """
 
     def __init__(self, schema: Mapping[str, Any] | str, *, schema_id: int | None = None) -> None:
-        try:
-            from fastavro import parse_schema, schemaless_writer
-        except ImportError as error:
-            raise UserError("Avro needs fastavro; pip install 'ottla[avro]'") from error
-        self._schema = parse_schema(json.loads(schema) if isinstance(schema, str) else schema)
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        self._schema = parsed(avro_schema(RegisteredSchema(text=text)))
+        from fastavro import schemaless_writer
+
         self._write = schemaless_writer
         self._prefix = b"" if schema_id is None else PREFIX.pack(0, schema_id)
 

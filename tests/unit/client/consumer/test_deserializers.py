@@ -108,3 +108,87 @@ def test_bytes_without_the_framing_are_refused_with_their_offset() -> None:
         refused = pytest.raises(ottla.UserError, match="offset 0 is not readable: it does not beg")
         with ottla.SimpleConsumer(log, value_deserializer=deserialize) as consumer, refused:
             consumer.fetch("orders")
+
+
+def a_field(kind: Any, *default: Any) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "f", "type": kind, **({"default": default[0]} if default else {})}],
+    }
+
+
+LETTERS = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "value"),
+    [
+        ("bytes", "\xff\0", b"\xff\0"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\xff\0", b"\xff\0"),
+        (["bytes", "null"], "\xe9", b"\xe9"),
+        ({"type": "map", "values": "bytes"}, {"k": "\xe9"}, {"k": b"\xe9"}),
+        (a_field("bytes", "\xe9") | {"name": "In"}, {}, {"f": b"\xe9"}),
+        ({"type": "string", "logicalType": "decimal", "precision": 4}, "x", "x"),
+        (LETTERS, "B", "B"),
+    ],
+)
+def test_a_field_that_an_object_lacks_is_written_with_the_schemas_default(
+    kind: Any, default: Any, value: Any
+) -> None:
+    schema = a_field(kind, default)
+    data = ottla.AvroSerializer(schema)({})
+    assert data == ottla.AvroSerializer(json.dumps(schema))({"f": value})
+    assert ottla.AvroDeserializer(schema)(data) == {"f": value}
+
+
+def test_a_schema_that_fastavro_has_parsed_is_one_too() -> None:
+    import fastavro
+
+    schema = fastavro.parse_schema({**a_field("bytes", "\xff"), "namespace": "n"})
+    assert ottla.AvroSerializer(schema)({}) == b"\2\xff"
+    for wrong in ("{", '{"type": "record"}', '"Gone"'):
+        with pytest.raises(ottla.UserError, match="Avro schema"):
+            ottla.AvroSerializer(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        (LETTERS, b"", b""),
+        (["null", "string"], b"", b"\2a"),
+        (["string", "null", "int"], b"", b""),
+        ({"type": "array", "items": LETTERS}, b"\2", b"\0"),
+        ({"type": "array", "items": LETTERS}, b"\1\2", b"\0"),
+        ({"type": "map", "values": ["null", LETTERS]}, b"\2\2k\2", b"\0"),
+        (["null", {**a_field(LETTERS), "name": "In"}], b"\2", b""),
+        (["null", "R", LETTERS], b"\4", b""),
+    ],
+)
+@pytest.mark.parametrize("index", [-1, -2, -3, 3, -(2**62)])
+def test_an_index_that_no_type_and_no_symbol_has_is_refused(
+    kind: Any, before: bytes, after: bytes, index: int
+) -> None:
+    number, data = (index << 1) ^ (index >> 63), b""
+    while number > 0x7F:
+        data, number = data + bytes([number & 0x7F | 0x80]), number >> 7
+    value = before + data + bytes([number]) + after
+    wider = {**a_field(kind), "fields": [*a_field(kind)["fields"], *a_field("int", 1)["fields"]]}
+    wider["fields"][1]["name"] = "g"
+    for shown in (None, wider, {**a_field("int", 1), "fields": []}):
+        deserialize = ottla.AvroDeserializer(shown or a_field(kind), schema_id=7)
+        if shown is not None:
+            deserialize = deserializer_of(a_field(kind), shown)
+        with pytest.raises(ValueError, match="index|claims"):
+            deserialize(b"\0\0\0\0\7" + value)
+
+
+def deserializer_of(written: Any, shown: Any) -> Any:
+    """With a reader's schema of its own."""
+    from ottla.client.consumer.deserializers import _schema_of
+    from ottla.schema_registry.avro_reading import AvroReader, bound_of
+    from ottla.schema_registry.avro_schemas import parsed
+
+    schema = _schema_of(written)
+    reader = AvroReader(parsed(schema, is_shown=False), bound_of(schema), parsed(_schema_of(shown)))
+    return lambda data: reader.read(data[5:])
