@@ -3,8 +3,8 @@
 fastavro believes the counts and depths that data claims: a block of 2^62 items without bytes (an
 array of nulls) keeps it busy for years, and a value of a recursive type overflows the stack. Data
 of schemas in which this can happen, which are rare, is walked through first. It also takes negative
-indexes of unions and enums, as Python's lists do: data of schemas that have some is read twice, at
-first with a schema in which unions are not lists.
+indexes of unions and enums, as Python's lists do: where a schema has some, data is read with one in
+which unions and symbols are not lists, and then, if there is another reader's schema, again.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,15 +26,6 @@ Bound = Callable[[bytes], None]
 
 # Errors of fastavro for bytes that do not match the schema.
 BROKEN = (EOFError, IndexError, KeyError, ValueError, OverflowError, TypeError, ArithmeticError)
-
-
-def bound_of(schema: AvroSchema, most_levels: int = _MOST_READ_LEVELS) -> Bound | None:
-    """The check of a schema's data; `None` if fastavro makes it in any case."""
-    compiler = _Compiler(schema)
-    top = compiler.of(schema.top)
-    if compiler.is_needed:
-        return _Walk(top, most_levels).check
-    return _index_check(top) if compiler.has_indexes else None
 
 
 @dataclass(slots=True, eq=False)
@@ -123,10 +114,7 @@ def _index_check(top: _Step) -> Bound:
     schema = _indexed(_record(top), {}) | {"__fastavro_parsed": True, "__named_schemas": {}}
 
     def check(data: bytes) -> None:
-        try:
-            schemaless_reader(BytesIO(data), schema, None)
-        except KeyError as error:
-            raise ValueError(f"it has the index {error} of a union or an enum") from error
+        schemaless_reader(BytesIO(data), schema, None)
 
     return check
 
@@ -231,6 +219,28 @@ def _counted(count: int, most: int) -> int:
     return count
 
 
+def _without_lists(schema: Any) -> Any:
+    """A parsed schema in which unions and symbols are objects by index."""
+    match schema:
+        case list():
+            members = dict(enumerate(map(_without_lists, schema)))
+            return {"type": "error_union", **members}
+        case {"fields": fields}:
+            inner = [{**one, "type": _without_lists(one["type"])} for one in fields]
+            known = {
+                name: _without_lists({**one, "__named_schemas": {}})
+                for name, one in schema.get("__named_schemas", {}).items()
+            }
+            return {**schema, "fields": inner, "__named_schemas": known}
+        case {"items": items}:
+            return {**schema, "items": _without_lists(items)}
+        case {"values": values}:
+            return {**schema, "values": _without_lists(values)}
+        case {"symbols": symbols}:
+            return {**schema, "symbols": dict(enumerate(symbols))}
+    return schema
+
+
 @dataclass(frozen=True, slots=True)
 class AvroReader:
     """Reads one datum of the parsed schema `written`, in the fields of `shown` if given."""
@@ -243,10 +253,29 @@ class AvroReader:
         """Raises one of `BROKEN`, or fastavro's `SchemaResolutionError`."""
         from fastavro import schemaless_reader
 
-        if self.bound is not None:
-            self.bound(data)
         stream = BytesIO(data)
-        found = schemaless_reader(stream, self.written, self.shown)
+        try:
+            if self.bound is not None:
+                self.bound(data)
+            found = schemaless_reader(stream, self.written, self.shown)
+        except KeyError as error:
+            raise ValueError(f"it has the index {error} of a union or an enum") from error
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes follow its Avro datum")
         return found
+
+
+def avro_reader(
+    schema: AvroSchema, written: Any, shown: Any = None, most_levels: int = _MOST_READ_LEVELS
+) -> AvroReader:
+    """Reads data of `schema`, which is `written` as parsed, in the fields of `shown` if given."""
+    compiler = _Compiler(schema)
+    top = compiler.of(schema.top)
+    if compiler.is_needed:
+        return AvroReader(written, _Walk(top, most_levels).check, shown)
+    if not compiler.has_indexes:
+        return AvroReader(written, None, shown)
+    if shown is None and isinstance(written, dict) and "fields" in written:
+        return AvroReader(_without_lists(written), None)
+    # Between two schemas fastavro wants lists.
+    return AvroReader(written, _index_check(top), shown)

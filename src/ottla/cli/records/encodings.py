@@ -180,7 +180,7 @@ def avro(path: FilePath) -> Encoding:
     """Returns the decoder for one Avro datum, as in `ottla load`; raises `UserError`."""
     import fastavro
 
-    from ottla.schema_registry.avro_reading import AvroReader, bound_of
+    from ottla.schema_registry.avro_reading import avro_reader
     from ottla.schema_registry.avro_schemas import avro_schema, parsed
     from ottla.schema_registry.registry import RegisteredSchema
 
@@ -195,7 +195,7 @@ def avro(path: FilePath) -> Encoding:
     except ValueError as error:
         raise UserError(f"{path}: this is not an Avro schema: {error}") from error
 
-    reader = AvroReader(written, bound_of(schema))
+    reader = avro_reader(schema, written)
 
     def decode(data: bytes) -> Any:
         return read_avro(data, reader)

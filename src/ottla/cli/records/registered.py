@@ -56,11 +56,11 @@ def _reader_of(schema: RegisteredSchema) -> Reader:
     if schema.kind == JSON:
         return lambda data, start: read_json(data[start:])
     if schema.kind == AVRO:
-        from ottla.schema_registry.avro_reading import AvroReader, bound_of
+        from ottla.schema_registry.avro_reading import avro_reader
         from ottla.schema_registry.avro_schemas import avro_schema, parsed
 
         found = avro_schema(schema)
-        reader = AvroReader(parsed(found, is_shown=False), bound_of(found))
+        reader = avro_reader(found, parsed(found, is_shown=False))
         return lambda data, start: read_avro(data[start:], reader)
     return _protobuf_reader(schema)
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.schema_registry.avro_reading import AvroReader, bound_of
+from ottla.schema_registry.avro_reading import AvroReader, avro_reader
 from ottla.schema_registry.avro_schemas import AvroSchema, avro_schema, parsed
 from ottla.schema_registry.framing import PREFIX, prefixed_id
 from ottla.schema_registry.opening import open_registry
@@ -70,7 +70,7 @@ class AvroDeserializer:
         elif schema is not None:
             shown = _schema_of(schema)
             self._shown = parsed(shown)
-            self._unframed = AvroReader(self._shown, bound_of(shown))
+            self._unframed = avro_reader(shown, self._shown)
         if registry is not None:
             if self._find is not None or schema_id is not None:
                 raise UserError("a registry has the writer's schema: omit the other")
@@ -109,7 +109,7 @@ class AvroDeserializer:
 
     def _reader(self, written: AvroSchema) -> AvroReader:
         is_shown = self._shown is None
-        return AvroReader(parsed(written, is_shown=is_shown), bound_of(written), self._shown)
+        return avro_reader(written, parsed(written, is_shown=is_shown), self._shown)
 
 
 def _schema_of(given: Mapping[str, Any] | str) -> AvroSchema:

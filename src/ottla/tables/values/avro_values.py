@@ -8,7 +8,7 @@ from ottla.schema_registry.avro_reading import (
     BROKEN,
     MOST_SKIPPED_LEVELS,
     AvroReader,
-    bound_of,
+    avro_reader,
 )
 from ottla.schema_registry.avro_schemas import AvroSchema, Definition, avro_schema, parsed
 from ottla.schema_registry.registry import RegisteredSchema
@@ -21,14 +21,14 @@ class AvroDecoder:
 
     def __init__(self, schema: str) -> None:
         self._shown = avro_schema(RegisteredSchema(text=schema))
-        own = parsed(self._shown, shaped=_shaped)
+        self._parsed = parsed(self._shown, shaped=_shaped)
         self._type = _Types(self._shown).of(self._shown.top, "value")
-        self._own = AvroReader(own, bound_of(self._shown, MOST_SKIPPED_LEVELS))
+        self._own = avro_reader(self._shown, self._parsed, most_levels=MOST_SKIPPED_LEVELS)
 
     def reader(self, written: AvroSchema) -> AvroReader:
         """Reads data of schema `written` in the fields of this decoder's schema."""
-        bound = bound_of(written, MOST_SKIPPED_LEVELS)
-        return AvroReader(parsed(written, is_shown=False, shaped=_shaped), bound, self._own.written)
+        of_it = parsed(written, is_shown=False, shaped=_shaped)
+        return avro_reader(written, of_it, self._parsed, MOST_SKIPPED_LEVELS)
 
     @property
     def type(self) -> Any:

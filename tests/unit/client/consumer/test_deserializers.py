@@ -179,16 +179,16 @@ def test_an_index_that_no_type_and_no_symbol_has_is_refused(
         deserialize = ottla.AvroDeserializer(shown or a_field(kind), schema_id=7)
         if shown is not None:
             deserialize = deserializer_of(a_field(kind), shown)
-        with pytest.raises(ValueError, match="index|claims"):
+        with pytest.raises(ValueError, match=r"index|claims"):
             deserialize(b"\0\0\0\0\7" + value)
 
 
 def deserializer_of(written: Any, shown: Any) -> Any:
     """With a reader's schema of its own."""
     from ottla.client.consumer.deserializers import _schema_of
-    from ottla.schema_registry.avro_reading import AvroReader, bound_of
+    from ottla.schema_registry.avro_reading import avro_reader
     from ottla.schema_registry.avro_schemas import parsed
 
     schema = _schema_of(written)
-    reader = AvroReader(parsed(schema, is_shown=False), bound_of(schema), parsed(_schema_of(shown)))
+    reader = avro_reader(schema, parsed(schema, is_shown=False), parsed(_schema_of(shown)))
     return lambda data: reader.read(data[5:])
