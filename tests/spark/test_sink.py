@@ -169,11 +169,9 @@ def test_sql_inserts_into_a_table(served: Served, local_session: LocalSession) -
     ("columns", "options", "told"),
     [
         ("1 value", {}, "column value must be binary or string, not int; cast it"),
-        ("'v' value, 'x' color", {}, "the sink has no column 'color'; there are key, value"),
         ("'k' key", {}, "there is no column value"),
         ("'v' value", {"topic": "no where"}, "The name is not legal for a topic"),
         ("'v' value, 9 partition", {}, "column partition is 9, but orders has partitions 0 to 3"),
-        ("'v' value", {"colour": "red"}, "the sink ottla has no option 'colour'"),
         ("'v' value", {"kafka.security.protocol": "TLS"}, "it is one of PLAINTEXT, SSL"),
         ("repeat('v', 2000000) value", {}, "kafka.max.request.size is 1048576; raise it"),
         ("'v' value", {"kafka.transaction.timeout.ms": "999999999"}, "transaction.max.timeout.ms"),
@@ -191,6 +189,55 @@ def test_what_cannot_be_written_is_reported_with_the_fix(
         write(frame, served, **options)
     assert told in str(raised.value)
     assert served.rows() == []
+
+
+def test_other_columns_and_unknown_options_change_nothing(
+    served: Served, local_session: LocalSession
+) -> None:
+    frame = local_session.spark.sql(
+        "SELECT 'v' value, 1 color, array(named_struct('a', 1.5BD)) more, null nothing, "
+        "'k' Key, date'2024-02-29' timestamp, 2 partition"
+    )
+    unknown = {"colour": "red", "subscribe": "orders", "kafka.lingr": "5", "kafka.a.plugin": "x"}
+    write(frame, served, **unknown)
+    assert served.rows() == [(2, None, b"v", ())]
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (None, 'Please use either the "Append" or "Overwrite" mode'),
+        ("ignore", 'Please use either the "Append" or "Overwrite" mode'),
+        ("overwrite", "a log can only be appended to; write with mode append"),
+    ],
+)
+def test_a_batch_is_written_with_mode_append_alone(
+    served: Served, local_session: LocalSession, mode: str | None, told: str
+) -> None:
+    """Spark itself refuses a Python source without a mode; its Kafka sink is written in Scala."""
+    writer = local_session.spark.sql("SELECT 'v' value").write.format("ottla")
+    with pytest.raises(Exception) as raised:
+        writer.mode(mode).options(**{"topic": "orders", SERVERS: served.address}).save()
+    assert told in str(raised.value)
+    assert served.rows() == []
+
+
+def test_a_stream_of_mode_complete_appends_despite_other_columns_and_unknown_options(
+    served: Served, local_session: LocalSession, tmp_path: Path
+) -> None:
+    spark = local_session.spark
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "rows.txt").write_text("a\nb\na\n")
+    counts = spark.readStream.schema("value string").text(str(tmp_path / "source"))
+    writer = (
+        counts.groupBy("value").count().coalesce(1)
+        .writeStream.format("ottla").outputMode("complete").queryName("counts")
+        .options(**{"topic": "orders", SERVERS: served.address, "kafka.lingr": "5", "color": "red"})
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+    )  # fmt: skip
+    attempts(writer.start, StreamingQuery.awaitTermination)
+    assert sorted(row[2] for row in served.rows()) == [b"a", b"b"]
 
 
 def test_a_write_that_fails_leaves_nothing_and_nobody_waiting(

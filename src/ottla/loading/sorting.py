@@ -14,7 +14,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.errors import TaskError
+from ottla.base.errors import TaskError, UserError
 from ottla.base.values import dataclass
 from ottla.loading.engine import Engine, OnTasks
 from ottla.loading.writing import written_files
@@ -160,18 +160,31 @@ class SortJob:
         return written_files(self.store, paths, with_keys=self.has_keys)
 
     def check(self, engine: Engine, files: Sequence[DataFile]) -> None:
-        """Raises `TaskError` unless each row is present exactly once."""
-        old = _counts(part for group in self.groups for part in group)
-        if old != _counts(files) or any(self._is_twice(files, number) for number in old):
+        """Raises `TaskError` unless each row is present exactly once, and `UserError` if one was
+        present twice before.
+        """
+        parts = [part for group in self.groups for part in group]
+        old = _counts(parts)
+        twice = [number for number in old if self._offset_twice(files, number) is not None]
+        for number in twice:
+            offset = self._offset_twice(parts, number)
+            if offset is not None:
+                raise UserError(
+                    f"{self.store.address}: another program has added rows with offsets that were "
+                    f"there; delete both (DELETE ... WHERE partition = {number} AND offset = "
+                    f"{offset}, ...), load them again with --rerun, and then sort"
+                )
+        if twice or old != _counts(files):
             raise _unlike(self.directory)
 
-    def _is_twice(self, files: Sequence[DataFile], partition: int) -> bool:
-        """Whether an offset of the partition is present more than once."""
+    def _offset_twice(self, files: Sequence[DataFile], partition: int) -> int | None:
+        """An offset of the partition that is present more than once."""
         import numpy as np
 
         some = [file for file in files if file.partition == partition]
         offsets = np.sort(np.concatenate([read_offsets(self.store, file) for file in some]))
-        return bool(np.any(offsets[1:] == offsets[:-1]))
+        twice = offsets[1:][offsets[1:] == offsets[:-1]]
+        return int(twice[0]) if len(twice) else None
 
     def _sortings(
         self, engine: Engine, group: Sequence[DataFile], runs: list[str]

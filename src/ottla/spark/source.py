@@ -78,7 +78,8 @@ class OttlaSource(DataSource):  # type: ignore[misc]
     ) -> "OttlaStreamWriter":
         from ottla.spark.sink.writer import OttlaStreamWriter
 
-        return OttlaStreamWriter(self.options, schema, overwrite)
+        # `overwrite` is output mode complete, whose batches are appended, as by Spark's Kafka sink.
+        return OttlaStreamWriter(self.options, schema)
 
 
 class OttlaReader(DataSourceReader):  # type: ignore[misc]

@@ -43,7 +43,7 @@ def part_batches(
     import pyarrow.compute as pc
 
     names = list(opened.schema_arrow.names if columns is None else columns)
-    for number, (first, last) in enumerate(partition_bounds(opened.metadata, file.path)):
+    for number, (first, last) in enumerate(partition_bounds(opened.metadata)):
         if not first <= file.partition <= last:
             continue
         is_mixed = first != last

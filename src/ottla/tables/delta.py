@@ -138,7 +138,9 @@ class DeltaLog:
             limit *= 8
 
     def files(self, version: int | None = None) -> list[str]:
-        return self._files_of(self._current() if version is None else self._at(version))
+        table = self._current() if version is None else self._at(version)
+        self._check_whole(table)
+        return self._files_of(table)
 
     def version_at(self, time_ms: int) -> int:
         # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
@@ -198,6 +200,19 @@ class DeltaLog:
         found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
         # A file from another program may lack statistics.
         return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+
+    def _check_whole(self, table: "DeltaTable") -> None:
+        """Raises `UserError` if rows are deleted that are still in files."""
+        features = self._asked(table.protocol).reader_features or ()
+        if "deletionVectors" not in features:
+            return
+        masked = self._asked(lambda: table.deletion_vectors().read_all())
+        if masked.num_rows:
+            raise UserError(
+                f"{self._store.address}: another program has deleted rows by deletion vectors, "
+                f"which ottla does not read, in {masked.num_rows} files; rewrite them with Delta's "
+                f"REORG TABLE delta.`{self._store.address}` APPLY (PURGE)"
+            )
 
     def _create(self, change: Change) -> None:
         from deltalake.transaction import create_table_with_add_actions

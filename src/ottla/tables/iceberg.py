@@ -153,6 +153,13 @@ class IcebergLog:
             if snapshot is None:
                 raise UserError(f"{self._address} has no snapshot {version}; it may have expired")
         found = self._files_of(table, snapshot)
+        masks = sum(one.content is not DataFileContent.DATA for one in found)
+        if masks:
+            raise UserError(
+                f"{self._address}: another program has deleted rows by delete files, which ottla "
+                f"does not read, and {masks} of them are in use; rewrite the data with Iceberg's "
+                f"rewrite_data_files (option delete-file-threshold of 1)"
+            )
         fields = [table.schema().find_field(name) for name in ("partition", "offset")]
 
         def place(file: IcebergFile) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ottla.base.errors import TaskError
+from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.field_ids import with_field_ids
 from ottla.tables.ledger_entries import QUARANTINE_DIRECTORY, DataFile, FileRole
@@ -27,6 +27,7 @@ TARGET_SIZE = 128 * 1024 * 1024
 KEY_SIZE = 32
 """The maximum size of key bounds in bytes; longer ones are cut."""
 
+_ANY = (0, (1 << 31) - 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZSTD_LEVEL = 1
 """At level 3 files take 1.3 to 3.3 times as long to write, and are at most 3 % smaller."""
@@ -54,7 +55,7 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
     """The rows of a data file by partition, from its footer.
 
     Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
-    are read. Raises `TaskError` if the footer lacks required statistics.
+    are read. Raises `UserError` if it has rows without a partition or an offset.
     """
     file_system, place = store.arrow(), store.arrow_path(path)
     with file_system.open_input_file(place) as opened:
@@ -72,10 +73,12 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
     found: dict[int, DataFile] = {}
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        first_partition, partition = _bounds(group, "partition", place)
-        if first_partition != partition:
+        partitions, offsets = range_of(group, "partition"), range_of(group, "offset")
+        if partitions is None or offsets is None or min(*partitions, *offsets) < 0:
             return _counted(store, whole)
-        first_offset, last_offset = _bounds(group, "offset", place)
+        if partitions[0] != partitions[1]:
+            return _counted(store, whole)
+        partition, (first_offset, last_offset) = partitions[0], offsets
         part = replace(
             whole,
             row_count=group.num_rows,
@@ -113,6 +116,12 @@ def _joined(one: DataFile, other: DataFile) -> DataFile:
 def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
     with open_parquet(store, whole.path) as opened:
         rows = opened.read(columns=["partition", "offset"])
+    if not all(_is_place(rows, name) for name in ("partition", "offset")):
+        raise UserError(
+            f"{store.address}/{whole.path}: another program has written rows whose partition or "
+            f"offset is null or below 0; delete them there (DELETE ... WHERE partition IS NULL OR "
+            f"partition < 0 OR offset IS NULL OR offset < 0), and load with --rerun what they were"
+        )
     counted = rows.group_by("partition").aggregate(
         [("offset", "count"), ("offset", "min"), ("offset", "max")]
     )
@@ -126,6 +135,15 @@ def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
         )
         for row in counted.sort_by("partition").to_pylist()
     ]
+
+
+def _is_place(rows: "pa.Table", name: str) -> bool:
+    """Whether all rows have a partition, or an offset."""
+    import pyarrow.compute as pc
+
+    if name not in rows.column_names or rows[name].null_count:
+        return False
+    return not rows.num_rows or pc.min(rows[name]).as_py() >= 0
 
 
 class ParquetOutput:
@@ -236,17 +254,10 @@ def _values(path: str) -> dict[str, str]:
     return {name: unquote(value) for name, sign, value in pairs if sign}
 
 
-def partition_bounds(footer: Any, path: str) -> list[tuple[int, int]]:
-    """The lowest and highest partition of each row group; raises as `read_footer` does."""
+def partition_bounds(footer: Any) -> list[tuple[int, int]]:
+    """The lowest and highest partition that each row group may have."""
     groups = range(footer.num_row_groups)
-    return [_bounds(footer.row_group(number), "partition", path) for number in groups]
-
-
-def _bounds(group: Any, column: str, path: str) -> tuple[int, int]:
-    found = _statistics(group, column)
-    if found is None or not found.has_min_max:
-        raise TaskError(f"{path}: the footer has no statistics of column {column}")
-    return found.min, found.max
+    return [range_of(footer.row_group(number), "partition") or _ANY for number in groups]
 
 
 def range_of(group: Any, column: str) -> tuple[Any, Any] | None:

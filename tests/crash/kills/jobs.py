@@ -52,7 +52,7 @@ class KilledSource(OttlaSource):
     ) -> OttlaStreamWriter:
         options = dict(self.options)
         killer = Killer(options.pop("killer"))
-        return OttlaStreamWriter(options, schema, overwrite, killer)
+        return OttlaStreamWriter(options, schema, killer)
 
 
 class Jobs:

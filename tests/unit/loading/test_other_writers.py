@@ -1,7 +1,9 @@
 """Other programs rewrite a table's files and clean up in between, by `OPTIMIZE` and `VACUUM`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,12 +11,14 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import compact
+from ottla.loading.auditing.report import AuditReport
+from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
 from ottla.tables.table_directory import TableDirectory
@@ -23,6 +27,15 @@ from ottla.tables.values.decoder import Decoding, ValueFormat
 
 deltalake = pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow
+
+FIRST_ROW_GONE = {
+    "deletionVector": {
+        "storageType": "i",
+        "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg00000",
+        "sizeInBytes": 34,
+        "cardinality": 1,
+    }
+}
 
 LAYOUTS = [
     LayoutOptions(),
@@ -52,9 +65,18 @@ class Orders:
                 log.append("orders", value, key=b"k%d" % (number % 3), partition=number % 2)
         load(self.job())
 
-    def assert_whole(self) -> None:
+    def audited(self) -> AuditReport:
         log = open_log(topic_options(self._log, "orders"))
-        assert audit(TableDirectory(self.table), log, "orders", compare_all=True).is_equal
+        return audit(TableDirectory(self.table), log, "orders", compare_all=True)
+
+    def assert_whole(self) -> None:
+        assert self.audited().is_equal
+
+    def rerun(self) -> None:
+        rerun(self.job(), rerun_range(None, None, "orders"))
+
+    def sort(self, column: SortColumn) -> None:
+        compact(self.table, LocalEngine(), options=CompactOptions(sort_by=column))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["rows", "latest", "by-hour"])
@@ -78,6 +100,112 @@ def test_a_table_that_others_optimize_and_vacuum_is_loaded_and_kept_in_order(
     orders.load(8)
     vacuum(orders.table, SystemClock(), kept_ms=0)
     orders.assert_whole()
+
+
+def merged(table: Any) -> None:
+    """Deletes the first rows by MERGE, as a change feed would."""
+    matches = "one.partition = other.partition and one.offset = other.offset"
+    found = table.to_pyarrow_table().slice(0, 2)
+    table.merge(found, matches, "one", "other").when_matched_delete().execute()
+
+
+STATEMENTS: dict[str, Callable[[Any], object]] = {
+    "delete": lambda table: table.delete("offset = 1"),
+    "delete all": lambda table: table.delete(),
+    "update": lambda table: table.update(updates={"timestamp": "null"}, predicate="offset = 1"),
+    "merge": merged,
+    "delete and checkpoint": lambda table: (table.delete("offset = 1"), table.create_checkpoint()),
+    "delete and vacuum": lambda table: (
+        table.delete("offset = 1"),
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False),
+    ),
+    "overwrite": lambda table: deltalake.write_deltalake(
+        table, table.to_pyarrow_table().slice(0, 1), mode="overwrite"
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["rows", "latest", "by-hour"])
+def test_rows_that_others_delete_or_change_are_named_kept_out_and_loaded_again_by_a_rerun(
+    tmp_path: Path, layout: LayoutOptions
+) -> None:
+    orders = Orders(tmp_path, layout)
+    orders.load(0, 1, 2, 3)
+    orders.load(4, 5, 6, 7)
+    for name, state in STATEMENTS.items():
+        state(orders.delta())
+        changed = not orders.audited().is_equal
+        assert changed or (layout.is_latest and "1" in name), name
+        orders.sort(SortColumn.TIMESTAMP)
+        compact(orders.table, LocalEngine())
+        orders.sort(SortColumn.KEY)
+        assert orders.audited().is_equal is not changed, name
+        orders.load(len(name))
+        orders.rerun()
+        orders.assert_whole()
+
+
+def again(table: Any) -> None:
+    deltalake.write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="append")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told", "mend"),
+    [
+        (again, r"added rows with offsets that were there; delete both", "offset >= 0"),
+        ("partition", r"is null or below 0; delete them there", "partition is null"),
+        ("offset", r"is null or below 0; delete them there", "offset is null"),
+        (-7, r"is null or below 0; delete them there", "offset < 0"),
+    ],
+)
+def test_rows_that_are_of_no_record_are_named_with_the_statement_that_mends_them(
+    tmp_path: Path, spoil: Any, told: str, mend: str
+) -> None:
+    orders = Orders(tmp_path, LayoutOptions())
+    orders.load(0, 1, 2, 3)
+    orders.load(4, 5)
+    if callable(spoil):
+        spoil(orders.delta())
+        assert "overlap" in [one.kind for one in orders.audited().differences]
+    else:
+        column, value = (spoil, "null") if isinstance(spoil, str) else ("offset", str(spoil))
+        orders.delta().update({column: value}, predicate="offset = 1")
+        for work in (orders.audited, orders.rerun):
+            with pytest.raises(UserError, match=told):
+                work()
+    with pytest.raises(UserError, match=told):
+        orders.sort(SortColumn.KEY)
+    orders.delta().delete(mend)
+    orders.rerun()
+    orders.sort(SortColumn.KEY)
+    orders.assert_whole()
+
+
+def test_a_row_of_another_program_beyond_the_logs_end_is_named(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, LayoutOptions(is_latest=True))
+    orders.load(0, 1, 2, 3)
+    orders.delta().update(new_values={"offset": 99}, predicate="partition = 1 and offset = 1")
+    (found,) = [one for one in orders.audited().differences if one.offset == 99]
+    assert "the last record of key" in found.text
+
+
+def test_deletion_vectors_are_named_and_never_read_as_if_their_rows_were_there(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path, LayoutOptions())
+    orders.load(0, 1, 2, 3)
+    log = Path(orders.table, "_delta_log")
+    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    added = next(one["add"] for one in actions if "add" in one)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    removed = {"path": added["path"], "dataChange": True, "deletionTimestamp": 1}
+    actions = [{"protocol": protocol}, {"remove": removed}, {"add": {**added, **FIRST_ROW_GONE}}]
+    (log / f"{1:020d}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+    for work in (orders.audited, orders.rerun, lambda: orders.sort(SortColumn.KEY)):
+        with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
+            work()
+    orders.load(4)
 
 
 def test_a_table_with_a_file_of_no_table_is_left_alone(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """The options of the sink `ottla`, read once and checked, before any task runs.
 
 Names and meanings are those of Spark's own Kafka sink, and after `kafka.` those of Kafka's
-producer, as far as Ottla's client has them. Unknown options are refused, not ignored.
+producer, as far as Ottla's client has them. As in Spark's sink, other columns are left out and
+unknown options do not end a job; each is named in a warning. Settings that would be missed (TLS,
+logins, serializers) are refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.base.addresses import Address
@@ -23,7 +25,7 @@ from ottla.sources.option_texts import (
     parse_truth,
     read_fields,
 )
-from ottla.sources.options import COLUMN_TYPES, given_options
+from ottla.sources.options import given_options
 
 BATCH_SIZE = 1_000_000
 """Maximum bytes of a batch: just under Kafka's default of `max.message.bytes`."""
@@ -50,45 +52,6 @@ COLUMNS = {
 }
 """The columns that are written, and the types that each may have, in Spark's syntax."""
 
-_READ_ONLY = frozenset(COLUMN_TYPES) - frozenset(COLUMNS)
-"""Other columns of the source, which are skipped so that rows of the source can be written."""
-
-_WITHOUT_EFFECT = frozenset(
-    {
-        "buffer.memory",
-        "client.dns.lookup",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "connections.max.idle.ms",
-        "enable.idempotence",
-        "enable.metrics.push",
-        "linger.ms",
-        "max.in.flight.requests.per.connection",
-        "metadata.max.age.ms",
-        "metadata.max.idle.ms",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-        "receive.buffer.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "retries",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "sasl.client.callback.handler.class",
-        "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
-    }
-)
-"""Settings of Kafka's producer that change no row, and tune what this sink does differently."""
-
 _REFUSED = {
     "key.serializer": "keys are bytes; cast the column",
     "value.serializer": "values are bytes; cast the column",
@@ -98,8 +61,14 @@ _REFUSED = {
     "transactional.id": "the sink names its transactions itself",
 }
 
+_SECURITY = ("ssl.", "sasl.", "security.")
+"""Prefixes of settings that are refused if they are unknown: a warning would come too late."""
+
+_HARMLESS = frozenset({"sasl.client.callback.handler.class"})
+"""For another login than Kafka's client makes: without it a login works or is refused."""
+
 OPTIONS = ("topic", "exactlyOnce")
-_OF_SPARK = ("checkpointLocation",)
+_OF_SPARK = ("checkpointLocation", "queryName")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,24 +98,19 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     }
     _check_place(options, client)
     known = {name.lower() for name in (*OPTIONS, *_OF_SPARK)}
-    for name in options:
-        if name not in known:
-            raise UserError(f"the sink ottla has no option {name!r}; there are {_names(OPTIONS)}")
+    unknown = sorted(name for name in options if name not in known)
     topic = options.get("topic")
+    topic = topic if topic is None else topic.strip()
     if topic is not None and (not topic or "," in topic):
         raise UserError("option topic takes the name of one topic")
     exactly_once = parse_truth("exactlyOnce", options.get("exactlyonce", "true"))
-    return _with_client(client, topic=topic, is_exactly_once=exactly_once)
+    return _with_client(client, unknown, topic=topic, is_exactly_once=exactly_once)
 
 
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
     """Checks the rows' columns and their types, in Spark's syntax; raises `UserError`."""
     for name, kind in types.items():
-        if name in _READ_ONLY:
-            continue
-        if name not in COLUMNS:
-            raise UserError(f"the sink has no column {name!r}; there are {_names(COLUMNS)}")
-        if kind not in COLUMNS[name]:
+        if name in COLUMNS and kind not in COLUMNS[name]:
             wanted = " or ".join(COLUMNS[name])
             raise UserError(f"column {name} must be {wanted}, not {kind}; cast it")
     if "value" not in types:
@@ -168,34 +132,38 @@ def _check_place(options: Mapping[str, str], client: Mapping[str, str]) -> None:
         )
 
 
-def _with_client(client: dict[str, str], **chosen: Any) -> SinkOptions:
+def _with_client(client: dict[str, str], unknown: Sequence[str], **chosen: Any) -> SinkOptions:
     """Adds the options of Kafka's producer."""
     security, client = split_security(client)
-    ignored = [name for name in client if name in _WITHOUT_EFFECT]
     acks = client.get("acks", "all")
     if acks not in ("all", "-1", "0", "1"):
         raise UserError(f"option kafka.acks takes all, -1, 0, 1, not {acks!r}")
-    if acks in ("0", "1"):
-        ignored.append("acks")
-    client = {name: one for name, one in client.items() if name not in {*ignored, "acks"}}
-    known = (*_CLIENT, *_SINK, *SECURITY_SETTINGS)
-    for name in client:
-        if name in _REFUSED:
-            raise UserError(f"option {CLIENT_PREFIX}{name} is not for this sink: {_REFUSED[name]}")
-        if name not in known:
-            shown = _names([CLIENT_PREFIX + one for one in known])
-            raise UserError(
-                f"the sink ottla has no option {CLIENT_PREFIX + name!r}; there are {shown}"
-            )
-    settings = _DEFAULTS | read_fields(client, _CLIENT, CLIENT_PREFIX)
-    settings["security"] = parse_security(security)
-    rest = read_fields(client, _SINK, CLIENT_PREFIX)
+    settings = {name: text for name, text in client.items() if name in {*_CLIENT, *_SINK}}
+    ignored = [
+        name for name in client if name not in settings and (name != "acks" or acks in ("0", "1"))
+    ]
+    for name in ignored:
+        _check_missable(name)
+    found = _DEFAULTS | read_fields(settings, _CLIENT, CLIENT_PREFIX)
+    found["security"] = parse_security(security)
+    rest = read_fields(settings, _SINK, CLIENT_PREFIX)
     return SinkOptions(
-        client=ClientSettings(makes_topics=True, **settings),
-        without_effect=tuple(CLIENT_PREFIX + name for name in sorted(ignored)),
+        client=ClientSettings(makes_topics=True, **found),
+        without_effect=(*unknown, *(CLIENT_PREFIX + name for name in sorted(ignored))),
         **rest,
         **chosen,
     )
+
+
+def _check_missable(name: str) -> None:
+    """Raises `UserError` for a setting whose user would not get what it asks for."""
+    if name in _REFUSED:
+        raise UserError(f"option {CLIENT_PREFIX}{name} is not for this sink: {_REFUSED[name]}")
+    if name.startswith(_SECURITY) and name not in _HARMLESS:
+        raise UserError(
+            f"the sink ottla has no option {CLIENT_PREFIX + name!r}; of security there are "
+            f"{_names(CLIENT_PREFIX + one for one in SECURITY_SETTINGS)}"
+        )
 
 
 def _compression(option: str, text: str) -> Compression:

@@ -64,12 +64,9 @@ class _Writing:
         self,
         options: Mapping[str, str],
         schema: "StructType",
-        overwrite: bool,
         on_step: Callable[[Step], None] = pass_over,
     ) -> None:
         quieten()
-        if overwrite:
-            raise UserError("a log can only be appended to; write with mode append")
         self._options = parse_sink_options(options)
         self._on_step = on_step
         types = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -104,7 +101,9 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
         overwrite: bool,
         on_step: Callable[[Step], None] = pass_over,
     ) -> None:
-        super().__init__(options, schema, overwrite, on_step)
+        if overwrite:
+            raise UserError("a log can only be appended to; write with mode append")
+        super().__init__(options, schema, on_step)
         name = str(uuid.uuid4())
         self._job = Job(sink=PREFIX + name, run=name)
 
