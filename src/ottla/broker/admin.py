@@ -13,6 +13,7 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
+from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.configs.cluster_file import ClusterState, QuotaEntity, Quotas
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import (
@@ -32,6 +33,7 @@ from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, TopicGrowth, check_growth
 from ottla.config.broker import BrokerConfig, broker_settings
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
@@ -245,6 +247,28 @@ class Admin:
         for group_id, values in in_turns(() if validate_only else changed.items()):
             self._report(f"group {group_id}", before.get(group_id, {}), values, by[group_id])
         return refusals
+
+    def alter_client_metrics(
+        self, name: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        """Changes a subscription to clients' metrics, which need not exist."""
+        before: Mapping[str, str] = {}
+        values: Mapping[str, str] = {}
+
+        def changed(state: ClusterState) -> ClusterState:
+            nonlocal before, values
+            before = state.client_metrics.get(name, {})
+            values = alteration.apply(before, settings_of(ClientMetricsConfig))
+            check_client_metrics(name, values)
+            others = {one: each for one, each in state.client_metrics.items() if one != name}
+            new = {**others, name: values} if values else others
+            return state if validate_only else dataclasses.replace(state, client_metrics=new)
+
+        with storage_failures_answered():
+            self._cluster.change(changed)
+        if not validate_only:
+            self._settings.client_metrics = self._cluster.state.client_metrics
+            self._report(f"client metrics {name}", before, values, alteration.by)
 
     # Quotas
 

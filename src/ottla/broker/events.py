@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.base.values import dataclass
 from ottla.config.any_setting import is_sensitive, setting_row
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.group import GroupConfig
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
@@ -109,8 +110,10 @@ def shown(name: str, value: str | None) -> str | None:
     return "[hidden]" if value is not None and is_hidden else value
 
 
-_NEVER_SECRET = frozenset({*settings_of(TopicConfig), *settings_of(GroupConfig)})
-"""Settings of topics and groups; what is unknown among a broker's may be a secret."""
+_NEVER_SECRET = frozenset(
+    {*settings_of(TopicConfig), *settings_of(GroupConfig), *settings_of(ClientMetricsConfig)}
+)
+"""What is unknown among a broker's settings may be a secret."""
 
 
 def _text(value: str | None) -> str:

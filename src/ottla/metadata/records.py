@@ -37,6 +37,7 @@ NO_LEADER_CHANGE = -2
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 """The types of resources with settings (Kafka: `ConfigResource.Type`)."""
 

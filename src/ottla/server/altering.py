@@ -18,6 +18,7 @@ from ottla.protocol.messages.alter_configs import AlterConfigsResource, AlterCon
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalAlterConfigsResource,
 )
+from ottla.server.broker_loggers import alter_loggers, check_logger_name
 from ottla.server.resources import (
     ResourceType,
     check_broker_name,
@@ -81,6 +82,11 @@ def _alter(broker: Broker, wanted: ResourceAlteration, *, validate_only: bool) -
                 check_broker_name(name, broker.node_id)
                 scope = ConfigSource.BROKER
             broker.admin.alter_broker(scope, alteration, validate_only=validate_only)
+        case ResourceType.BROKER_LOGGER:
+            check_logger_name(name, broker.node_id)
+            alter_loggers(alteration, validate_only=validate_only)
+        case ResourceType.CLIENT_METRICS:
+            broker.admin.alter_client_metrics(name, alteration, validate_only=validate_only)
         case _:
             raise no_settings(wanted.resource_type)
 

@@ -10,9 +10,10 @@ from ottla.base.values import dataclass
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource
 from ottla.config.any_setting import is_sensitive, is_unknown, setting_row
 from ottla.config.broker import broker_settings
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.group import GroupConfig
 from ottla.config.kafka_settings import kafka_settings
-from ottla.config.setting import Setting, settings_of
+from ottla.config.setting import Setting, settings_of, with_values
 from ottla.config.topic import TopicConfig
 
 UNKNOWN_TYPE = 0
@@ -26,6 +27,7 @@ TYPE_CODES = {
     "list": 7,
     "class": 8,
     "password": 9,
+    "logger": UNKNOWN_TYPE,
 }
 
 STRINGS = frozenset(
@@ -85,9 +87,13 @@ class ConfigEntry:
     name: str
     value: str | None
     synonyms: tuple[Synonym, ...]
+    own_source: ConfigSource | None = None
+    """The source of a value that has no synonyms."""
 
     @property
     def source(self) -> ConfigSource:
+        if self.own_source is not None:
+            return self.own_source
         return self.synonyms[0].source if self.synonyms else ConfigSource.DEFAULT
 
     @property
@@ -114,8 +120,29 @@ def group_entries(group_id: str, settings: BrokerSettings) -> list[ConfigEntry]:
     return _entries(settings.groups.of(group_id), overrides, ConfigSource.GROUP, settings)
 
 
+def client_metrics_entries(name: str, settings: BrokerSettings) -> list[ConfigEntry]:
+    """Every setting of a subscription, which need not exist, in order of name."""
+    overrides = settings.client_metrics.get(name, {})
+    config = with_values(ClientMetricsConfig(), overrides)
+    return _entries(config, overrides, ConfigSource.CLIENT_METRICS, settings)
+
+
+def logger_entries(levels: Mapping[str, str]) -> list[ConfigEntry]:
+    """The level of each logger."""
+    return [
+        ConfigEntry(
+            row=Setting(name=name, kind="logger", default=None, doc=""),
+            name=name,
+            value=level,
+            synonyms=(),
+            own_source=ConfigSource.LOGGER,
+        )
+        for name, level in levels.items()
+    ]
+
+
 def _entries(
-    config: TopicConfig | GroupConfig,
+    config: TopicConfig | GroupConfig | ClientMetricsConfig,
     overrides: Mapping[str, str],
     source: ConfigSource,
     settings: BrokerSettings,

@@ -1,5 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs, as clients see them."""
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +21,13 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from ottla.testing.faults import FaultyFileSystem
 from ottla.testing.recording import IoKind
 from tests.support.asking import Asker
 from tests.support.brokers import disk, open_broker
 
-TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -185,6 +188,77 @@ def test_a_setting_of_a_plugins_family_is_described_as_a_secret_and_kept_for_the
     assert broker.config.given["other.plugin"] == "hunter2"
 
 
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """Levels of loggers as they are, whatever a test does."""
+    loggers = [logging.getLogger("ottla"), logging.getLogger("ottla.broker.broker")]
+    before = [one.level for one in loggers]
+    yield
+    for one, level in zip(loggers, before, strict=True):
+        one.setLevel(level)
+
+
+@pytest.mark.usefixtures("levels")
+def test_the_levels_of_the_brokers_loggers_are_changed_while_it_runs(asker: Asker) -> None:
+    name = "ottla.broker.broker"
+    logging.getLogger(name)
+    above = logging.root.level
+    for text, number in (("TRACE", 5), ("FATAL", 50), ("WARN", 30)):
+        assert altered(asker, LOGGER, "1", ("root", SET, text)) == OK
+        assert {one.value for one in described(asker, LOGGER, "1", "root", name).values()} == {text}
+        assert logging.getLogger("ottla").level == number
+    assert altered(asker, LOGGER, "1", (name, SET, "DEBUG"), validate_only=True) == OK
+    assert logging.getLogger(name).level == logging.NOTSET
+    assert altered(asker, LOGGER, "1", (name, SET, "DEBUG")) == OK
+    (config,) = described(asker, LOGGER, "1", name).values()
+    assert (config.value, config.config_source, config.config_type) == ("DEBUG", 6, 0)
+    assert (config.is_sensitive, config.read_only, config.synonyms) == (False, False, [])
+    assert altered(asker, LOGGER, "1", (name, DELETE, None)) == OK
+    assert described(asker, LOGGER, "1", name)[name].value == "WARN"
+    assert logging.root.level == above
+    both = (("root", SET, "ERROR"), ("no.such", SET, "INFO"))
+    assert altered(asker, LOGGER, "1", *both)[0] is ErrorCode.INVALID_CONFIG
+    assert described(asker, LOGGER, "1", "root")["root"].value == "WARN"
+
+
+def test_levels_are_not_changed_as_a_whole(asker: Asker) -> None:
+    resource = WholeResource(
+        resource_type=LOGGER, resource_name="1", configs=[NewConfig(name="root", value="INFO")]
+    )
+    (answer,) = asker.ask(AlterConfigsRequest(resources=[resource]), 2).responses
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_subscription_to_metrics_is_changed_described_listed_and_kept() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    asker = Asker(broker)
+    wanted = (("interval.ms", SET, "100"), ("metrics", SET, "org.a"), ("match", SET, "client_id=a"))
+    assert altered(asker, METRICS, "m", *wanted, validate_only=True) == OK
+    assert broker.settings.client_metrics == {}
+    assert altered(asker, METRICS, "m", *wanted) == OK
+    assert altered(asker, METRICS, "m", ("metrics", APPEND, "org.b,org.c")) == OK
+    assert altered(asker, METRICS, "m", ("metrics", SUBTRACT, "org.a")) == OK
+    configs = described(asker, METRICS, "m")
+    assert {name: (one.value, one.config_source) for name, one in configs.items()} == {
+        "interval.ms": ("100", 7),
+        "match": ("client_id=a", 7),
+        "metrics": ("org.b,org.c", 7),
+    }
+    for version in (0, 1):
+        listed = asker.ask(ListConfigResourcesRequest(resource_types=[]), version)
+        names = [one.resource_name for one in listed.config_resources]
+        assert ("m" in names, listed.error_code) == (True, 0)
+    broker.close()
+    asker = Asker(open_broker(file_system))
+    assert described(asker, METRICS, "m", "metrics")["metrics"].value == "org.b,org.c"
+    for name in ("interval.ms", "match", "metrics"):
+        assert altered(asker, METRICS, "m", (name, DELETE, None)) == OK
+    assert asker.broker.settings.client_metrics == {}
+    (interval,) = described(asker, METRICS, "m", "interval.ms").values()
+    assert (interval.value, interval.config_source) == ("300000", 5)
+
+
 TIMEOUT, INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
@@ -276,7 +350,23 @@ def test_a_whole_alteration_forgets_what_it_does_not_name(asker: Asker, broker: 
         ((GROUP, "g"), (TIMEOUT, SET, "1"), ErrorCode.INVALID_CONFIG, "allow 45000 to 60000"),
         ((GROUP, "g"), (TIMEOUT, SET, None), ErrorCode.INVALID_REQUEST, "Null value"),
         ((GROUP, "g"), (TIMEOUT, APPEND, "1"), ErrorCode.INVALID_CONFIG, "type is not LIST"),
-        ((LOGGER, "1"), ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST, "no settings here"),
+        ((LOGGER, "2"), ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST, "Unexpected broker id"),
+        ((LOGGER, ""), ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST, "must not be empty"),
+        ((LOGGER, "1"), ("org.x", SET, "INFO"), ErrorCode.INVALID_CONFIG, "org.x does not exist!"),
+        ((LOGGER, "1"), ("root", SET, "LOUD"), ErrorCode.INVALID_CONFIG, "TRACE, DEBUG, INFO, WAR"),
+        ((LOGGER, "1"), ("root", DELETE, None), ErrorCode.INVALID_REQUEST, "is not allowed"),
+        ((LOGGER, "1"), ("root", APPEND, "INFO"), ErrorCode.INVALID_REQUEST, "is not allowed"),
+        ((LOGGER, "1"), ("root", SUBTRACT, "INFO"), ErrorCode.INVALID_REQUEST, "is not allowed"),
+        ((METRICS, ""), ("metrics", SET, "*"), ErrorCode.INVALID_REQUEST, "name can't be empty"),
+        ((METRICS, "m"), ("x", SET, "*"), ErrorCode.INVALID_REQUEST, "Unknown client metrics"),
+        ((METRICS, "m"), ("interval.ms", SET, "99"), ErrorCode.INVALID_REQUEST, "between 100 and"),
+        ((METRICS, "m"), ("interval.ms", SET, "3600001"), ErrorCode.INVALID_REQUEST, "between"),
+        ((METRICS, "m"), ("interval.ms", SET, "x"), ErrorCode.INVALID_CONFIG, "Not a number"),
+        ((METRICS, "m"), ("interval.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG, "not LIST"),
+        ((METRICS, "m"), ("match", SET, "client_id"), ErrorCode.INVALID_CONFIG, "Illegal client"),
+        ((METRICS, "m"), ("match", SET, "color=a"), ErrorCode.INVALID_CONFIG, "Illegal client"),
+        ((METRICS, "m"), ("match", SET, "client_id=("), ErrorCode.INVALID_CONFIG, "Illegal client"),
+        ((METRICS, "m"), ("match", SET, "client_id=a=b"), ErrorCode.INVALID_CONFIG, "Illegal cl"),
         ((99, "1"), ("a", SET, "b"), ErrorCode.INVALID_REQUEST, "no settings here"),
     ],
 )

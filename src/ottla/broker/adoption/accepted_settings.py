@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ottla.base.errors import ApiError, UserError
+from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
 from ottla.broker.configs.settings import ConfigSource, check_dynamic
 from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -62,6 +63,20 @@ def accepted_quotas(
             except ApiError:
                 whom = " and ".join(f"{kind} {name or 'default'}" for kind, name in entity)
                 refused.append(f"{key} of {whom}")
+    return taken, refused
+
+
+def accepted_client_metrics(
+    values: Mapping[str, Configs],
+) -> tuple[dict[str, Configs], list[str]]:
+    taken: dict[str, Configs] = {}
+    refused: list[str] = []
+    for name, configs in values.items():
+        try:
+            check_client_metrics(name, configs)
+            taken[name] = configs
+        except ApiError:
+            refused.append(f"client metrics {name}")
     return taken, refused
 
 

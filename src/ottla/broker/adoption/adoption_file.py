@@ -32,6 +32,7 @@ class ImportedState:
     default_configs: Configs = field(default_factory=dict)
     broker_configs: Configs = field(default_factory=dict)
     group_configs: Mapping[str, Configs] = field(default_factory=dict)
+    client_metrics: Mapping[str, Configs] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
 
 
@@ -71,9 +72,11 @@ def write_adoption_file(file_system: FileSystem, directory: str, adoption: Adopt
         },
         "default_broker_configs": dict(sorted(imported.default_configs.items())),
         "broker_configs": dict(sorted(imported.broker_configs.items())),
-        "group_configs": {name: dict(one) for name, one in sorted(imported.group_configs.items())},
+        "group_configs": _sorted(imported.group_configs),
         "client_quotas": quota_fields(imported.quotas),
     }
+    if imported.client_metrics:
+        fields["client_metrics"] = _sorted(imported.client_metrics)
     content = b"".join(summed_json(fields))
     replace_file(file_system, join(directory, ADOPTION_FILE_NAME), content)
     mark_written(file_system, directory, ADOPTION_FILE_NAME)
@@ -97,9 +100,14 @@ def _parse(content: Any) -> Adoption:
             default_configs=texts(content["default_broker_configs"]),
             broker_configs=texts(content["broker_configs"]),
             group_configs=_all_texts(content["group_configs"]),
+            client_metrics=_all_texts(content.get("client_metrics", {})),
             quotas=parse_quotas(content["client_quotas"]),
         ),
     )
+
+
+def _sorted(configs: Mapping[str, Configs]) -> dict[str, dict[str, str]]:
+    return {name: dict(one) for name, one in sorted(configs.items())}
 
 
 def _all_texts(values: Any) -> dict[str, dict[str, str]]:

@@ -22,6 +22,7 @@ from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import (
     accepted_broker_configs,
+    accepted_client_metrics,
     accepted_groups,
     accepted_quotas,
     accepted_topic_configs,
@@ -62,6 +63,7 @@ from ottla.metadata.image_changes import (
 from ottla.metadata.log_writing import epoch_bytes, snapshot_bytes
 from ottla.metadata.records import (
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     NO_LEADER,
     BeginTransactionRecord,
@@ -500,7 +502,16 @@ class _Wanted:
             configs[GROUP_RESOURCE, name] = _changed(
                 groups.get(name, {}), known_groups.get(name, {}), state.group_configs.get(name, {})
             )
+        self._add_client_metrics(configs)
         return {resource: values for resource, values in configs.items() if values}
+
+    def _add_client_metrics(self, configs: dict[ConfigResource, Configs]) -> None:
+        """Ottla's subscriptions, and Kafka's that were not taken over."""
+        ours, kind = self.found.cluster.client_metrics, CLIENT_METRICS_RESOURCE
+        theirs = {name: values for (one, name), values in configs.items() if one == kind}
+        taken, _ = accepted_client_metrics(theirs)
+        for name in {*ours, *taken}:
+            configs[kind, name] = ours.get(name, {})
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         taken, _ = accepted_quotas(self.old.quotas)

@@ -12,6 +12,7 @@ from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import (
     accepted_broker_configs,
+    accepted_client_metrics,
     accepted_groups,
     accepted_quotas,
     accepted_topic_configs,
@@ -23,7 +24,7 @@ from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.settings import ConfigSource
 from ottla.config.topic import DECIDING
 from ottla.metadata.image import MetadataImage, TopicImage
-from ottla.metadata.records import GROUP_RESOURCE
+from ottla.metadata.records import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE
 from ottla.storage.files.topic_file import TopicEntry
 
 NAMED_AT_MOST = 5
@@ -144,14 +145,19 @@ class MetadataImport:
         groups, refused_groups = accepted_groups(
             self._merged(base.group_configs, _groups(self.image), ours.group_configs)
         )
+        metrics, refused_metrics = accepted_client_metrics(
+            self._merged(base.client_metrics, _client_metrics(self.image), ours.client_metrics)
+        )
         state = replace(
             ours,
             default_configs=defaults,
             broker_configs=own,
             quotas=quotas,
             group_configs=groups,
+            client_metrics=metrics,
         )
-        return state, [*refused_defaults, *refused_own, *refused_quotas, *refused_groups]
+        refused = [*refused_quotas, *refused_groups, *refused_metrics]
+        return state, [*refused_defaults, *refused_own, *refused]
 
 
 def imported_state(image: MetadataImage, topics: Iterable[TopicImage], node: str) -> ImportedState:
@@ -163,14 +169,21 @@ def imported_state(image: MetadataImage, topics: Iterable[TopicImage], node: str
         default_configs=image.broker_configs(),
         broker_configs=image.broker_configs(node),
         group_configs=_groups(image),
+        client_metrics=_client_metrics(image),
         quotas=image.quotas,
     )
 
 
 def _groups(image: MetadataImage) -> dict[str, Configs]:
-    return {
-        name: values for (kind, name), values in image.configs.items() if kind == GROUP_RESOURCE
-    }
+    return _configs_of(image, GROUP_RESOURCE)
+
+
+def _client_metrics(image: MetadataImage) -> dict[str, Configs]:
+    return _configs_of(image, CLIENT_METRICS_RESOURCE)
+
+
+def _configs_of(image: MetadataImage, wanted: int) -> dict[str, Configs]:
+    return {name: values for (kind, name), values in image.configs.items() if kind == wanted}
 
 
 def _lines(image: MetadataImage, imported: ImportedState, refused: list[str]) -> Iterable[str]:

@@ -30,12 +30,14 @@ Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 class ClusterState(RevisedState):
     """`default_configs` apply to every broker of the cluster, `broker_configs` to this one.
 
-    `group_configs` maps groups to their settings; no entry is empty.
+    `group_configs` maps groups to their settings, `client_metrics` subscriptions to clients'
+    metrics to theirs; no entry is empty.
     """
 
     default_configs: Mapping[str, str] = field(default_factory=dict)
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
 
 
@@ -51,12 +53,20 @@ def _fields(state: ClusterState) -> dict[str, Any]:
         "broker_configs": dict(sorted(state.broker_configs.items())),
         "client_quotas": map(_quota_fields, sorted_in_turns(state.quotas.items(), repr)),
     }
-    if state.group_configs:
-        fields["group_configs"] = Members(
-            (group_id, dict(sorted(values.items())))
-            for group_id, values in sorted_in_turns(state.group_configs.items(), _name)
-        )
+    for name, configs in (
+        ("group_configs", state.group_configs),
+        ("client_metrics", state.client_metrics),
+    ):
+        if configs:
+            fields[name] = _members(configs)
     return fields
+
+
+def _members(configs: Mapping[str, Mapping[str, str]]) -> Members:
+    return Members(
+        (name, dict(sorted(values.items())))
+        for name, values in sorted_in_turns(configs.items(), _name)
+    )
 
 
 def _name(item: tuple[str, Any]) -> str:
@@ -95,11 +105,14 @@ def _parse(content: Any) -> ClusterState:
         revision=content["revision"],
         default_configs=texts(content["default_broker_configs"]),
         broker_configs=texts(content["broker_configs"]),
-        group_configs={
-            group_id: texts(values) for group_id, values in content.get("group_configs", {}).items()
-        },
+        group_configs=_configs(content.get("group_configs", {})),
+        client_metrics=_configs(content.get("client_metrics", {})),
         quotas=parse_quotas(content["client_quotas"]),
     )
+
+
+def _configs(content: Any) -> dict[str, dict[str, str]]:
+    return {name: texts(values) for name, values in content.items()}
 
 
 def _parse_quota(fields: Any) -> tuple[QuotaEntity, dict[str, float]]:

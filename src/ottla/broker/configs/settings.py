@@ -41,11 +41,14 @@ class ConfigSource(IntEnum):
     ALL_BROKERS = 3
     STATIC = 4
     DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
 class BrokerSettings:
-    """`config` is the config in effect, `groups` the overrides of groups.
+    """`config` is the config in effect, `groups` the overrides of groups, and
+    `client_metrics` the subscriptions to clients' metrics.
 
     `sources` are the texts that `config` was parsed from. `ignored` are stored values that are not
     valid, or not any more, with the reasons: the broker starts without them, as Kafka's does.
@@ -61,6 +64,7 @@ class BrokerSettings:
         config = self._usable_config(state)
         self.follow(state, config)
         self.groups = GroupConfigs(config, state.group_configs)
+        self.client_metrics = state.client_metrics
 
     def complete(self, facts: Mapping[str, str]) -> None:
         """Adds values that were found in the directories, as if they had been given as settings."""

@@ -22,6 +22,8 @@ resource_options = with_options(
     click.option("--broker", metavar="ID", help="Settings of a broker instead of a topic."),
     click.option("--brokers", is_flag=True, help="Default settings of all brokers."),
     click.option("--group", metavar="GROUP", help="Settings of a group instead of a topic."),
+    click.option("--broker-logger", metavar="ID", help="Levels of a broker's loggers."),
+    click.option("--client-metrics", metavar="NAME", help="A subscription to clients' metrics."),
 )
 
 
@@ -49,8 +51,8 @@ def get_command(
 ) -> None:
     """Print settings with the origin of each value, and its default.
 
-    Settings are those of a topic unless --broker, --brokers or --group is given. Without KEY, only
-    values that differ from the default are shown.
+    Settings are those of a topic unless an option names another owner. Without KEY, only values
+    that differ from the default are shown.
     """
     kind, name, keys = _resource(words, **resource)
     with target.configs() as known:
@@ -154,19 +156,19 @@ def explain_command(keys: tuple[str, ...], output: Output) -> None:
 
 
 def _resource(
-    words: tuple[str, ...], broker: str | None, brokers: bool, group: str | None
+    words: tuple[str, ...], *, brokers: bool, **named: str | None
 ) -> "tuple[ResourceKind, str, tuple[str, ...]]":
     """Returns what the settings belong to, its name, and the remaining arguments."""
     from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
 
-    if sum((broker is not None, brokers, group is not None)) > 1:
-        raise UserError("--broker, --brokers and --group exclude each other")
-    if broker is not None:
-        return ResourceKind.BROKER, broker, words
+    given = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(given) + brokers > 1:
+        *others, last = (f"--{one.replace('_', '-')}" for one in ["brokers", *named])
+        raise UserError(f"{', '.join(others)} and {last} exclude each other")
+    for kind, name in given:
+        return ResourceKind[kind.upper()], name, words
     if brokers:
         return ResourceKind.BROKER, ALL_BROKERS, words
-    if group is not None:
-        return ResourceKind.GROUP, group, words
     if not words:
         raise UserError("name a topic, or --broker ID, --brokers or --group GROUP")
     return ResourceKind.TOPIC, words[0], words[1:]
@@ -259,6 +261,7 @@ def _check_values(kind: "ResourceKind", changes: Mapping[str, str | None]) -> No
 def _rows() -> "dict[str, list[tuple[str, Setting]]]":
     """Returns every setting by name, with its owner."""
     from ottla.config.broker import broker_settings
+    from ottla.config.client_metrics import ClientMetricsConfig
     from ottla.config.group import GroupConfig
     from ottla.config.setting import settings_of
     from ottla.config.topic import TopicConfig
@@ -268,6 +271,7 @@ def _rows() -> "dict[str, list[tuple[str, Setting]]]":
         ("topic", settings_of(TopicConfig)),
         ("broker", broker_settings()),
         ("group", settings_of(GroupConfig)),
+        ("client_metrics", settings_of(ClientMetricsConfig)),
     ):
         for name, row in rows.items():
             found.setdefault(name, []).append((owner, row))

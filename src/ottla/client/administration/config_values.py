@@ -22,6 +22,8 @@ class ResourceKind(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -57,7 +59,11 @@ class ConfigEntry:
     @property
     def is_own(self) -> bool:
         """Whether the value was set for the resource itself."""
-        return self.origin in (ConfigOrigin.OF_THE_RESOURCE, ConfigOrigin.OF_THE_GROUP)
+        return self.origin in (
+            ConfigOrigin.OF_THE_RESOURCE,
+            ConfigOrigin.OF_THE_GROUP,
+            ConfigOrigin.OF_THE_CLIENT,
+        )
 
 
 def default_of(
@@ -72,6 +78,7 @@ def default_of(
     own = (
         ConfigOrigin.OF_THE_RESOURCE,
         ConfigOrigin.OF_THE_GROUP,
+        ConfigOrigin.OF_THE_CLIENT,
         ConfigOrigin.OF_THE_BROKER,
         origin,
     )

@@ -45,7 +45,8 @@ class ConfigAdmin(Asking):
 
         With `keys`, only those settings, without the ones that do not exist.
 
-        A broker's name is its id; `ALL_BROKERS` are the defaults of every broker.
+        A broker's name is its id; `ALL_BROKERS` are the defaults of every broker. A broker's id is
+        also the name of its loggers, whose settings are their levels.
 
         >>> found = admin.describe_configs(ottla.ResourceKind.TOPIC, ["orders"])
         >>> found["orders"]["retention.ms"].value
@@ -182,7 +183,8 @@ class ConfigAdmin(Asking):
         def ask(broker: Connection) -> Any:
             return broker.ask(request)
 
-        if kind is ResourceKind.BROKER and name.isdigit():
+        of_one = kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER)
+        if of_one and name.isdigit():
             return ask(self._cluster.broker(int(name)))
         return self._cluster.ask_any(ask)
 

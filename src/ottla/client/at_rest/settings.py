@@ -62,6 +62,10 @@ class SettingsAtRest:
                 with refusals(f"group {name}"):
                     check_group_name(name)
                 return config_entries.group_entries(name, self._settings)
+            case ResourceKind.CLIENT_METRICS:
+                return config_entries.client_metrics_entries(name, self._settings)
+            case ResourceKind.BROKER_LOGGER:
+                raise UserError("a directory has no loggers; name a broker that runs: HOST:PORT")
             case ResourceKind.BROKER if name == ALL_BROKERS:
                 return config_entries.all_brokers_entries(self._settings)
             case ResourceKind.BROKER:

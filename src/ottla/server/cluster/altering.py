@@ -25,6 +25,7 @@ from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
 from ottla.registries.paths import DEFAULT_ENTITY
 from ottla.server.altering import ResourceAlteration
+from ottla.server.broker_loggers import alter_loggers, check_logger_name
 from ottla.server.cluster.applying import membership_of, replicas_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 from ottla.server.resources import ResourceType, check_broker_name, no_settings
@@ -50,19 +51,24 @@ def alter_all(
     counts = freed_in_turns(
         Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
     )
-    planned: list[tuple[str, Change] | ApiError] = []
+    planned: list[tuple[str, Change] | ApiError | None] = []
     for one in in_turns(wanted):
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            planned.append(_plan(one, context))
+            if one.resource_type == ResourceType.BROKER_LOGGER:
+                check_logger_name(one.resource_name, context.broker.node_id)
+                alter_loggers(one.alteration(), validate_only=validate_only)
+                planned.append(None)
+            else:
+                planned.append(_plan(one, context))
         except ApiError as error:
             planned.append(error.without_traceback())
 
     def steps() -> Steps[Refusals]:
         refusals: Refusals = []
         for one in planned:
-            if isinstance(one, ApiError):
+            if one is None or isinstance(one, ApiError):
                 refusals.append(one)
                 continue
             deed = check_change if validate_only else change_settings

@@ -1,6 +1,6 @@
 """AlterConfigs, 0 to 2: replaces all settings that a topic, a group or the broker was given.
 
-Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+Kafka's counterpart: `ConfigAdminManager`.
 """
 
 from collections.abc import Sequence

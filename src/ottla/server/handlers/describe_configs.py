@@ -5,6 +5,7 @@ Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
 
 from collections.abc import Callable
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
 from ottla.broker.configs.settings import ConfigSource
@@ -18,11 +19,14 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.server.broker_loggers import check_logger_name, logger_levels
 from ottla.server.config_entries import (
     ConfigEntry,
     all_brokers_entries,
     broker_entries,
+    client_metrics_entries,
     group_entries,
+    logger_entries,
     topic_entries,
 )
 from ottla.server.request_context import RequestContext
@@ -95,6 +99,14 @@ def _entries(
         case ResourceType.GROUP:
             check_group_name(name)
             return group_entries(name, broker.settings)
+        case ResourceType.BROKER_LOGGER:
+            check_logger_name(name, broker.node_id)
+            return logger_entries(logger_levels())
+        case ResourceType.CLIENT_METRICS if broker.replicas is None:
+            if not name:
+                message = "Client metrics subscription name must not be empty"
+                raise ApiError(ErrorCode.INVALID_REQUEST, message)
+            return client_metrics_entries(name, broker.settings)
     raise no_settings(resource.resource_type)
 
 

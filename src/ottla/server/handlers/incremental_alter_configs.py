@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs, 0 to 1: changes settings of a topic, a group or the broker (KIP-339).
 
-Left out: loggers and client metrics. Kafka's counterpart: `ConfigAdminManager`.
+Kafka's counterpart: `ConfigAdminManager`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """ListConfigResources, 0 to 1: the names of resources with settings.
 
-Version 0 asks for client metrics only, of which there are none. Only groups with overridden
-settings are listed. Left out: loggers, whose settings are not stored here.
+Version 0 asks for subscriptions to client metrics only. Only groups with overridden settings are
+listed.
 
 Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 """
@@ -20,16 +20,18 @@ from ottla.server.resources import ResourceType
 def handle(
     request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    if context.api_version:
-        context.may_take_long()
-    if context.api_version == 0:
-        return ListConfigResourcesResponse()
+    context.may_take_long()
     wanted = set(request.resource_types) or set(ResourceType)
+    if context.api_version == 0:
+        wanted = {ResourceType.CLIENT_METRICS}
     if not wanted <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    node = str(context.broker.node_id)
     names = {
         ResourceType.TOPIC: sorted(topic.name for topic in context.broker.topics),
-        ResourceType.BROKER: [str(context.broker.node_id)],
+        ResourceType.BROKER: [node],
+        ResourceType.BROKER_LOGGER: [node],
+        ResourceType.CLIENT_METRICS: sorted(context.broker.settings.client_metrics),
         ResourceType.GROUP: sorted(context.broker.settings.groups.overrides),
     }
     return ListConfigResourcesResponse(

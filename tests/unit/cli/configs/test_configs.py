@@ -54,6 +54,20 @@ def test_a_brokers_unknown_setting_is_set_with_a_remark_and_hidden(broker: Admin
     assert broker.run("configs", "unset", "TARGET", "--broker", "1", "num.partition").exit_code == 1
 
 
+def test_subscriptions_to_metrics_have_settings_too(broker: Administered) -> None:
+    owner = ("TARGET", "--client-metrics", "m")
+    broker.lines("configs", "set", *owner, "interval.ms=1000", "metrics=org.a")
+    found = broker.json("configs", "get", *owner)
+    assert {one["name"]: (one["value"], one["default"]) for one in found} == {
+        "interval.ms": ("1000", "300000"),
+        "metrics": ("org.a", ""),
+    }
+    broker.lines("configs", "unset", *owner, "interval.ms", "metrics")
+    assert broker.json("configs", "get", *owner) == []
+    code, text = broker.end("configs", "get", *owner, "--broker", "1")
+    assert (code, "--broker-logger" in text) == (2, True)
+
+
 def test_a_setting_is_explained_without_a_broker(broker: Administered) -> None:
     first, second, *_ = broker.lines("configs", "explain", "cleanup.policy")
     assert first.startswith("cleanup.policy (topic): ")
