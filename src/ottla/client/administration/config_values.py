@@ -86,7 +86,10 @@ def default_of(
     if beneath:
         return beneath[0]
     # Kafka lists no synonym for a derived default, such as that of retention.ms.
-    rows = (topic_rows().get(name), broker_rows().get(name))
+    if origin is ConfigOrigin.OF_THE_CLIENT:
+        rows = (client_metrics_rows().get(name), None)
+    else:
+        rows = (topic_rows().get(name), broker_rows().get(name))
     row = next((row for row in rows if row is not None), None)
     return None if row is None else row.format(row.default)
 
@@ -99,6 +102,13 @@ def topic_rows() -> "Mapping[str, Setting]":
     from ottla.config.topic import TopicConfig
 
     return settings_of(TopicConfig)
+
+
+def client_metrics_rows() -> "Mapping[str, Setting]":
+    from ottla.config.client_metrics import ClientMetricsConfig
+    from ottla.config.setting import settings_of
+
+    return settings_of(ClientMetricsConfig)
 
 
 def broker_rows() -> "Mapping[str, Setting]":

@@ -102,7 +102,7 @@ def test_a_setting_is_explained_without_a_broker(broker: Administered) -> None:
         (
             "configs get TARGET --broker 1 --group g",
             2,
-            "--broker, --brokers and --group exclude each other",
+            "--brokers, --broker, --group, --broker-logger and --client-metrics exclude each other",
         ),
         ("configs explain cleanup.polcy", 1,
          "there is no setting cleanup.polcy; did you mean cleanup.policy or log.cleanup.policy?"),
