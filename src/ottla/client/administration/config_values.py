@@ -86,10 +86,9 @@ def default_of(
     if beneath:
         return beneath[0]
     # Kafka lists no synonym for a derived default, such as that of retention.ms.
-    if origin is ConfigOrigin.OF_THE_CLIENT:
-        rows = (client_metrics_rows().get(name), None)
-    else:
-        rows = (topic_rows().get(name), broker_rows().get(name))
+    is_metrics = origin is ConfigOrigin.OF_THE_CLIENT
+    owners = [client_metrics_rows()] if is_metrics else [topic_rows(), broker_rows()]
+    rows = [one.get(name) for one in owners]
     row = next((row for row in rows if row is not None), None)
     return None if row is None else row.format(row.default)
 
