@@ -36,7 +36,7 @@ from ottla.tables.transaction_log import (
     version_made,
     whole_files,
 )
-from ottla.tables.widening import grown_schema
+from ottla.tables.widening import changed_column, grown_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -400,6 +400,12 @@ def _grown(table: "DeltaTable", change: Change) -> "Schema":
 
     has = table.schema()
     columns = pa.schema(has)
+    changed = changed_column(columns, pa.schema(_schema(change.schema)))
+    if changed is not None:
+        raise UserError(
+            f"the table's column {changed}: another version of Ottla or another program made it; "
+            f"load into another table"
+        )
     grown = grown_schema(columns, change.schema)
     return has if grown == columns else _schema(grown)
 

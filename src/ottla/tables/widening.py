@@ -27,6 +27,29 @@ def grown_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
     return pa.schema(_fields(has, wanted, with_new=True))
 
 
+def changed_column(has: Any, wanted: Any, place: str = "") -> str | None:
+    """What differs between two schemas or types in a way that no load may change."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    is_struct = isinstance(has, pa.Schema) or (types.is_struct(has) and types.is_struct(wanted))
+    if is_struct:
+        for field in has:
+            index = wanted.get_field_index(field.name)
+            if index >= 0:
+                inner = f"{place}.{field.name}" if place else field.name
+                found = changed_column(field.type, wanted.field(index).type, inner)
+                if found is not None:
+                    return found
+        return None
+    if types.is_list(has) and types.is_list(wanted):
+        return changed_column(has.value_type, wanted.value_type, f"{place}[]")
+    if types.is_map(has) and types.is_map(wanted):
+        return changed_column(has.item_type, wanted.item_type, f"{place}{{}}")
+    is_whole = {has, wanted} <= {pa.int32(), pa.int64()}
+    return None if has == wanted or is_whole else f"{place} is {has} and would be {wanted}"
+
+
 def _fields(has: Any, wanted: Any, *, with_new: bool) -> list[Any]:
     """The fields of `has`, widened to `wanted`; both are schemas or struct types."""
     found = []

@@ -244,3 +244,30 @@ def test_files_come_near_to_the_size_that_is_asked_for(tmp_path: Path) -> None:
     sizes = [file.size for file in report.files]
     assert len(sizes) > 5
     assert all(70_000 < size < 130_000 for size in sizes)
+
+
+@pytest.mark.slow
+def test_a_table_with_a_column_that_its_schema_no_longer_gives_is_refused_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a logical type counted on a wrong underlying type too, here a date on a long."""
+    pytest.importorskip("fastavro")
+    from ottla.schema_registry import avro_schemas
+
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": "day", "type": {"type": "long", "logicalType": "date"}}],
+        }
+    )
+    avro = LayoutOptions(decoding=Decoding(format=ValueFormat.AVRO, schema=schema))
+    append_values(tmp_path / "log", [b"\2"])
+    with monkeypatch.context() as patch:
+        patch.setitem(avro_schemas._LOGICAL_OF, "date", ("int", "long"))
+        load_into(tmp_path, avro)
+    before = TableDirectory(str(tmp_path / "table")).current_files()
+    append_values(tmp_path / "log", [b"\4"])
+    with pytest.raises(UserError, match=r"column value\.day is date32.* and would be int64"):
+        load_into(tmp_path)
+    assert TableDirectory(str(tmp_path / "table")).current_files() == before
