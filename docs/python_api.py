@@ -9,9 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import ottla
-from ottla import aio, testing
+from ottla import aio, table, testing
 from ottla.embedded.held_broker import HeldBroker
+from ottla.embedded.listening import Listening
 from ottla.embedded.readable import ReadableLog
+from ottla.testing import history
 
 PAGE = Path(__file__).resolve().parent / "python.md"
 
@@ -26,7 +28,9 @@ Every example below is run by a test. A target is an open `Log`, a data director
 MODULES: tuple[tuple[ModuleType, str], ...] = (
     (ottla, "ottla"),
     (aio, "ottla.aio"),
+    (table, "ottla.table"),
     (testing, "ottla.testing"),
+    (history, "ottla.testing.history"),
 )
 WIDTH = 96
 _EXAMPLE = re.compile(r"(?:^(?:>>>|\.\.\.) ?.*\n(?:(?!>>>)\S.*\n|    .*\n)*)+", re.MULTILINE)
@@ -84,7 +88,11 @@ def _members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def is_inner(owner: type, name: str) -> bool:
-    """Whether the parts of an open log call a method of another part, and its users do not."""
+    """Whether other parts of Ottla call a method, and its users do not."""
+    if owner is Listening:
+        return name != "close"
+    if name in ("regions", "open_files"):
+        return True
     return owner is HeldBroker and name not in {*vars(ReadableLog), "listen"}
 
 

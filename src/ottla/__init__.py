@@ -22,112 +22,258 @@ if TYPE_CHECKING:
     from ottla import aio as aio
     from ottla import table as table
     from ottla import testing as testing
+    from ottla.base.error_codes import ErrorCode
     from ottla.base.errors import (
         ApiError,
         CorruptionError,
         OttlaError,
+        ProtocolError,
+        RefusalError,
+        ShortageError,
         StorageError,
         UnknownNameError,
         UnreachableError,
         UserError,
     )
-    from ottla.base.partitions import TopicPartition
+    from ottla.base.partitions import OffsetRange, TopicPartition
+    from ottla.base.principal import Principal
     from ottla.client.admin import Admin
-    from ottla.client.administration.config_values import ResourceKind
+    from ottla.client.administration.config_values import ConfigEntry, ConfigOrigin, ResourceKind
+    from ottla.client.administration.descriptions import (
+        ActiveProducer,
+        GroupDescription,
+        GroupMember,
+        ListedGroup,
+        ListedTransaction,
+        PartitionActivity,
+        PartitionDescription,
+        PartitionLag,
+        TopicActivity,
+        TopicDescription,
+    )
+    from ottla.client.administration.log_directories import (
+        ClusterDescription,
+        LogDirectoryDescription,
+        MovingReplica,
+    )
+    from ottla.client.administration.quota_values import Quota
+    from ottla.client.administration.replicas import Reassignment
     from ottla.client.administration.security_values import (
         AclBinding,
         AclBindingFilter,
+        DelegationToken,
         UserScramCredentialDeletion,
         UserScramCredentialUpsertion,
     )
+    from ottla.client.administration.topics import ListedOffset
+    from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.deserializers import AvroDeserializer
-    from ottla.client.consumer.errors import CommitFailedError
-    from ottla.client.consumer.records import ConsumerRecord
+    from ottla.client.consumer.errors import (
+        ClosedError,
+        CommitFailedError,
+        LogTruncatedError,
+        NoOffsetError,
+    )
+    from ottla.client.consumer.membership import FatalError
+    from ottla.client.consumer.records import (
+        ConsumerRecord,
+        CorruptBatchError,
+        DeserializationError,
+    )
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
-    from ottla.client.groups import GroupMetadata
-    from ottla.client.producing.core import TransactionError
+    from ottla.client.groups import Committed, GroupMetadata
+    from ottla.client.producing.core import BufferFullError, TransactionError
     from ottla.client.producing.producer import Producer
-    from ottla.client.producing.serializers import AvroSerializer
-    from ottla.client.refusals import RefusedError
+    from ottla.client.producing.sender import DeliveryTimeoutError
+    from ottla.client.producing.sending import Sending
+    from ottla.client.producing.sent_record import SentRecord
+    from ottla.client.producing.serializers import AvroSerializer, SerializationError
+    from ottla.client.refusals import RefusedError, UnknownTopicError
+    from ottla.client.security import AuthenticationError
+    from ottla.codec.compression import Compression
+    from ottla.config.setting import SettingError
+    from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
+    from ottla.embedded.listening import Listening
     from ottla.embedded.log import Log, RecordMetadata, open
+    from ottla.embedded.readable import ReadableLog
+    from ottla.embedded.scanning import Scan, Tail, TopicRecord
+    from ottla.record.batch import TimestampType
     from ottla.record.builder import RecordBatchBuilder
     from ottla.record.record import Record
-    from ottla.storage.reading.read_only_directory import open_for_reading
+    from ottla.runtime.loops import BlockingCallError
+    from ottla.schema_registry.registry import UnknownSchemaError
+    from ottla.storage.diagnosis.open_transactions import (
+        CoordinatedTransaction,
+        CoordinatorView,
+        Holding,
+        PartitionHeld,
+    )
+    from ottla.storage.log.append import InvalidRecordsError, RecordError
+    from ottla.storage.reading.lost_offsets import LostOffsetsError
+    from ottla.storage.reading.read_only_directory import LostPartitionError
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AclBinding",
     "AclBindingFilter",
+    "ActiveProducer",
     "Admin",
     "ApiError",
+    "AuthenticationError",
     "AvroDeserializer",
     "AvroSerializer",
+    "BlockingCallError",
+    "BufferFullError",
+    "ClosedError",
+    "ClusterDescription",
     "CommitFailedError",
+    "Committed",
+    "CompactedPartition",
+    "Compression",
+    "ConfigEntry",
+    "ConfigOrigin",
     "Consumer",
     "ConsumerRecord",
+    "CoordinatedTransaction",
+    "CoordinatorView",
+    "CorruptBatchError",
     "CorruptionError",
+    "DelegationToken",
+    "DeliveryTimeoutError",
+    "DeserializationError",
+    "ErrorCode",
+    "FatalError",
     "FetchPosition",
     "FollowedLog",
+    "GroupDescription",
+    "GroupMember",
     "GroupMetadata",
+    "Holding",
+    "InvalidRecordsError",
+    "ListedGroup",
+    "ListedOffset",
+    "ListedTransaction",
+    "Listening",
     "Log",
+    "LogDirectoryDescription",
+    "LogTruncatedError",
+    "LostOffsetsError",
+    "LostPartitionError",
+    "MemberSubscription",
+    "MovingReplica",
+    "NoOffsetError",
+    "OffsetRange",
     "OttlaError",
+    "PartitionActivity",
+    "PartitionAssignor",
+    "PartitionDescription",
+    "PartitionHeld",
+    "PartitionLag",
+    "Principal",
     "Producer",
+    "ProtocolError",
+    "Quota",
+    "ReadableLog",
+    "Reassignment",
     "Record",
     "RecordBatchBuilder",
+    "RecordError",
     "RecordMetadata",
+    "RefusalError",
     "RefusedError",
     "ResourceKind",
+    "Scan",
+    "Sending",
+    "SentRecord",
+    "SerializationError",
+    "SettingError",
+    "ShortageError",
     "SimpleConsumer",
     "StorageError",
+    "Tail",
+    "TimestampType",
+    "TopicActivity",
+    "TopicDescription",
     "TopicPartition",
+    "TopicRecord",
     "TransactionError",
     "UnknownNameError",
+    "UnknownSchemaError",
+    "UnknownTopicError",
     "UnreachableError",
     "UserError",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
     "open",
-    "open_for_reading",
 ]
 
-_HOME = {
-    "AclBinding": "ottla.client.administration.security_values",
-    "AclBindingFilter": "ottla.client.administration.security_values",
-    "Admin": "ottla.client.admin",
-    "ApiError": "ottla.base.errors",
-    "AvroDeserializer": "ottla.client.consumer.deserializers",
-    "AvroSerializer": "ottla.client.producing.serializers",
-    "CommitFailedError": "ottla.client.consumer.errors",
-    "Consumer": "ottla.client.consumer.consumer",
-    "ConsumerRecord": "ottla.client.consumer.records",
-    "CorruptionError": "ottla.base.errors",
-    "FetchPosition": "ottla.client.consumer.simple",
-    "FollowedLog": "ottla.embedded.followed",
-    "GroupMetadata": "ottla.client.groups",
-    "Log": "ottla.embedded.log",
-    "OttlaError": "ottla.base.errors",
-    "Producer": "ottla.client.producing.producer",
-    "Record": "ottla.record.record",
-    "RecordBatchBuilder": "ottla.record.builder",
-    "RecordMetadata": "ottla.embedded.log",
-    "RefusedError": "ottla.client.refusals",
-    "ResourceKind": "ottla.client.administration.config_values",
-    "SimpleConsumer": "ottla.client.consumer.simple",
-    "StorageError": "ottla.base.errors",
-    "TopicPartition": "ottla.base.partitions",
-    "TransactionError": "ottla.client.producing.core",
-    "UnknownNameError": "ottla.base.errors",
-    "UnreachableError": "ottla.base.errors",
-    "UserError": "ottla.base.errors",
-    "UserScramCredentialDeletion": "ottla.client.administration.security_values",
-    "UserScramCredentialUpsertion": "ottla.client.administration.security_values",
-    "open": "ottla.embedded.log",
-    "open_for_reading": "ottla.storage.reading.read_only_directory",
+_NAMES = {
+    "ottla.base.error_codes": "ErrorCode",
+    "ottla.base.errors": (
+        "ApiError CorruptionError OttlaError ProtocolError RefusalError ShortageError "
+        "StorageError UnknownNameError UnreachableError UserError"
+    ),
+    "ottla.base.partitions": "OffsetRange TopicPartition",
+    "ottla.base.principal": "Principal",
+    "ottla.client.admin": "Admin",
+    "ottla.client.administration.config_values": "ConfigEntry ConfigOrigin ResourceKind",
+    "ottla.client.administration.descriptions": (
+        "ActiveProducer GroupDescription GroupMember ListedGroup ListedTransaction "
+        "PartitionActivity PartitionDescription PartitionLag TopicActivity "
+        "TopicDescription"
+    ),
+    "ottla.client.administration.log_directories": (
+        "ClusterDescription LogDirectoryDescription MovingReplica"
+    ),
+    "ottla.client.administration.quota_values": "Quota",
+    "ottla.client.administration.replicas": "Reassignment",
+    "ottla.client.administration.security_values": (
+        "AclBinding AclBindingFilter DelegationToken UserScramCredentialDeletion "
+        "UserScramCredentialUpsertion"
+    ),
+    "ottla.client.administration.topics": "ListedOffset",
+    "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
+    "ottla.client.consumer.consumer": "Consumer",
+    "ottla.client.consumer.deserializers": "AvroDeserializer",
+    "ottla.client.consumer.errors": "ClosedError CommitFailedError LogTruncatedError NoOffsetError",
+    "ottla.client.consumer.membership": "FatalError",
+    "ottla.client.consumer.records": "ConsumerRecord CorruptBatchError DeserializationError",
+    "ottla.client.consumer.simple": "FetchPosition SimpleConsumer",
+    "ottla.client.groups": "Committed GroupMetadata",
+    "ottla.client.producing.core": "BufferFullError TransactionError",
+    "ottla.client.producing.producer": "Producer",
+    "ottla.client.producing.sender": "DeliveryTimeoutError",
+    "ottla.client.producing.sending": "Sending",
+    "ottla.client.producing.sent_record": "SentRecord",
+    "ottla.client.producing.serializers": "AvroSerializer SerializationError",
+    "ottla.client.refusals": "RefusedError UnknownTopicError",
+    "ottla.client.security": "AuthenticationError",
+    "ottla.codec.compression": "Compression",
+    "ottla.config.setting": "SettingError",
+    "ottla.embedded.compacting": "CompactedPartition",
+    "ottla.embedded.followed": "FollowedLog",
+    "ottla.embedded.listening": "Listening",
+    "ottla.embedded.log": "Log RecordMetadata open",
+    "ottla.embedded.readable": "ReadableLog",
+    "ottla.embedded.scanning": "Scan Tail TopicRecord",
+    "ottla.record.batch": "TimestampType",
+    "ottla.record.builder": "RecordBatchBuilder",
+    "ottla.record.record": "Record",
+    "ottla.runtime.loops": "BlockingCallError",
+    "ottla.schema_registry.registry": "UnknownSchemaError",
+    "ottla.storage.diagnosis.open_transactions": (
+        "CoordinatedTransaction CoordinatorView Holding PartitionHeld"
+    ),
+    "ottla.storage.log.append": "InvalidRecordsError RecordError",
+    "ottla.storage.reading.lost_offsets": "LostOffsetsError",
+    "ottla.storage.reading.read_only_directory": "LostPartitionError",
 }
+"""Where the public names are: imported when one is used."""
 
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _MODULES = ("aio", "table", "testing")
 

@@ -10,5 +10,6 @@ coroutines.
 from ottla.client.aio_admin import Admin
 from ottla.client.consumer.aio_consumer import Consumer
 from ottla.client.producing.aio_producer import Producer
+from ottla.client.producing.sending import AwaitableSending
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "AwaitableSending", "Consumer", "Producer"]

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     import pyarrow.compute
     import pyarrow.dataset
 
-__all__ = ["CompleteHour", "DataFile", "complete_hours", "data_files", "dataset", "files"]
+__all__ = [
+    "CompleteHour",
+    "DataFile",
+    "FileRole",
+    "complete_hours",
+    "data_files",
+    "dataset",
+    "files",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ uses and does not make, such as `log` or `consumer`, are made for it; see `World
 
 import ast
 import asyncio
+import dataclasses
 import doctest
 import errno
 import inspect
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +32,10 @@ import ottla.testing.history
 from ottla.base.clock import Clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
-from ottla.client.producing.sending import AwaitableSending, Sending
-from ottla.client.producing.sent_record import SentRecord
-from ottla.embedded.scanning import Scan, Tail, TopicRecord
 from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.table_directory import TableDirectory
 
 MODULES = (ottla, ottla.aio, ottla.testing, ottla.testing.history, ottla.table)
-RETURNED = (Scan, Tail, TopicRecord, Sending, AwaitableSending, SentRecord)
-"""Classes whose objects public methods return, and which users call."""
-
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_767_225_600_000
@@ -62,6 +58,8 @@ class PublicName:
     what: Any
     of_class: str = ""
     """The example of the class that a method belongs to, which may call it too."""
+    is_value: bool = False
+    """Whether it is, or belongs to, what the examples of calls show: values, errors, interfaces."""
 
     @property
     def examples(self) -> list[doctest.Example]:
@@ -70,7 +68,7 @@ class PublicName:
     @property
     def is_shown(self) -> bool:
         called = re.search(rf"\.{self.name.rpartition('.')[2]}\b", self.of_class)
-        return bool(self.examples or called)
+        return bool(self.examples or called or self.is_value)
 
 
 def public_names() -> Iterator[PublicName]:
@@ -84,12 +82,11 @@ def public_names() -> Iterator[PublicName]:
             if id(what) not in seen:
                 seen.add(id(what))
                 yield from _names_of(f"{module.__name__}.{name}", what, seen)
-    for what in RETURNED:
-        yield from _names_of(what.__name__, what, seen)
 
 
 def _names_of(name: str, what: Any, seen: set[int]) -> Iterator[PublicName]:
-    yield PublicName(name, what)
+    is_of_value = inspect.isclass(what) and is_value(what)
+    yield PublicName(name, what, is_value=is_of_value)
     if not inspect.isclass(what):
         return
     shown = inspect.getdoc(what) or ""
@@ -105,7 +102,14 @@ def _names_of(name: str, what: Any, seen: set[int]) -> Iterator[PublicName]:
         is_own = callable(method) and not method.__name__.startswith("_")
         if is_own and id(method) not in seen:
             seen.add(id(method))
-            yield PublicName(f"{name}.{key}", method, shown)
+            yield PublicName(f"{name}.{key}", method, shown, is_of_value)
+
+
+def is_value(what: type) -> bool:
+    """Whether a class is a record of fields, an error, a list of names, or an interface."""
+    is_fields = dataclasses.is_dataclass(what) or hasattr(what, "_fields")
+    is_interface = getattr(what, "_is_protocol", False)
+    return is_fields or is_interface or issubclass(what, BaseException | Enum)
 
 
 class World:

@@ -11,15 +11,19 @@ from ottla.client.consumer.assignors import ASSIGNORS
 PAGE = (Path(__file__).parents[2] / "docs" / "consumer.md").read_text()
 
 
-def test_the_example_runs_as_it_stands(
+def test_the_examples_run_as_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code, skipping = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(code, {})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6
     assert all(line.startswith("orders ") for line in lines)
+    exec(skipping, {})
+    skipped, read = capsys.readouterr().out.splitlines()
+    assert skipped.startswith("skipped bills-0 offset 1: ")
+    assert read == "[3, 5]"
 
 
 def test_it_names_only_what_there_is_and_each_assignor() -> None:

@@ -102,6 +102,7 @@ class Admin(AsyncClosing):
     describe_user_scram_credentials = _in_thread(admin.Admin.describe_user_scram_credentials)
     elect_leaders = _in_thread(admin.Admin.elect_leaders)
     existing = _in_thread(admin.Admin.existing)
+    existing_of = _in_thread(admin.Admin.existing_of)
     expire_delegation_token = _in_thread(admin.Admin.expire_delegation_token)
     fence = _in_thread(admin.Admin.fence)
     group_lag = _in_thread(admin.Admin.group_lag)

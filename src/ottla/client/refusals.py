@@ -55,7 +55,14 @@ class RefusedError(RefusalError):
 
 
 class UnknownTopicError(UnknownNameError):
-    """The topic does not exist; the text names the one that was perhaps meant."""
+    """The topic does not exist; the text names the one that was perhaps meant.
+
+    >>> try:
+    ...     producer.send("order", b"tea")
+    ... except ottla.UnknownTopicError as error:
+    ...     print(error.topic, error.nearest)
+    order ['orders']
+    """
 
     def __init__(self, topic: str, names: Iterable[str]) -> None:
         super().__init__("topic", topic, names)

@@ -21,6 +21,12 @@ class SettingError(UserError):
 
     `api_message` is the error message for clients, in Kafka's words, which tools and tests look
     for.
+
+    >>> try:
+    ...     ottla.Consumer(log, settings={"fetch.min.bytes": "few"})
+    ... except ottla.SettingError as error:
+    ...     print(error.name)
+    fetch.min.bytes
     """
 
     def __init__(self, name: str, message: str, api_message: str) -> None:

@@ -10,7 +10,12 @@ from ottla.runtime.owner_notes import OwnerNotes
 
 
 class Listening(Closing):
-    """A server of the embedded log; `address` is where it listens."""
+    """A server of the embedded log; `address` is where it listens. Use it in a `with` statement.
+
+    >>> with log.listen("127.0.0.1:0") as listening:
+    ...     ottla.Admin(listening.address).list_topics()
+    ['orders']
+    """
 
     def __init__(self, server: Any, notes: OwnerNotes, listener: Listener) -> None:
         self.listener = listener
@@ -30,7 +35,11 @@ class Listening(Closing):
         self._server.wake()
 
     def close(self) -> None:
-        """Closes all connections and frees the port. Does nothing in a forked child."""
+        """Closes all connections and frees the port. Does nothing in a forked child.
+
+        >>> listening = log.listen("127.0.0.1:0")
+        >>> listening.close()
+        """
         if not self._is_abandoned:
             self._server.stop()
             self._thread.join()

@@ -25,7 +25,12 @@ Self = TypeVar("Self", bound="ReadableLog")
 
 
 class ReadableLog(OtherNames, Closing, ABC):
-    """Topics to read: by record, as tables, and as records arrive."""
+    """Topics to read: by record, as tables, and as records arrive. What `Log` and `FollowedLog`
+    share.
+
+    >>> isinstance(log, ottla.ReadableLog)
+    True
+    """
 
     _other_names = LOG
 

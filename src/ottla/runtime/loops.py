@@ -6,7 +6,15 @@ from ottla.base.errors import UserError
 
 
 class BlockingCallError(UserError):
-    """A blocking call in the thread of an event loop."""
+    """A blocking call in the thread of an event loop; `ottla.aio` has the call to await.
+
+    >>> async def order() -> None:
+    ...     producer.flush()
+    >>> import asyncio
+    >>> asyncio.run(order())
+    Traceback (most recent call last):
+    ottla.runtime.loops.BlockingCallError: ... await ottla.aio.Producer.flush
+    """
 
 
 def check_may_block(call: str, instead: str) -> None:

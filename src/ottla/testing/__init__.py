@@ -4,6 +4,9 @@ May import every package; nothing imports this one. Start at `broker.py`, or at 
 then `crash_points.py`.
 """
 
+from ottla.base.clock import Clock
+from ottla.base.files import DiskSpace, File, FileLock, FileSlice, FileStatus, FileSystem
+from ottla.protocol.api_keys import ApiKey
 from ottla.testing.broker import LocalBroker
 from ottla.testing.clock import FakeClock, MovableClock
 from ottla.testing.crash import CrashMode
@@ -14,13 +17,21 @@ from ottla.testing.produced import ProducedRecord
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
 
 __all__ = [
+    "ApiKey",
+    "Clock",
     "CrashMode",
     "CrashPoint",
+    "DiskSpace",
     "Effect",
     "FakeClock",
     "FakeFileSystem",
     "FaultPlan",
     "FaultyFileSystem",
+    "File",
+    "FileLock",
+    "FileSlice",
+    "FileStatus",
+    "FileSystem",
     "IoCall",
     "IoKind",
     "LocalBroker",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import ottla
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.crash.kills.jobs import TOPIC
 
 PARTITIONS = 2
@@ -42,7 +43,7 @@ def feed_broker(address: str, count: int, first: int) -> None:
 
 def values_of(directory: Path) -> list[str]:
     """What a reader of committed records finds, in an order that can be compared."""
-    log = ottla.open_for_reading(str(directory))
+    log = open_for_reading(str(directory))
     return sorted(
         (record.value or b"").decode()
         for number in log.topics()[TOPIC]

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark")
 
 import ottla
 from ottla.spark.sink.transactions import Step
+from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.crash.kills.feeding import feed, values_of
 from tests.crash.kills.jobs import OFFSETS_PER_BATCH, TOPIC
 from tests.crash.kills.plan import Victim
@@ -39,7 +40,7 @@ class StreamTrial(Trial):
 
     def assert_each_row_is_there_once(self) -> None:
         assert values_of(self.directory / "sink") == values_of(self.directory / "log")
-        sink = ottla.open_for_reading(str(self.directory / "sink"))
+        sink = open_for_reading(str(self.directory / "sink"))
         for number in range(PARTITIONS):
             partition = sink.partition(TOPIC, number)
             assert partition.last_stable_offset == partition.log_end_offset, "a reader waits"

@@ -11,7 +11,7 @@ import ottla
 import ottla.aio
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer import group
-from ottla.client.consumer.assignors import GroupMember
+from ottla.client.consumer.assignors import MemberSubscription
 from ottla.embedded.log import Log
 from ottla.runtime.loops import BlockingCallError
 from ottla.testing import LocalBroker
@@ -91,7 +91,7 @@ def test_a_user_can_bring_an_assignor(log: Log) -> None:
             return b"mine"
 
         def assign(
-            self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+            self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
         ) -> dict[str, Iterable[TopicPartition]]:
             assert {one.user_data for one in members.values()} == {b"mine"}
             return {max(members): [TopicPartition("t", n) for n in range(counts["t"])]}

@@ -29,7 +29,7 @@ NONE: Final[Partitions] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
+class MemberSubscription:
     """A member as seen by the group's leader; `owned` is what it had before the rebalance."""
 
     topics: frozenset[str]
@@ -55,7 +55,7 @@ class PartitionAssignor(Protocol):
         """Data about this member for the leader, which gets it in `assign`."""
 
     def assign(
-        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+        self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
     ) -> Mapping[str, Iterable[TopicPartition]]:
         """Returns the partitions of each member by its id; `counts` are the partitions of each
         topic.
@@ -74,7 +74,7 @@ class RangeAssignor:
         return b""
 
     def assign(
-        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+        self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
     ) -> dict[str, Partitions]:
         return _named(assign_range(_subscribers(members, counts, {}), counts))
 
@@ -89,7 +89,7 @@ class RoundRobinAssignor:
         return b""
 
     def assign(
-        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+        self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
     ) -> dict[str, Partitions]:
         wanted = {topic for one in members.values() for topic in one.topics}
         found: dict[str, set[TopicPartition]] = {member_id: set() for member_id in members}
@@ -101,7 +101,7 @@ class RoundRobinAssignor:
         return {member_id: frozenset(partitions) for member_id, partitions in found.items()}
 
 
-def _member_order(member_id: str, member: GroupMember) -> tuple[bool, str]:
+def _member_order(member_id: str, member: MemberSubscription) -> tuple[bool, str]:
     return (False, member.instance_id) if member.instance_id else (True, member_id)
 
 
@@ -115,7 +115,7 @@ class StickyAssignor:
         return encode_sticky_user_data(owned, generation)
 
     def assign(
-        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+        self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
     ) -> dict[str, Partitions]:
         # Members have given up what they owned; their user data has it.
         claims = {one: decode_sticky_user_data(members[one].user_data) for one in members}
@@ -134,7 +134,7 @@ class CooperativeStickyAssignor:
         return generation.to_bytes(4, "big", signed=True)
 
     def assign(
-        self, members: Mapping[str, GroupMember], counts: Mapping[str, int]
+        self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
     ) -> dict[str, Partitions]:
         claims = {one: (members[one].owned, _generation(members[one])) for one in members}
         kept = _valid(claims)
@@ -147,7 +147,7 @@ class CooperativeStickyAssignor:
         }
 
 
-def _generation(member: GroupMember) -> int:
+def _generation(member: MemberSubscription) -> int:
     if member.generation != NO_GENERATION or len(member.user_data) != 4:
         return member.generation
     return int.from_bytes(member.user_data, "big", signed=True)
@@ -173,7 +173,7 @@ def _valid(claims: Mapping[str, tuple[Partitions, int]]) -> dict[str, Partitions
 
 
 def _subscribers(
-    members: Mapping[str, GroupMember],
+    members: Mapping[str, MemberSubscription],
     counts: Mapping[str, int],
     owned: Mapping[str, Partitions],
 ) -> dict[str, Subscriber[str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
 from ottla.base.values import dataclass
-from ottla.client.consumer.assignors import GroupMember, PartitionAssignor, listed, unlisted
+from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor, listed, unlisted
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,
     Event,
@@ -72,7 +72,7 @@ class ClassicMember:
     _next_ms: float = 0.0
     """When the next heartbeat, or the next attempt to join, is due."""
     _protocol: str = ""
-    _members: dict[str, GroupMember] = field(default_factory=dict)
+    _members: dict[str, MemberSubscription] = field(default_factory=dict)
     """For the leader: all members with their subscriptions."""
     _counts: Mapping[str, int] | None = None
     """For the leader: the topics for which the assignment was made."""
@@ -335,12 +335,12 @@ class ClassicMember:
         self._members, self._counts = {}, None
 
 
-def _member(one: Any) -> GroupMember:
+def _member(one: Any) -> MemberSubscription:
     try:
         found = decode_subscription(one.metadata)
     except ProtocolError as error:
         raise FatalError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
-    return GroupMember(
+    return MemberSubscription(
         topics=frozenset(found.topics),
         instance_id=one.group_instance_id,
         owned=unlisted(found.owned_partitions),

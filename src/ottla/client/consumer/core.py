@@ -472,11 +472,7 @@ class ConsumerCore:
             return
         policy = self.config.auto_offset_reset
         if policy == "none":
-            places = ", ".join(map(str, sorted(versions)))
-            raise NoOffsetError(
-                f"{places}: there is no offset to start from, and auto.offset.reset=none; seek to "
-                "one, or set it to earliest or latest"
-            )
+            raise NoOffsetError(versions)
         duration_ms = reset_duration_ms(policy)
         time_ms = EARLIEST if policy == "earliest" else LATEST
         if duration_ms is not None:

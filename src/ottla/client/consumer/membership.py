@@ -61,7 +61,7 @@ class MemberOptions:
 
 
 class FatalError(ApiError):
-    """The coordinator refuses this member permanently."""
+    """The coordinator refuses this member of a group permanently; `code` is Kafka's error code."""
 
 
 class Membership(Protocol):

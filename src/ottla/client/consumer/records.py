@@ -54,16 +54,35 @@ _new: Callable[[tuple[Any, ...]], ConsumerRecord] = partial(tuple.__new__, Consu
 
 
 class CorruptBatchError(UserError):
-    """A batch does not match its checksum, or its records are invalid."""
+    """A batch does not match its checksum, or its records are invalid.
+
+    `next_offset` is where to seek to read what follows in the `partition`; `None` if that is
+    unknown.
+    """
 
     def __init__(self, place: TopicPartition, batch: Batch | None, reason: str) -> None:
         where = f" in the batch at offset {batch.base_offset}" if batch is not None else ""
         fix = f"; seek to {batch.next_offset} to read what follows" if batch is not None else ""
         super().__init__(f"{place}{where}: {reason}{fix}")
+        self.partition = place
+        self.next_offset = batch.next_offset if batch is not None else None
 
 
 class DeserializationError(UserError):
-    """The deserializer cannot read a key or a value."""
+    """The deserializer cannot read a key or a value: that of the record at `offset` of `partition`.
+
+    Every call raises it again until the consumer seeks elsewhere; records of other partitions wait.
+    The deserializer's own error is its `__cause__`. To skip the record:
+
+    >>> with ottla.Consumer(log, value_deserializer="json") as reader:
+    ...     reader.assign({("orders", 1): 0})
+    ...     try:
+    ...         reader.poll(timeout=10)
+    ...     except ottla.DeserializationError as error:
+    ...         reader.seek(error.partition, error.offset + 1)
+    ...         print(error.partition, error.offset)
+    orders-1 0
+    """
 
     def __init__(self, place: TopicPartition, offset: int, what: str, reason: Exception) -> None:
         super().__init__(

@@ -5,14 +5,14 @@ Kafka's counterpart: `RecordAccumulator`.
 """
 
 import time
-from collections.abc import Iterable
 from threading import Condition, RLock
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.producing.batches import OnDelivery, RecordBatchInMaking
 from ottla.client.producing.fields import (
+    HeaderPairs,
     checked_headers,
     checked_partition,
     checked_timestamp,
@@ -27,7 +27,8 @@ MILLISECONDS = 1000
 Row = tuple[Any, Any, Any, Any]
 """Key, value, time and headers as an application passes them: `append` checks them."""
 
-MAX_TIME_MS = (1 << 63) - 1
+USUAL_TIMES_MS: Final = 1_000_000_000_000_000_000
+"""Times below it are compared without an object; the others are checked with the rare kinds."""
 
 
 class _Topic:
@@ -90,10 +91,13 @@ class Accumulator:
         if value is not None:
             size += len(value) if isinstance(value, bytes) else _refuse(value)
         if headers:
-            if not _are_plain(headers):
+            # The application may change its list.
+            headers = tuple(headers) if type(headers) is list else headers
+            size_of_all = _size_of_plain(headers)
+            if size_of_all < 0:
                 headers = checked_headers(headers)
-            headers = tuple(headers)  # The application may change its list.
-            size += size_of_headers(headers)
+                size_of_all = size_of_headers(headers)
+            size += size_of_all
         if size > self._max_size:
             raise UserError(
                 f"a record of {size} bytes is larger than max.request.size="
@@ -101,9 +105,9 @@ class Accumulator:
             )
         if time_ms is None:
             time_ms = int(time.time() * MILLISECONDS)
-        elif type(time_ms) is not int or not 0 <= time_ms <= MAX_TIME_MS:
+        elif type(time_ms) is not int or not 0 <= time_ms < USUAL_TIMES_MS:
             time_ms = checked_timestamp(time_ms)
-        wanted: int | None = None
+        wanted = 0
         if partition is not None:
             wanted = partition if type(partition) is int else checked_partition(partition)
         with self._mutex:
@@ -114,7 +118,7 @@ class Accumulator:
                 return None
             count = len(found.places)
             chosen = wanted
-            if chosen is None:
+            if partition is None:
                 chosen = self._partitioning.partition_of(topic, key, count)
             elif not 0 <= chosen < count:
                 raise UserError(
@@ -196,28 +200,31 @@ def size_of(row: Row) -> int:
     return MAX_RECORD_OVERHEAD + sum(sizes) + size_of_headers(checked_headers(headers or ()))
 
 
-def size_of_headers(headers: Iterable[tuple[str, bytes | None]]) -> int:
+def size_of_headers(headers: HeaderPairs) -> int:
+    """Of headers that were checked."""
+    return sum(10 + len(name.encode()) + len(value or b"") for name, value in headers)
+
+
+def _size_of_plain(headers: Any) -> int:
+    """The same of what most applications pass: a tuple of pairs of an ASCII name and bytes.
+
+    Negative if these are others, which may still be right.
+    """
+    if type(headers) is not tuple:
+        return -1
     size = 0
-    for name, value in headers:
-        size += 10 + (len(name) if name.isascii() else len(name.encode()))
-        if value is not None:
-            size += len(value)
-    return size
-
-
-def _are_plain(headers: Any) -> bool:
-    """Whether these are what applications pass: a list of pairs of an ASCII name and bytes."""
-    if type(headers) is not list and type(headers) is not tuple:
-        return False
     for pair in headers:
         if type(pair) is not tuple or len(pair) != 2:
-            return False
+            return -1
         name, value = pair
-        if not isinstance(name, str) or not name.isascii():
-            return False
-        if value is not None and not isinstance(value, bytes):
-            return False
-    return True
+        if type(name) is not str or not name.isascii():
+            return -1
+        size += 10 + len(name)
+        if value is not None:
+            if type(value) is not bytes:
+                return -1
+            size += len(value)
+    return size
 
 
 def _refuse(value: object) -> int:

@@ -44,7 +44,7 @@ GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 
 
 class DeliveryTimeoutError(UserError):
-    """delivery.timeout.ms have passed without an acknowledgement."""
+    """delivery.timeout.ms have passed without an acknowledgement; it may still be in the log."""
 
 
 class Sender:

@@ -46,7 +46,7 @@ NAMES_SHOWN = 10
 
 
 class LostPartitionError(RefusalError):
-    """A partition that a checkpoint names has no directory."""
+    """A partition that the directory had, as a file in it says, has no files any more."""
 
 
 def open_for_reading(
@@ -59,10 +59,7 @@ def open_for_reading(
 
     With `on_damage`, reads skip damage and pass each damage to it once.
 
-    >>> with ottla.open(directory) as log:
-    ...     log.create_topic("teas")
-    ...     ottla.open_for_reading(str(directory)).topics()
-    {'teas': [0]}
+    Applications use `ottla.open(path, read_only=True)`.
     """
     file_system = file_system or OsFileSystem()
     directory = ReadOnlyLogDirectory(path, file_system, on_damage)
@@ -84,13 +81,7 @@ def open_for_reading(
 
 
 class ReadOnlyLogDirectory:
-    """One of a broker's `log.dirs`.
-
-    >>> with ottla.open(directory) as log:
-    ...     log.create_topic("teas")
-    ...     ottla.open_for_reading(str(directory)).topics()
-    {'teas': [0]}
-    """
+    """One of a broker's `log.dirs`."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.assignors import (
     ASSIGNORS,
-    GroupMember,
+    MemberSubscription,
     PartitionAssignor,
     Partitions,
     assignors_of,
@@ -27,12 +27,14 @@ def places(*texts: str) -> Partitions:
     return frozenset(TopicPartition(one[:-1], int(one[-1])) for one in texts)
 
 
-def members(**topics: str) -> dict[str, GroupMember]:
-    return {name: GroupMember(topics=frozenset(found.split())) for name, found in topics.items()}
+def members(**topics: str) -> dict[str, MemberSubscription]:
+    return {
+        name: MemberSubscription(topics=frozenset(found.split())) for name, found in topics.items()
+    }
 
 
 def assign(
-    assignor: PartitionAssignor, group: Mapping[str, GroupMember], counts: Mapping[str, int]
+    assignor: PartitionAssignor, group: Mapping[str, MemberSubscription], counts: Mapping[str, int]
 ) -> Assigned:
     found = assignor.assign(group, counts)
     return {member_id: frozenset(partitions) for member_id, partitions in found.items()}
@@ -41,12 +43,12 @@ def assign(
 def continued(
     assignor: PartitionAssignor,
     assigned: Assigned,
-    group: Mapping[str, GroupMember],
+    group: Mapping[str, MemberSubscription],
     generation: int = 1,
-) -> dict[str, GroupMember]:
+) -> dict[str, MemberSubscription]:
     """The group as it joins after an assignment."""
     return {
-        member_id: GroupMember(
+        member_id: MemberSubscription(
             topics=one.topics,
             owned=assigned.get(member_id, frozenset()),
             generation=generation if member_id in assigned else -1,
@@ -70,8 +72,8 @@ def test_round_robin_deals_over_all_topics() -> None:
 
 def test_static_members_come_first() -> None:
     group = {
-        "a": GroupMember(topics=frozenset("t")),
-        "z": GroupMember(topics=frozenset("t"), instance_id="i"),
+        "a": MemberSubscription(topics=frozenset("t")),
+        "z": MemberSubscription(topics=frozenset("t"), instance_id="i"),
     }
     for assignor in (RANGE, ROUND_ROBIN):
         assert assign(assignor, group, {"t": 1}) == {"a": frozenset(), "z": places("t0")}
@@ -99,7 +101,7 @@ def test_cooperative_takes_first_and_gives_in_the_next_round() -> None:
 def test_the_later_of_two_claims_is_believed_and_neither_of_two_alike() -> None:
     data = {"old": 1, "new": 2}
     group = {
-        name: GroupMember(
+        name: MemberSubscription(
             topics=frozenset("t"), user_data=encode_sticky_user_data(places("t0"), generation)
         )
         for name, generation in data.items()
@@ -136,8 +138,8 @@ groups = st.dictionaries(
 counts = st.dictionaries(st.sampled_from("tuv"), st.integers(1, 7))
 
 
-def grouped(topics: Mapping[str, frozenset[str]]) -> dict[str, GroupMember]:
-    return {name: GroupMember(topics=found) for name, found in topics.items()}
+def grouped(topics: Mapping[str, frozenset[str]]) -> dict[str, MemberSubscription]:
+    return {name: MemberSubscription(topics=found) for name, found in topics.items()}
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)
