@@ -396,3 +396,22 @@ def test_a_value_that_is_made_to_break_a_page_is_shown(
     assert browser.get(f"{page}?download=value").content == value
     for found in ("where=.a+%3D+1", "where=not+.a", "text=K"):
         assert browser.get(f"/topics/orders/messages?{found}").status_code == 200
+
+
+def test_records_of_times_that_no_calendar_has_are_shown_beside_the_others(tmp_path: Path) -> None:
+    times_ms = [-(2**63), -62_135_596_800_001, 0, 1_700_000_000_000_000, 2**63 - 1]
+    with ottla.open(tmp_path / "data", FEW_LOGS) as log:
+        log.create_topic("far")
+        for time_ms in times_ms:
+            batch = ottla.RecordBatchBuilder()
+            batch.append(b"k", b"v", time_ms)
+            log.append_batch("far", 0, batch)
+    with console_over(tmp_path / "data") as browser:
+        pages = "/topics/far"
+        places = [
+            "/topics?figures=1", pages, f"{pages}/log/0", f"{pages}/messages?order=oldest",
+            *(f"{pages}/messages/0/{one}" for one in range(len(times_ms))),
+        ]  # fmt: skip
+        for place in places:
+            answer = browser.get(place)
+            assert answer.status_code == 200, (place, answer.text)

@@ -39,6 +39,7 @@ pytest.importorskip("sqlalchemy")
 from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.schema import index_by_name
 from pyiceberg.types import StringType
 
@@ -520,3 +521,48 @@ def test_an_int_that_becomes_bigint_reads_as_one_in_all_rows(
     rows = sorted(read(tmp_path), key=lambda row: row["offset"])
     nothing = {"id": 0, "more": None}
     assert [row["value"] for row in rows] == [nothing, nothing, {"id": 2**40, "more": [2**40]}]
+
+
+STATEMENTS: dict[str, Callable[[Any], object]] = {
+    "delete": lambda table: table.delete("offset = 1"),
+    "overwrite": lambda table: table.overwrite(
+        table.scan().to_arrow().slice(0, 2), overwrite_filter="offset < 5"
+    ),
+    "append": lambda table: table.append(table.scan(row_filter="offset = 2").to_arrow()),
+    "delete all": lambda table: table.delete(),
+}
+
+
+@pytest.mark.parametrize("partitioning", [None, Partitioning(unit=PartitionUnit.HOUR)])
+def test_rows_that_pyiceberg_deletes_or_overwrites_are_named_and_loaded_again_by_a_rerun(
+    tmp_path: Path, partitioning: Partitioning | None
+) -> None:
+    load_new(tmp_path, layout=LayoutOptions(partitioning=partitioning))
+    load_new(tmp_path)
+    log = open_log(topic_options(str(tmp_path / "log"), "orders"))
+    for state in STATEMENTS.values():
+        state(catalog(tmp_path).load_table("shop.orders"))
+        assert not audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
+        by_time = CompactOptions(sort_by=SortColumn.TIMESTAMP)
+        if state is STATEMENTS["append"]:
+            with pytest.raises(UserError, match="added rows with offsets that were there"):
+                compact(TABLE, LocalEngine(), options=by_time)
+        else:
+            compact(TABLE, LocalEngine(), options=by_time)
+        job = load_job(place(tmp_path), LocalEngine())
+        rerun(job, rerun_range(None, None, "orders"))
+        assert audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
+    load_new(tmp_path, 1)
+    assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[:21]
+
+
+def test_delete_files_of_another_program_are_named_and_never_read_as_if_there_were_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No package that tests may install writes them."""
+    load_new(tmp_path)
+    opened = TableDirectory(TABLE)
+    mask = DataFile.from_args(content=DataFileContent.POSITION_DELETES, file_path="d.parquet")
+    monkeypatch.setattr(opened.log, "_files_of", lambda *_: [mask])
+    with pytest.raises(UserError, match=r"by delete files.* 1 of them are in use; rewrite"):
+        opened.current_files()
