@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.files import FileSystem, join, parent_directory
 from ottla.config.topic import TopicConfig
+from ottla.storage.files.filenames import BOOT_NOTE
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.crash.cases import COMPACTED
 from tests.crash.checking import PARTITION, all_files, reopened, stored_batches
@@ -14,6 +15,7 @@ from tests.crash.history import Act, Event
 from tests.crash.sampling import sample
 from tests.crash.test_every_crash_point import check
 from tests.crash.workload import TINY, Writer
+from tests.support.logs import DIRECTORY
 
 Damage = Callable[[FakeFileSystem], None]
 
@@ -37,9 +39,14 @@ def written_log(events: list[Event], config: TopicConfig) -> FakeFileSystem:
 
 
 def durable_copy(disk: FakeFileSystem) -> FakeFileSystem:
-    """What a disk shows now, all of it synced: the damage is done, and will not go away."""
+    """What a disk shows now, all of it synced: the damage is done, and will not go away.
+
+    Without the note of the system's start: a power failure did the damage.
+    """
     copy = FakeFileSystem()
-    for path, content in all_files(disk).items():
+    files = all_files(disk)
+    files.pop(join(DIRECTORY, BOOT_NOTE), None)
+    for path, content in files.items():
         copy.make_directory(parent_directory(path))
         file = copy.open(path, create=True)
         file.pwrite(content, 0)

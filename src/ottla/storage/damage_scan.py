@@ -161,11 +161,18 @@ class _Scan:
         return self._next_batch(position + 1) < self._end
 
     def is_whole(self, position: int) -> bool:
-        """Whether a batch begins at a position, and the file is as long as it says."""
+        """Whether a batch begins at a position, and the file is as long as it says.
+
+        A damaged header has a sound length if the file ends exactly there.
+        """
         try:
             return position + self._header(position).size <= self._end
         except InvalidBatchError:
+            prefix = self._read(position, LENGTH_END)
+        if len(prefix) < LENGTH_END:
             return False
+        length: int = OFFSET_AND_LENGTH.unpack(prefix)[1]
+        return position + LENGTH_END + length == self._end
 
     def _batch_or_damage(self, position: int) -> ScannedBatch | DamagedRegion:
         batch = None

@@ -1,6 +1,7 @@
 """What a broker knows before its first checkpoint: after a kill, all miss what is gone by then."""
 
 import itertools
+import logging
 
 import pytest
 
@@ -12,6 +13,7 @@ from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import log_file_name
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
@@ -74,7 +76,9 @@ def test_a_partition_whose_directory_is_lost_is_missed_by_all(
 
 
 @pytest.mark.parametrize("keeps", ["index", ""], ids=["its log", "all its files"])
-def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all_readers(keeps: str) -> None:
+def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all(
+    keeps: str, caplog: pytest.LogCaptureFixture
+) -> None:
     files, key = killed(), ("one", 0)
     assert end_of(files, key) == COUNT
     remove(files, key, keeps=keeps)
@@ -85,6 +89,18 @@ def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all_readers(keeps
     assert lost < log.log_end_offset <= COUNT
     with pytest.raises(CorruptionError, match="the segments after it are missing"):
         list(log.records(0))
+    with caplog.at_level(logging.ERROR):
+        broker = open_broker(files)
+    assert f"the log ends at offset {lost}, but by its" in caplog.text
+    # No lost offset is given out again, however many the segment had, nor after a power failure.
+    end = broker.topics.partition(*key).log.log_end_offset
+    assert end >= COUNT
+    broker.append(broker.topics.partition(*key), batch(b"more"), now_ms=NOW_MS)
+    broker.write_out()
+    broker.topics.partition(*key).log.writer.flush()
+    for mode in (CrashMode.KEEP, CrashMode.STRICT):
+        again = open_broker(files.snapshot().crash(mode)).topics.partition(*key).log
+        assert again.log_end_offset == end + 1
 
 
 def test_a_lost_last_segment_is_no_news_after_a_power_failure() -> None:
@@ -95,7 +111,9 @@ def test_a_lost_last_segment_is_no_news_after_a_power_failure() -> None:
 
 
 @pytest.mark.parametrize("segment", [0, -1], ids=["the first segment", "the last segment"])
-def test_sound_batches_after_a_flipped_bit_are_not_torn_after_a_kill(segment: int) -> None:
+def test_sound_batches_after_a_flipped_bit_are_kept_after_a_kill(
+    segment: int, caplog: pytest.LogCaptureFixture
+) -> None:
     files, key = killed(), ("one", 0)
     bases = sorted(int(one[:20]) for one in files.list("/d/one-0") if one.endswith(".log"))
     file = files.open(f"/d/one-0/{log_file_name(bases[segment])}", writable=True)
@@ -105,6 +123,16 @@ def test_sound_batches_after_a_flipped_bit_are_not_torn_after_a_kill(segment: in
     with pytest.raises(CorruptionError, match="at byte 0: CRC mismatch"):
         list(log.batches(bases[segment]))
     assert FindingKind.LOG_DAMAGE in {one.kind for one in check(files, "/d").findings}
+    # Nor does a second start take it for a torn end, not even after a power failure.
+    for mode in (CrashMode.KEEP, CrashMode.STRICT, CrashMode.STRICT):
+        with caplog.at_level(logging.ERROR):
+            broker = open_broker(files)
+        found = broker.topics.partition(*key).log
+        assert found.log_end_offset == COUNT
+        data = found.reader.read(bases[segment] + 1, 1, Isolation.HIGH_WATERMARK)
+        assert data.records is not None
+        files = files.crash(mode)
+    assert "it is kept, and not served" in caplog.text
 
 
 def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -> None:
@@ -116,6 +144,7 @@ def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -
     assert (log.readable_end_offset, log.log_end_offset) == (COUNT - 1, COUNT)
     with pytest.raises(CorruptionError, match="CRC mismatch"):
         list(log.records(0))
+    assert open_broker(files).topics.partition(*key).log.log_end_offset == COUNT
 
 
 def test_a_torn_append_is_cut_off_after_a_kill() -> None:

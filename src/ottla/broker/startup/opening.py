@@ -244,6 +244,8 @@ class _Opener:
                 logger.error("%s-%d is refused: %s", topic, index, reason)
             for directory in directories:
                 directory.checkpoints.refuse(refused)
+                with suppress(StorageError):  # the directory is offline then
+                    directory.checkpoints.record_kept()
         except BaseException:
             for directory in directories:
                 directory.abandon()

@@ -128,6 +128,16 @@ class LogCheckpoints:
             if key not in self._logs and (point := self.named.offset_of(key)) is not None
         }
 
+    def record_kept(self) -> None:
+        """Writes the recovery points that a recovery has moved behind damage that it keeps.
+
+        Otherwise a power failure could make it look torn at the next start, and cost what follows.
+        Call after `refuse`; raises `StorageError`.
+        """
+        points = self.recovery_points
+        if any(one.offsets.recovery_point > points.get(key, 0) for key, one in self._logs.items()):
+            self.write()
+
     # Created and deleted logs
 
     def before_creation(self, key: TopicPartition) -> None:

@@ -126,14 +126,22 @@ class LogDirectory:
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
-        if not is_same_boot(self._file_system, self.path):
-            note_boot(self._file_system, self.path)
+        is_same = is_same_boot(self._file_system, self.path)
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
         self.unnamed = started.unnamed
         self.deleted_paths = started.deleted_paths
-        self._loader.load(started, self.logs, self.futures, was_clean_stop=self.was_clean_stop)
+        self._loader.load(
+            started,
+            self.logs,
+            self.futures,
+            was_clean_stop=self.was_clean_stop,
+            is_same_boot=is_same,
+        )
+        if not is_same:
+            # Not earlier: a recovery that is cut off leaves what a power failure has torn.
+            note_boot(self._file_system, self.path)
 
     def _mark_replicas(self) -> None:
         """Creates or removes the mark for readers that log ends here are not committed offsets."""

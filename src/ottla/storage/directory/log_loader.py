@@ -107,6 +107,7 @@ class LogLoader:
         futures: dict[TopicPartition, PartitionLog],
         *,
         was_clean_stop: bool,
+        is_same_boot: bool,
     ) -> None:
         """Loads the logs into `logs`, and the copies into `futures`."""
         starts = self._checkpoints.starts_of(started.found)
@@ -130,6 +131,7 @@ class LogLoader:
             request = replace(
                 self._checkpointed(key, path),
                 was_clean_stop=was_clean_stop,
+                is_same_boot=is_same_boot,
                 log_start_offset=starts[key],
                 topic_id=started.found[key].topic_id,
                 integrity=(integrity := started.found[key].integrity),

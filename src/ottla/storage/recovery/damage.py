@@ -7,7 +7,7 @@ truncates the log at the damage when it rebuilds an index, and drops the segment
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch
@@ -18,6 +18,7 @@ from ottla.storage.damage_scan import (
     is_torn_append,
     scan_segment,
 )
+from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset
 
@@ -69,6 +70,30 @@ def end_after_damage(segment: Segment, recovery_point: int, *, trusts_headers: b
         elif trusts_headers:
             end = max(end, due := one.stated_end(due))
     return end
+
+
+def name_dropped(segments: Sequence[Segment], valid: int) -> None:
+    """Logs how many sound records after damage a power failure costs.
+
+    They lie after the first `valid` bytes of the first segment, and in the others. They were
+    written after records that are lost, so a log with them would be no beginning of what was
+    written: a transaction could lack a part, and a producer's sequence have a gap.
+    """
+    if not segments:
+        return
+    dropped = [
+        one.batch
+        for number, segment in enumerate(segments)
+        for one in _sound_batches(segment)
+        if number or one.position > valid
+    ]
+    if dropped:
+        offsets = [(first_offset_in_header(one), one.last_offset) for one in dropped]
+        logger.warning(
+            "%s: up to %d sound records after the damage, at offsets %d to %d, are dropped with it",
+            segments[0].log.path, sum(last - first + 1 for first, last in offsets),
+            offsets[0][0], offsets[-1][1],
+        )  # fmt: skip
 
 
 def _sound_batches(segment: Segment) -> Iterator[ScannedBatch]:

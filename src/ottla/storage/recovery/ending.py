@@ -8,6 +8,7 @@ import logging
 
 from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
+from ottla.storage.damage_scan import MAX_OFFSETS
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.recovery.missing_segments import name_missing_end
@@ -95,11 +96,24 @@ def _end_of_active(log: OpenedLog) -> int:
 
         # A lost end is not reused either: consumers would take a new record at an acknowledged
         # offset for the lost one.
-        known = max(request.known_end, log.lost_end)
-        end = end_after_damage(active, known, trusts_headers=request.is_same_boot)
+        is_same_boot = request.is_same_boot
+        end = end_after_damage(active, request.known_end, trusts_headers=is_same_boot)
+        end = max(end, _end_of_lost(log))
+        log.has_kept_damage = True
         logger.error("%s; it is kept, and the log continues at offset %d", error, end)
         log.continue_at(end)
         return end
+
+
+def _end_of_lost(log: OpenedLog) -> int:
+    """The offset after all that missing last segments may have had; 0 if none is missing.
+
+    Nothing says how many records a segment had that was still written to, but no segment spans
+    more offsets than its indexes can hold.
+    """
+    if not log.lost_end or log.request.was_clean_stop:
+        return log.lost_end
+    return log.lost_end - 1 + MAX_OFFSETS
 
 
 def _start_of_empty(log: OpenedLog) -> int:
@@ -115,7 +129,7 @@ def _start_of_empty(log: OpenedLog) -> int:
     if request.reached > end:
         end, when = request.reached, "by its high watermark"
     if log.lost_end > end:
-        end, when = log.lost_end, f"by its {INTEGRITY}"
+        end, when = _end_of_lost(log), f"by its {INTEGRITY}"
     if end <= start:
         return start
     logger.error(

@@ -32,7 +32,10 @@ def recover_segments(log: OpenedLog) -> None:
     for done, segment in enumerate(unflushed):
         request.on_progress(segment.log.path, len(unflushed) - done)
         if end is not None and _is_hole(log, unflushed[done - 1], end, segment):
+            from ottla.storage.recovery.damage import name_dropped
+
             logger.warning("%s begins after a hole at %d", segment.log.path, end)
+            name_dropped(unflushed[done:], -1)
             log.drop(unflushed[done:])
             return
         is_whole, end = recover_segment(log, segment, after=unflushed[done + 1 :])
@@ -92,6 +95,9 @@ def recover_segment(
         log.has_kept_damage = True
         damaged = 0
     elif damaged:
+        from ottla.storage.recovery.damage import name_dropped
+
+        name_dropped([segment, *after], valid)
         # Before the truncation, so that after a crash in between the damage is found again.
         log.drop(after)
         logger.warning("%s: %d damaged bytes are truncated", segment.log.path, damaged)

@@ -20,6 +20,8 @@ COMMANDS = [
     ["export", "DIR", "t", "-q", "-o", "OUT"],
     ["sql", "DIR", "select count(value) from t"],
     ["load", "DIR", "t", "--into", "TABLE", "--engine", "local"],
+    ["log", "dump", "--deep", "DIR"],
+    ["log", "repair", "DIR"],
 ]
 
 
@@ -44,5 +46,5 @@ def test_all_name_the_batch_that_unpacks_to_too_much_at_the_same_byte(tmp_path: 
     places = {"DIR": directory, "OUT": tmp_path / "out.jsonl", "TABLE": tmp_path / "table"}
     for command in COMMANDS:
         code, out, err = run(*(str(places.get(word, word)) for word in command))
-        named = re.findall(r"at byte (\d+): [^\n]*decompresses to more than", out + err)
+        named = re.findall(r"at byte (\d+)[:,] [^\n]*decompresses to more than", out + err)
         assert set(named) == {str(position)}, (command, code, out, err)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.base.files import remove_if_present
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.base.files import join, remove_if_present
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import (
+    DIRECTORY,
     NOW_MS,
     TOPIC_ID,
     append,
@@ -130,8 +131,20 @@ def test_damage_costs_no_more_than_the_torn_batch(
     assert left == []
 
 
-def test_segments_after_a_damaged_one_are_dropped() -> None:
+def test_segments_after_a_damaged_one_are_kept_unless_the_system_was_started_again() -> None:
     file_system = crashed_log()
+    file = file_system.open(files(file_system, ".log")[2], writable=True)
+    file.pwrite(b"\xff", file.size() - 1)
+    log = open_log(file_system)
+    assert log.log_end_offset == 40
+    assert values(log, 39) == [b"39"]
+
+
+def test_segments_after_a_damaged_one_are_dropped_after_a_power_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file_system = crashed_log()
+    file_system.remove(join(DIRECTORY, BOOT_NOTE))
     middle = files(file_system, ".log")[2]
     file = file_system.open(middle, writable=True)
     file.pwrite(b"\xff", file.size() - 1)
@@ -141,6 +154,8 @@ def test_segments_after_a_damaged_one_are_dropped() -> None:
     assert 0 < end < 40
     assert values(log) == [b"%d" % offset for offset in range(end)]
     assert log.segments.active.log.path == middle
+    said = f"{middle}: up to {40 - end - 2} sound records after the damage, at offsets {end + 2} to"
+    assert f"{said} 39, are dropped with it" in caplog.text
 
 
 def test_recovering_twice_changes_nothing() -> None:
