@@ -10,7 +10,6 @@ import fcntl
 import logging
 import os
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -93,6 +92,8 @@ class Throttle:
 def _nameless_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("ottla-throttle")
+    import tempfile  # slow to import, and needed on other systems than Linux alone
+
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 

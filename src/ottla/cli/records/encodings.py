@@ -16,7 +16,6 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.browsing.fields import Decoder, FieldReader, with_header
 from ottla.cli.settings_files import FilePath
-from ottla.tables.values.json_texts import refuse_constant
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -92,6 +91,8 @@ def _with_finite_numbers(value: Any) -> Any:
 
 def read_json(data: bytes | str) -> Any:
     """Parses JSON; raises `ValueError`, also for NaN and infinities, which Python accepts."""
+    from ottla.tables.values.json_texts import refuse_constant  # only where JSON is read
+
     return json.loads(data, parse_constant=refuse_constant)
 
 

@@ -96,7 +96,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         >>> group, = admin.describe_groups(["billing"])
         >>> lags = admin.group_lag(group)
         >>> [one.lag for one in lags]
-        [1]
+        [1, None]
         """
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
         return lags_of(group, committed, self, now_ms)

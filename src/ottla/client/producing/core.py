@@ -8,7 +8,6 @@ from ottla.base.arguments import check_offsets, check_topic_name
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed, GroupMetadata
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.partitioners import Partitioner, Partitioning
@@ -24,12 +23,13 @@ from ottla.runtime.forks import bind_to_process
 
 if TYPE_CHECKING:
     from ottla.client.consumer.base import ConsumerBase
+    from ottla.client.groups import GroupMetadata
 
 CLOSED = "this producer is closed; create another"
 FORKED = "this producer was created before the fork; create another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
 Offsets = Mapping[TopicPartition, int]
-Group = Union["ConsumerBase", GroupMetadata, str]
+Group = Union["ConsumerBase", "GroupMetadata", str]
 Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 
 
@@ -58,9 +58,10 @@ class Encoding:
     partitioner: Partitioner | None = None
 
 
-def _member_of(group: object, places: Collection[TopicPartition]) -> GroupMetadata:
+def _member_of(group: object, places: Collection[TopicPartition]) -> "GroupMetadata":
     """Whose offsets these are; raises `CommitFailedError` if the consumer has lost some of them."""
     from ottla.client.consumer.base import ConsumerBase, metadata_for
+    from ottla.client.groups import GroupMetadata
 
     if isinstance(group, ConsumerBase):
         return metadata_for(group, places)
@@ -267,6 +268,7 @@ class ProducerCore:
 
     def send_offsets(self, offsets: Offsets, group: Group) -> None:
         """Commits a group's offsets with the transaction, which fails with them."""
+        from ottla.client.groups import Committed
         from ottla.client.transactions import commit_offsets
 
         self._check_transaction()

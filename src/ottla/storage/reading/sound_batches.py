@@ -4,18 +4,21 @@ For state that is kept in a log: what is sound is used, as by Kafka, and what is
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import File
 from ottla.record.batch import Batch
 from ottla.storage.damage_scan import DamagedRegion, scan_segment
 from ottla.storage.files.integrity import KnownLosses
-from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.scan import first_offset_in_header
 
+if TYPE_CHECKING:
+    from ottla.storage.log.partition_log import PartitionLog
 
-def sound_batches(log: PartitionLog, losses: KnownLosses) -> Iterator[Batch | Damage]:
+
+def sound_batches(log: "PartitionLog", losses: KnownLosses) -> Iterator[Batch | Damage]:
     """Yields the batches of a log to its end, checked, and damage where offsets cannot be read.
 
     `losses` are the offsets that are recorded as lost. Raises `StorageError`.
@@ -38,7 +41,7 @@ def sound_batches(log: PartitionLog, losses: KnownLosses) -> Iterator[Batch | Da
 
 
 def _damage_before(
-    offset: int, due: int, error: CorruptionError | None, log: PartitionLog, losses: KnownLosses
+    offset: int, due: int, error: CorruptionError | None, log: "PartitionLog", losses: KnownLosses
 ) -> Damage | None:
     """The damage between the offset that was due and the next one that was found."""
     if error is not None:
@@ -61,7 +64,7 @@ def damage_at(path: str, reason: str, lost: tuple[int, int], position: int = 0) 
     )
 
 
-def _pieces(log: PartitionLog) -> Iterator[Batch | CorruptionError]:
+def _pieces(log: "PartitionLog") -> Iterator[Batch | CorruptionError]:
     """Scans one segment after the other; they may grow or be replaced between two steps."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
