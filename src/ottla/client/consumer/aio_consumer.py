@@ -21,7 +21,11 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.consumer.arguments import Offsets, offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
-from ottla.client.consumer.records import ConsumerRecord
+from ottla.client.consumer.records import (
+    ConsumerRecord,
+    CorruptBatchError,
+    DeserializationError,
+)
 from ottla.client.reading import EARLIEST, LATEST
 
 
@@ -107,8 +111,13 @@ class Consumer(ConsumerBase):
                 if len(found) == num_messages:
                     break
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
-            if not await self._fill(left_s):
-                break
+            try:
+                if not await self._fill(left_s):
+                    break
+            except (CorruptBatchError, DeserializationError):
+                if not found:
+                    raise
+                break  # The next call raises it: what precedes the record is not lost.
         return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
