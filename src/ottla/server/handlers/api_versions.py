@@ -20,12 +20,13 @@ from ottla.server.request_context import RequestContext
 FEATURES = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
-    "metadata.version": (1, 21),
+    "metadata.version": (1, 25),
     "transaction.version": (0, 2),
 }
 """The lowest and highest level of each feature; the cluster runs at the highest.
 
-Level 21 of `metadata.version` is 3.9-IV0, which `ottla handover` writes too.
+Level 25 of `metadata.version` is 4.0-IV3: Kafka finalizes these levels of `group.version` and
+`transaction.version` from 4.0 on. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
 """
 
 FEATURES_EPOCH = 1
