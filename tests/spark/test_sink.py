@@ -12,6 +12,7 @@ import ottla
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
 from ottla.spark.session import LocalSession
+from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.spark.streaming import attempts
 
 PARTITIONS = 4
@@ -28,7 +29,7 @@ class Served:
     address: str
 
     def rows(self, topic: str = "orders") -> list[tuple[Any, ...]]:
-        directory = ottla.open_for_reading(str(self.path))
+        directory = open_for_reading(str(self.path))
         return [
             (number, record.key, record.value, record.headers)
             for number in directory.topics()[topic]
@@ -251,7 +252,7 @@ def test_a_write_that_fails_leaves_nothing_and_nobody_waiting(
     with pytest.raises(Exception, match="boom"):
         write(frame, served)
     assert served.rows() == []
-    directory = ottla.open_for_reading(str(served.path))
+    directory = open_for_reading(str(served.path))
     for number in range(PARTITIONS):
         partition = directory.partition("orders", number)
         assert partition.last_stable_offset == partition.log_end_offset

@@ -7,6 +7,7 @@ from typing import Any
 import ottla
 from ottla.record.builder import RecordBatchBuilder
 from ottla.spark.table import read_table
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.table import dataset
 
 Row = tuple[Any, ...]
@@ -39,7 +40,7 @@ def _append(builder: RecordBatchBuilder, partition: int, number: int) -> None:
 
 def log_rows(path: Path, *, topic: str = "orders") -> list[Row]:
     """What a consumer reads committed from the files, in order."""
-    directory = ottla.open_for_reading(str(path))
+    directory = open_for_reading(str(path))
     return [
         (
             partition,

@@ -24,6 +24,7 @@ from ottla.client.transactions import commit_offsets, end_transaction  # noqa: E
 from ottla.codec.compression import Compression  # noqa: E402
 from ottla.embedded.log import Log  # noqa: E402
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records  # noqa: E402
+from ottla.storage.reading.read_only_directory import open_for_reading  # noqa: E402
 
 TIMEOUT_MS = 60_000
 
@@ -69,7 +70,7 @@ def packed(count: int, partition: int = 0, *, max_size: int = 1 << 20) -> list[P
 
 
 def values(data: Path, partition: int = 0) -> list[bytes | None]:
-    partition_log = ottla.open_for_reading(str(data)).partition("t", partition)
+    partition_log = open_for_reading(str(data)).partition("t", partition)
     return [one.value for one in partition_log.records(0, read_committed=True)]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-import ottla
 from ottla.base.addresses import Address
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import Job, Step, TaskWrite, commit_batch, connected
+from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.support.patience import PATIENCE_S
 
 SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
@@ -107,7 +107,7 @@ def divided(rows: Rows, count: int) -> list[Rows]:
 
 def committed_values(data: Path, topic: str) -> list[str]:
     """What a reader of committed records finds, in an order that can be compared."""
-    directory = ottla.open_for_reading(str(data))
+    directory = open_for_reading(str(data))
     return sorted(
         (record.value or b"").decode()
         for number in directory.topics()[topic]

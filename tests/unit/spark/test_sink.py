@@ -16,6 +16,7 @@ from ottla.client.producer_identity import init_producer
 from ottla.embedded.log import Log
 from ottla.spark.sink.sink_state import transactional_id
 from ottla.spark.sink.transactions import Step, abort, connected, read_state
+from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.unit.spark.sinking import (
     SETTINGS,
     KilledError,
@@ -198,7 +199,7 @@ def test_an_abort_ends_what_tasks_left_open(queries: Queries) -> None:
     with connected(query.options) as cluster:
         abort(cluster, query.job(0), first)
         assert read_state(cluster, query.name) is None
-    log = ottla.open_for_reading(str(queries.data))
+    log = open_for_reading(str(queries.data))
     for number in range(3):
         partition = log.partition(query.topic, number)
         assert partition.last_stable_offset == partition.log_end_offset
@@ -211,7 +212,7 @@ def test_a_task_that_begins_after_the_abort_leaves_nobody_waiting(queries: Queri
         abort(cluster, query.job(0), [None, None])
     with pytest.raises(UserError, match="aborted before this task"):
         query.task(0, 0, rows_of(0))
-    log = ottla.open_for_reading(str(queries.data))
+    log = open_for_reading(str(queries.data))
     ends = [log.partition(query.topic, number).log_end_offset for number in range(3)]
     assert ends == [0, 0, 0]
     replace(query, started="again").run(0, divided(rows_of(0), 2))

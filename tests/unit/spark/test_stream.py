@@ -14,6 +14,7 @@ from ottla.broker.topics.topics import TopicGrowth
 from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.opening import source_options
 from ottla.sources.options import parse_options
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing.clock import FakeClock
 
 pytest.importorskip("pyarrow")
@@ -306,7 +307,7 @@ def test_a_partition_that_is_gone_is_named(source: str, log: ottla.Log) -> None:
 def cut(path: Path, batch_count: int) -> None:
     """What a leader change with an unclean election leaves of a partition of a closed log."""
     file = path / "orders-0" / f"{0:020d}.log"
-    batches = ottla.open_for_reading(str(path)).partition("orders", 0).batches(0)
+    batches = open_for_reading(str(path)).partition("orders", 0).batches(0)
     sizes = [batch.size for batch in batches]
     with file.open("r+b") as opened:
         opened.truncate(sum(sizes[:batch_count]))

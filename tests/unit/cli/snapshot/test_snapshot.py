@@ -14,6 +14,7 @@ from ottla.base.files import OsFileSystem, join
 from ottla.cli.main import cli
 from ottla.client.admin import Admin
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.snapshots.snapshots import Snapshots
 from tests.unit.cli.administered import ORDERS, Administered, administered
 
@@ -248,7 +249,7 @@ def test_transactions_that_end_meanwhile_are_in_a_snapshot_whole_or_not_at_all(
                         break
                 end = CliRunner().invoke(cli, ["snapshot", "create", str(tmp_path / "d"), name])
                 assert end.exit_code == 0, end.output
-                found = ottla.open_for_reading(*snapshots.paths_of(name))
+                found = open_for_reading(*snapshots.paths_of(name))
                 both = [
                     [one.value for one in found.partition(topic, 0).records(0, read_committed=True)]
                     for topic in ("a", "b")
