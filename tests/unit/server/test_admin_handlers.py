@@ -383,7 +383,8 @@ def test_nothing_is_on_the_move(asker: Asker) -> None:
 
 def test_resources_with_settings_are_listed(asker: Asker) -> None:
     answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources
-    assert [(one.resource_type, one.resource_name) for one in answer] == [(2, "t"), (4, "1")]
+    listed = [(one.resource_type, one.resource_name) for one in answer]
+    assert listed == [(2, "t"), (4, "1"), (8, "1")]
     timeout = ConfigChange(name="consumer.session.timeout.ms", value="50000")
     alter_group(asker.broker, "g", Alteration(changes=[timeout]))
     answer = asker.ask(ListConfigResourcesRequest(), 1).config_resources

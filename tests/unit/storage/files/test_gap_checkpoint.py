@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.base.files import join
+from ottla.base.files import join, remove_if_present
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rows import PropertyRow
-from ottla.storage.files.filenames import INTEGRITY, MAX_OFFSET, parse_file_name
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY, MAX_OFFSET, parse_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.support.logs import NOW_MS, SMALL, batch, fill, open_log, values
@@ -18,8 +18,14 @@ COMPACTED = replace(SMALL, cleanup_policy=("compact",))
 FILE = join("data/t-0", INTEGRITY)
 
 
+def after_power_failure(disk: FakeFileSystem) -> None:
+    """What is missing from now on may be what a power failure took: no note of its boot is left."""
+    remove_if_present(disk, join("data", BOOT_NOTE))
+
+
 def without_tail(disk: FakeFileSystem, base_offset: int) -> None:
-    """The last batch of a segment's log is lost."""
+    """The last batch of a segment's log is lost in a power failure."""
+    after_power_failure(disk)
     file = disk.open(f"data/t-0/{base_offset:020d}.log", writable=True)
     file.truncate(file.size() - len(batch(b"10", b"11")))
     file.close()
@@ -86,6 +92,7 @@ def test_gaps_that_a_leader_has_are_kept_by_who_follows_it() -> None:
     again = open_log(disk.crash(CrashMode.KEEP), COMPACTED)
     assert values(again) == [b"%d" % offset for offset in range(0, 400, 10)]
     disk = disk.crash(CrashMode.KEEP)
+    after_power_failure(disk)
     without = disk.open(log.segments.values[1].log.path, writable=True)
     without.truncate(0)
     lost_from = log.segments.values[1].base_offset
