@@ -14,6 +14,9 @@ from ottla.storage.log.snapshot_files import snapshot_entry
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, append, open_log
 
+if not hasattr(PartitionLog.__init__, "__code__"):
+    pytest.skip("what is compiled has its constants inside", allow_module_level=True)
+
 COUNT = 100
 PER_APPEND = 3
 LARGE = TopicConfig(segment_bytes=1 << 20)
