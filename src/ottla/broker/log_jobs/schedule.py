@@ -75,15 +75,17 @@ def schedule_replicas(
     jobs.add(lambda: config().replica_high_watermark_checkpoint_interval_ms, write_high_watermarks)
 
 
-class CheckpointWriting:
-    """Writes the checkpoints of all directories, one file per round of the server's loop."""
+class _SlicedJob:
+    """A job over all logs, of which each round of the server's loop does a step."""
 
     def __init__(self, directories: LogDirectories) -> None:
         self._directories = directories
+        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._steps: Iterator[None] | None = None
 
-    def run_slice(self, _: Timestamps) -> bool:
-        """Writes the next file; returns whether more are left."""
+    def run_slice(self, at: Timestamps) -> bool:
+        """Does the next step; returns whether more are left."""
+        self._at = at
         if self._steps is None:
             self._steps = self._all_steps()
         for _step in self._steps:
@@ -92,29 +94,24 @@ class CheckpointWriting:
         return False
 
     def _all_steps(self) -> Iterator[None]:
+        raise NotImplementedError
+
+
+class CheckpointWriting(_SlicedJob):
+    """Writes the checkpoints of all directories, a file in each step."""
+
+    def _all_steps(self) -> Iterator[None]:
         for directory in self._directories.online:
             with suppress(StorageError):  # logged where the directory went offline
                 yield from directory.checkpoints.write_in_steps()
 
 
-class ProducerExpiry:
-    """Forgets producers of all logs that have been silent for too long, some in each round."""
+class ProducerExpiry(_SlicedJob):
+    """Forgets producers of all logs that have been silent for too long, some in each step."""
 
     def __init__(self, directories: LogDirectories, expiration_ms: Callable[[], int]) -> None:
-        self._directories = directories
+        super().__init__(directories)
         self._expiration_ms = expiration_ms
-        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
-        self._steps: Iterator[None] | None = None
-
-    def run_slice(self, at: Timestamps) -> bool:
-        """Looks at some producers; returns whether more are left."""
-        self._at = at
-        if self._steps is None:
-            self._steps = self._all_steps()
-        for _step in self._steps:
-            return True
-        self._steps = None
-        return False
 
     def _all_steps(self) -> Iterator[None]:
         logs = [one for directory in self._directories for one in directory.logs.values()]
