@@ -98,7 +98,11 @@ def test_settings_of_the_broker_are_changed(admin: KafkaAdminClient) -> None:
     admin.alter_configs([broker])
     assert settings(admin, ConfigResourceType.BROKER, "1")["log.segment.bytes"] == "3000"
     assert settings(admin, ConfigResourceType.TOPIC, "t")["segment.bytes"] == "3000"
-    assert admin.list_config_resources() == {"topic": ["t"], "broker": ["1"]}
+    assert admin.list_config_resources() == {
+        "topic": ["t"],
+        "broker": ["1"],
+        "broker_logger": ["1"],
+    }
 
 
 def test_settings_of_a_group_are_changed_and_reset(admin: KafkaAdminClient) -> None:

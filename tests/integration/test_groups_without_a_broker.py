@@ -10,10 +10,11 @@ import ottla
 from ottla.cli.main import cli
 from tests.integration.cli.support import run_ottla
 from tests.support.patience import PATIENCE_S
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, Silence
 
-pytest.importorskip("confluent_kafka")
 pytest.importorskip("kazoo.client")
+AdminClient = pytest.importorskip("confluent_kafka.admin").AdminClient
+NewTopic = pytest.importorskip("confluent_kafka.admin").NewTopic
 
 pytestmark = pytest.mark.slow
 
@@ -30,13 +31,13 @@ def test_what_the_other_brokers_know_is_listed_and_described_with_exit_code_1(
     with RunningCluster(tmp_path, zookeeper_session_timeout_ms=str(LONG_MS)) as cluster:
         first = cluster.brokers[1].address
         with ottla.Admin(cluster.bootstrap) as admin:
-            admin.create_topics({"orders": 3}, replication_factor=1)
-            places = cluster.wait_in_sync("orders", 1)
-            mine = {index for index, (leader, _) in places.items() if leader == 1}
-            # What is committed is read of the first broker alone, so that its lag stays known.
-            place = ottla.TopicPartition("orders", min(mine))
+            # The topic is the first broker's alone, so that its lag stays known.
+            orders = NewTopic("orders", 1, replica_assignment=[[1]])
+            clients = AdminClient({"bootstrap.servers": first}, logger=Silence())
+            clients.create_topics([orders])["orders"].result(PATIENCE_S)
+            cluster.wait_in_sync("orders", 1, partitions=1)
             for group in GROUPS:
-                admin.alter_group_offsets(group, {place: 0})
+                admin.alter_group_offsets(group, {ottla.TopicPartition("orders", 0): 0})
             coordinators = {one.group: one.coordinator for one in admin.list_groups()}
         assert sorted(coordinators) == GROUPS
         gone = max(set(coordinators.values()) - {1})

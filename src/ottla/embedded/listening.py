@@ -12,8 +12,8 @@ from ottla.runtime.owner_notes import OwnerNotes
 class Listening(Closing):
     """A server of the embedded log; `address` is where it listens. Use it in a `with` statement.
 
-    >>> with log.listen("127.0.0.1:0") as listening:
-    ...     ottla.Admin(listening.address).list_topics()
+    >>> with log.listen("127.0.0.1:0") as listening, ottla.Admin(listening.address) as admin:
+    ...     admin.list_topics()
     ['orders']
     """
 

@@ -51,7 +51,8 @@ import os, signal, sys
 assert sys.argv[1:] == ["x y", "-o"], sys.argv
 inherited = [one for one in os.listdir("/proc/self/fd") if int(one) > 2]
 assert len(inherited) == 1, inherited  # of the listing itself
-assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
+mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+assert os.environ["MASK"] == str(sorted(mask)), mask
 print(sys.stdin.read(), flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
 signal.pause()
@@ -66,7 +67,8 @@ def test_a_command_is_as_its_user_started_it_and_ends_when_its_broker_is_killed(
     quick = [sys.executable, "-m", "ottla", "quick", "--", sys.executable, "-c"]
     done = subprocess.run(
         [*quick, BECOMING, "x y", "-o"],
-        input="what is piped in", capture_output=True, text=True, env=ENVIRONMENT,
+        input="what is piped in", capture_output=True, text=True,
+        env={**ENVIRONMENT, "MASK": str(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))},
     )  # fmt: skip
     assert done.returncode == 128 + signal.SIGTERM, done.stderr
     assert done.stdout == "what is piped in\n"

@@ -172,7 +172,7 @@ AVRO = [
         (record(a={**MILLIS, "logicalType": "date", "type": "int"}), {"a": 1}),
         "a timestamp",
         (...,),
-        "it cannot be stored",
+        "its value.a is date, the table's is timestamp-millis",
     ),
 ]
 

@@ -86,8 +86,8 @@ def test_a_lost_internal_partition_ends_a_command_with_1(
         producer.send("orders", b"x", partition=0).result()
     shutil.rmtree(directory / f"{topic}-0")
     code, lines = run(directory, command)
-    assert code == 1
-    assert f"{topic}-0 is not there, though recovery-point-offset-checkpoint" in lines[-1]
+    assert code == 1, lines
+    assert f"{topic}-0 is not there, though recovery-point-offset-checkpoint" in lines[0]
 
 
 @pytest.mark.parametrize(
