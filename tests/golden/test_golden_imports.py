@@ -31,6 +31,7 @@ from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told
 from tests.support.serving import open_broker
+from tests.support.summed import summed
 
 pytestmark = [
     pytest.mark.slow,
@@ -205,22 +206,18 @@ def test_what_is_changed_here_stays_changed_when_kafkas_log_has_not_moved(
     again.close()
 
 
-def test_a_directory_that_an_older_ottla_opened_gets_its_settings_too(directory: Path) -> None:
+def test_a_directory_whose_settings_were_not_yet_taken_over_gets_them_too(directory: Path) -> None:
     broker = open_broker(directory)
     broker.close()
     topics = json.loads((directory / "ottla-topics.json").read_text())
     for one in topics["topics"]:
         one["configs"] = {"segment.ms": "5"} if one["name"] == "plain" else {}
-    metadata = {**topics["topics"][0], "name": "__cluster_metadata"}
-    topics["topics"].append({**metadata, "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"})
-    del topics["checksum"]
-    (directory / "ottla-topics.json").write_text(json.dumps({**topics, "version": 1}))
+    (directory / "ottla-topics.json").write_bytes(summed(topics=topics["topics"]))
     (directory / ADOPTION_FILE_NAME).unlink()
     (directory / MARKS[ADOPTION_FILE_NAME]).unlink()
     again = open_broker(directory)
     assert again.topics.get("keep-forever").overrides["retention.ms"] == "-1"
     assert again.topics.get("plain").overrides == {"segment.ms": "5"}
-    assert again.topics.find("__cluster_metadata") is None
     again.close()
 
 

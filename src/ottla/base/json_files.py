@@ -13,6 +13,11 @@ T = TypeVar("T")
 
 LINES_AT_ONCE = 64
 
+
+class UnknownVersionError(ValueError):
+    """A file of Ottla's own has a format of another version."""
+
+
 END = "\n}\n"
 """The end of a file written by `json_parts`."""
 
@@ -34,6 +39,8 @@ def read_json_file(
     content = read_file(file_system, path)
     try:
         return parse(loads(content))
+    except UnknownVersionError as error:
+        raise CorruptionError(path, 0, str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptionError(path, 0, f"not {what} ({error!r})") from error
 
@@ -79,9 +86,13 @@ def _json_elements(begin: str, elements: Iterable[str], end: str) -> Iterator[st
     yield begin + end if separator.startswith(begin) else "\n " + end
 
 
-def check_version(content: Any, version: int) -> None:
-    if content["version"] != version:
-        raise ValueError(f"version {content['version']!r} is not {version}")
+def check_version(found: object, known: int) -> None:
+    """Raises `UnknownVersionError` unless a file has the version that this Ottla writes."""
+    if found != known:
+        raise UnknownVersionError(
+            f"its format has version {found!r}, and this ottla knows {known} only: use the ottla "
+            f"that wrote it"
+        )
 
 
 def texts(values: Any) -> dict[str, str]:

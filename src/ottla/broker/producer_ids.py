@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.json_files import UnknownVersionError, check_version
 from ottla.broker.waiting import Waiting
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.files.checksummed import with_checksum, without_checksum
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 PRODUCER_ID_FILE_NAME = "ottla-producer-ids"
 FORMAT_VERSION = 1
-VERSION_WITHOUT_CHECKSUM = 0
 BLOCK_SIZE = 1000
 MOST_LOST = 1 << 40
 """More ids than a lost file can have reserved: a million per second for twelve days."""
@@ -108,15 +108,16 @@ def read_producer_ids(file_system: FileSystem, directory: str) -> int:
     path = join(directory, PRODUCER_ID_FILE_NAME)
     if file_system.status(path) is None:
         return 0
-    content = read_file(file_system, path)
-    if not content.startswith(b"%d\n" % VERSION_WITHOUT_CHECKSUM):
-        content = without_checksum(path, content)
+    content = without_checksum(path, read_file(file_system, path))
     try:
         version, next_id = map(int, content.removesuffix(b"\n").split(b"\n"))
+        check_version(version, FORMAT_VERSION)
+    except UnknownVersionError as error:
+        raise CorruptionError(path, 0, str(error)) from error
     except ValueError as error:
         raise CorruptionError(path, 0, "not a version and a producer id") from error
-    if version not in (FORMAT_VERSION, VERSION_WITHOUT_CHECKSUM) or next_id < 0:
-        raise CorruptionError(path, 0, f"version {version} or id {next_id} cannot be")
+    if next_id < 0:
+        raise CorruptionError(path, 0, f"id {next_id} cannot be")
     return next_id
 
 

@@ -17,6 +17,7 @@ from ottla.broker.producer_ids import (
 )
 from ottla.broker.waiting import Waiting
 from ottla.registries.controllers import ProducerIdBlock
+from ottla.storage.files.checksummed import with_checksum
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import open_broker
 
@@ -81,10 +82,12 @@ def test_no_flipped_bit_and_no_cut_is_read_as_another_id() -> None:
             read_producer_ids(file_system, "/d")
 
 
-def test_a_file_of_a_version_without_a_checksum_is_read() -> None:
+def test_a_file_of_another_version_is_refused_by_name_with_what_to_do() -> None:
     file_system = disk()
-    replace_file(file_system, join("/d", PRODUCER_ID_FILE_NAME), b"0\n3000\n")
-    assert read_producer_ids(file_system, "/d") == 3000
+    path = join("/d", PRODUCER_ID_FILE_NAME)
+    replace_file(file_system, path, with_checksum(b"2\n3000\n"))
+    with pytest.raises(CorruptionError, match=f"{path}.*version 2, and this ottla knows 1 only"):
+        read_producer_ids(file_system, "/d")
 
 
 def test_ids_that_a_lost_file_had_counted_are_not_handed_out_again(

@@ -27,7 +27,6 @@ from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadat
 from ottla.broker.configs.cluster_file import CLUSTER_FILE
 from ottla.broker.security.security_file import SECURITY_FILE
 from ottla.storage.files.filenames import (
-    CLUSTER_METADATA,
     CLUSTER_METADATA_DIRECTORY,
     PARTITION_METADATA,
     DirectoryState,
@@ -61,10 +60,9 @@ def find_settings(paths: Sequence[str], file_system: FileSystem) -> FoundSetting
         adoption = newest_adoption(read_adoption_file(file_system, path) for path in paths)
     except CorruptionError as error:
         raise RefusalError(f"{error}; restore the file, or move it away") from error
-    entries = {name: one for name, one in known.entries.items() if name != CLUSTER_METADATA}
     place = _place_without_log(paths, file_system)
     found = FoundSettings(
-        known=replace(known, entries=entries),
+        known=known,
         cluster=CLUSTER_FILE.read_newest(paths, file_system),
         security=SECURITY_FILE.read_newest(paths, file_system),
         adoption=adoption,

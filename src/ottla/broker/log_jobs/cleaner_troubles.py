@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.base.failures import wait_after
 from ottla.base.files import FileSystem, join, remove_if_present
-from ottla.base.json_files import read_json_file, write_json_file
+from ottla.base.json_files import check_version, read_json_file, write_json_file
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 
@@ -78,6 +78,7 @@ def write_troubles(
 
 
 def _parse_all(content: Any) -> dict[TopicPartition, Trouble]:
+    check_version(content["version"], FORMAT_VERSION)
     return dict(map(_parse, content["troubles"]))
 
 

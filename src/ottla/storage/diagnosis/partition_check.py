@@ -492,8 +492,6 @@ def _judge_name(
         return FindingKind.LEFTOVER, "was being written"
     if described.role is Role.UNKNOWN:
         return FindingKind.STRANGER, "is not a file of a log"
-    if described.role is Role.OLDER_INTEGRITY:
-        return FindingKind.LEFTOVER, "belongs to an earlier version of Ottla"
     if described.is_cut:
         return FindingKind.LEFTOVER, "was set aside by a repair"
     if described.suffix is FileSuffix.SWAP:

@@ -16,7 +16,6 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     parse_file_name,
 )
-from ottla.storage.files.older_integrity import is_older_file
 
 
 class Role(Enum):
@@ -39,7 +38,6 @@ class Role(Enum):
     PARTITION_METADATA = "partition metadata"
     LEADER_EPOCHS = "leader epochs"
     INTEGRITY = "integrity file of this broker"
-    OLDER_INTEGRITY = "integrity file of an earlier version"
     QUORUM_STATE = "quorum state"
     METADATA_SNAPSHOT = "metadata snapshot"
     LOG = "log"
@@ -121,8 +119,6 @@ def describe(name: str) -> FileDescription:
         return FileDescription(
             role=SEGMENT_ROLES[parsed.kind], offset=parsed.offset, suffix=parsed.suffix
         )
-    if is_older_file(name):
-        return FileDescription(role=Role.OLDER_INTEGRITY)
     snapshot = _METADATA_SNAPSHOT.fullmatch(name)
     if snapshot is not None:
         return FileDescription(

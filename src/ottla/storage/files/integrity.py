@@ -29,15 +29,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c
 from ottla.storage.files.filenames import INTEGRITY, DirectoryState, parse_directory_name
-from ottla.storage.files.older_integrity import read_older, remove_older
 
 logger = logging.getLogger(__name__)
 
 VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
-WORD_COUNTS = {"log": (7,), "segment": (5, 6), "start": (2,), "snapshot": (3,), "swap": (4,)}
-"""Word counts by kind of line, without the checksum; earlier versions wrote no segment size."""
+WORD_COUNTS = {"log": 7, "segment": 6, "start": 2, "snapshot": 3, "swap": 4}
+"""Word counts by kind of line, without the checksum."""
 
 NEIGHBOURS_ASKED = 100
 """Maximum number of other logs that are searched for an integrity file, see `is_integrity_lost`."""
@@ -117,8 +116,6 @@ class Integrity:
     """0 if there is no file."""
     is_whole: bool = True
     """Whether no line was damaged or incomplete."""
-    is_older: bool = False
-    """Whether an earlier version of Ottla wrote it, in other files."""
 
     def losses(self, base_offsets: Iterable[int], cleaned_until: int) -> KnownLosses:
         """Returns the losses of a log whose segments have these base offsets."""
@@ -203,7 +200,7 @@ class IntegrityFile:
         segments. Lines of other segments at or after the log's end are removed, since segments
         with other batches may be created there.
         """
-        found = self.known if self.known.line_count or self.known.is_older else None
+        found = self.known if self.known.line_count else None
         if found is not None:
             offsets = (found.gapless_from, loaded.gapless_from)
             loaded = replace(
@@ -231,13 +228,10 @@ class IntegrityFile:
         self._segments.update(changed)
         if found is None:
             self._create()
-        elif is_wrong or found.is_older or not found.is_whole or self._is_wasteful:
+        elif is_wrong or not found.is_whole or self._is_wasteful:
             self._write()
         elif lines:
             self._append(lines)
-        if found is None or found.is_older:
-            # An earlier version's files are removed even if they are damaged.
-            remove_older(self._file_system, self._directory)
 
     def renamed(self, directory: str) -> None:
         """Records that the log's directory was renamed."""
@@ -435,11 +429,8 @@ def _content(file_system: FileSystem, path: str) -> bytes:
 def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
     """Reads the file of a partition's directory; `None` if it is missing or damaged.
 
-    Files of an earlier version of Ottla take precedence. Raises `OSError`.
+    Raises `OSError`.
     """
-    older = _read_older(file_system, directory)
-    if older is not None:
-        return older
     path = join(directory, INTEGRITY)
     try:
         content = read_file(file_system, path)
@@ -473,7 +464,6 @@ def blank_integrity(file_system: FileSystem, directory: str) -> None:
     path = join(directory, INTEGRITY)
     if file_system.status(path) is not None or is_integrity_lost(file_system, directory):
         replace_file(file_system, path, BLANK)
-    remove_older(file_system, directory)
 
 
 def is_integrity_lost(
@@ -499,20 +489,6 @@ def _has_another(file_system: FileSystem, log_directory: str) -> bool:
     logs = (name for name, one in parsed if one and one.state is DirectoryState.LIVE)
     paths = (join(log_directory, name, INTEGRITY) for name in islice(logs, NEIGHBOURS_ASKED))
     return any(file_system.status(path) is not None for path in paths)
-
-
-def _read_older(file_system: FileSystem, directory: str) -> Integrity | None:
-    found = read_older(file_system, directory)
-    if found is None:
-        return None
-    return Integrity(
-        topic_id=found.topic_id,
-        partition=found.partition,
-        gapless_from=found.gapless_from,
-        gap_checkpoint=found.gap_checkpoint,
-        aborts_are_indexed=found.aborts_are_indexed,
-        is_older=True,
-    )
 
 
 def parse_integrity(path: str, content: bytes) -> Integrity:
@@ -568,7 +544,7 @@ def _words(path: str, position: int, line: bytes) -> list[str]:
         raise CorruptionError(path, position, "the checksum does not match")
     words = content.decode("ascii").split(" ")
     is_log = words[0] == "log"
-    if len(words) not in WORD_COUNTS.get(words[0], ()) or (is_log and words[1] != VERSION):
+    if len(words) != WORD_COUNTS.get(words[0]) or (is_log and words[1] != VERSION):
         raise CorruptionError(path, position, "its version is not known")
     return words
 
@@ -590,11 +566,11 @@ def _parse_partition(text: str) -> TopicPartition:
 
 
 def _parse_segment(words: list[str]) -> SegmentFacts:
-    _, _, first, size, checksum, *log_size = words
+    _, _, first, size, checksum, log_size = words
     return SegmentFacts(
         first_checksum=None if first == UNKNOWN else int(first, 16),
         aborted=None if size == UNKNOWN else (int(size), int(checksum, 16)),
-        size=_number(log_size[0]) if log_size else None,
+        size=_number(log_size),
     )
 
 

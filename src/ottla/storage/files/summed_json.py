@@ -1,8 +1,8 @@
 """Small JSON files with a checksum: their last member is a CRC-32C of the rest of the file.
 
 The checksum detects changes that are still valid JSON, such as of a digit. It covers the file
-without the checksum's line; files of version 1 have none. A file is replaced atomically, so that a
-crash leaves the old or the new one.
+without the checksum's line. A file is replaced atomically, so that a crash leaves the old or the
+new one.
 """
 
 import json
@@ -11,13 +11,18 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.base.json_files import END, check_version, json_parts, read_json_file
+from ottla.base.json_files import (
+    END,
+    UnknownVersionError,
+    check_version,
+    json_parts,
+    read_json_file,
+)
 from ottla.codec.crc32c import crc32c, extended_crc32c
 
 T = TypeVar("T")
 
 FORMAT_VERSION = 2
-VERSION_WITHOUT_CHECKSUM = 1
 _CHECKSUM = b',\n "checksum": "'
 _END = END.encode()
 
@@ -32,11 +37,10 @@ def read_summed_json(
 def summed_content(content: bytes) -> Any:
     """Parses a file; raises `ValueError` and others, which `read_json_file` handles."""
     found = json.loads(content)
-    if found["version"] != VERSION_WITHOUT_CHECKSUM or "checksum" in found:
-        check_version(found, FORMAT_VERSION)
-        body, _, end = content.rpartition(_CHECKSUM)
-        if end != _checksum_end(crc32c(body)):
-            raise ValueError("the checksum does not match")
+    check_version(found["version"], FORMAT_VERSION)
+    body, _, end = content.rpartition(_CHECKSUM)
+    if end != _checksum_end(crc32c(body)):
+        raise ValueError("the checksum does not match")
     return found
 
 
@@ -44,6 +48,8 @@ def check_summed_json(path: str, content: bytes) -> None:
     """Raises `CorruptionError` for a file whose checksum does not match."""
     try:
         summed_content(content)
+    except UnknownVersionError as error:
+        raise CorruptionError(path, 0, str(error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptionError(path, 0, f"its content is damaged ({error!r})") from error
 

@@ -18,7 +18,6 @@ from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
 from ottla.base.json_files import texts
 from ottla.base.turns import sorted_in_turns
 from ottla.base.values import dataclass
-from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.summed_json import read_summed_json, summed_json
 
 TOPIC_FILE_NAME = "ottla-topics.json"
@@ -48,11 +47,10 @@ class TopicFile:
     def still_has(self, topic: str, partition: int) -> bool:
         """Whether a partition in a checkpoint belongs to a topic that was not deleted.
 
-        A deleted topic is marked in the file, or has no entry. Without a file all partitions
-        count, except those of KRaft's metadata log, which older versions took for a topic.
+        A deleted topic is marked in the file, or has no entry. Without a file all partitions count.
         """
         if not self.is_found:
-            return topic != CLUSTER_METADATA
+            return True
         entry = self.entries.get(topic)
         return entry is not None and not entry.is_deleted and partition < entry.partition_count
 

@@ -1,7 +1,7 @@
 """Marks of Ottla's own files: an empty file records that another file was written. Otherwise the
 loss of an optional file, such as that of quotas, would go unnoticed. The mark is created when its
 file is durable for the first time, so a crash leaves no mark without its file. A file without a
-mark, from an older version or a crash, gets one at the next start. Ottla removes neither file, and
+mark, from a crash, gets one at the next start. Ottla removes neither file, and
 Kafka ignores both.
 
 Format page: docs/format/filenames.md.

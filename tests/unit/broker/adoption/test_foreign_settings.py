@@ -1,6 +1,5 @@
 """Settings of a metadata log laid over what was known: imported, imported again, or held back."""
 
-import json
 from collections.abc import Sequence
 
 import pytest
@@ -40,6 +39,7 @@ from ottla.storage.files.filenames import INTEGRITY, MARKS
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
+from tests.support.summed import summed
 
 LOG = "/d/__cluster_metadata-0/00000000000000000000.log"
 YEARS_MS = 10 * 365 * 24 * 3600 * 1000
@@ -290,7 +290,7 @@ def test_the_record_of_an_adoption_survives_the_way_there_and_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"version": 2}', json.dumps({"version": 1}).encode()]
+    "content", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}', summed()]
 )
 def test_a_damaged_record_is_named_with_what_helps(content: bytes) -> None:
     file_system = disk("/d")

@@ -1,5 +1,8 @@
 """The file of what clients have changed: what goes in comes out, damage is named."""
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ from ottla.broker.configs.cluster_file import (
 )
 from ottla.broker.revised_state import newest
 from tests.support.brokers import disk
+from tests.support.summed import summed
 
 texts = st.dictionaries(st.text(), st.text(), max_size=3)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -41,18 +45,6 @@ def test_no_file_is_no_change() -> None:
     assert read_cluster_file(disk("/d"), "/d") == ClusterState()
 
 
-def test_a_file_from_before_groups_had_settings_is_read() -> None:
-    file_system = disk("/d")
-    content = (
-        b'{"version": 1, "revision": 3, "default_broker_configs": {}, "broker_configs": {"a": "b"},'
-        b' "client_quotas": []}'
-    )
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
-    assert read_cluster_file(file_system, "/d") == ClusterState(
-        revision=3, broker_configs={"a": "b"}
-    )
-
-
 def test_who_has_set_nothing_for_groups_writes_nothing_of_them() -> None:
     file_system = disk("/d")
     CLUSTER_FILE.write(file_system, "/d", ClusterState(revision=1))
@@ -64,6 +56,17 @@ def test_the_highest_revision_is_right() -> None:
     assert newest([old, new, old]) == new
 
 
+NO_SETTINGS: dict[str, Any] = {
+    "revision": 1, "default_broker_configs": {}, "broker_configs": {}, "client_quotas": []
+}  # fmt: skip
+
+
+def test_a_file_without_settings_of_groups_is_read() -> None:
+    file_system = disk("/d")
+    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), summed(**NO_SETTINGS))
+    assert read_cluster_file(file_system, "/d") == ClusterState(revision=1)
+
+
 @given(
     st.binary(max_size=40)
     | st.sampled_from(
@@ -72,20 +75,14 @@ def test_the_highest_revision_is_right() -> None:
             b"[]",
             b"{}",
             b'{"version": 3}',
-            b'{"version": 2, "revision": 1, "default_broker_configs": {}, "broker_configs": {},'
-            b' "client_quotas": []}',
-            b'{"version": 1, "revision": "1"}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": []}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": {"a": 1},'
-            b' "broker_configs": {}, "client_quotas": []}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": {},'
-            b' "broker_configs": {}, "client_quotas": [{"entity": {"user": 1}, "quotas": {}}]}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": {},'
-            b' "broker_configs": {}, "client_quotas": [{"entity": {}, "quotas": {"a": "x"}}]}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": {},'
-            b' "broker_configs": {}, "client_quotas": [], "group_configs": []}',
-            b'{"version": 1, "revision": 1, "default_broker_configs": {},'
-            b' "broker_configs": {}, "client_quotas": [], "group_configs": {"g": {"a": 1}}}',
+            json.dumps({"version": 2, **NO_SETTINGS}).encode(),
+            summed(revision="1"),
+            summed(revision=1, default_broker_configs=[]),
+            summed(**NO_SETTINGS | {"default_broker_configs": {"a": 1}}),
+            summed(**NO_SETTINGS | {"client_quotas": [{"entity": {"user": 1}, "quotas": {}}]}),
+            summed(**NO_SETTINGS | {"client_quotas": [{"entity": {}, "quotas": {"a": "x"}}]}),
+            summed(**NO_SETTINGS, group_configs=[]),
+            summed(**NO_SETTINGS, group_configs={"g": {"a": 1}}),
         ]
     )
 )

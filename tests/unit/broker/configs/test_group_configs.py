@@ -20,6 +20,7 @@ from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatReques
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import at, disk, open_broker
+from tests.support.summed import summed
 
 INTERVAL = "consumer.heartbeat.interval.ms"
 TIMEOUT = "consumer.session.timeout.ms"
@@ -235,9 +236,12 @@ def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
 
 def test_a_damaged_file_stops_the_start() -> None:
     file_system = disk("/d")
-    content = (
-        b'{"version": 1, "revision": 1, "default_broker_configs": {}, "broker_configs": {},'
-        b' "client_quotas": [], "group_configs": {"g": ["a"]}}'
+    content = summed(
+        revision=1,
+        default_broker_configs={},
+        broker_configs={},
+        client_quotas=[],
+        group_configs={"g": ["a"]},
     )
     replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
     with pytest.raises(UserError, match=CLUSTER_FILE_NAME):

@@ -1,6 +1,5 @@
 """Stored settings that are not valid, or not any more: said at the start, ignored, and mended."""
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ottla.config.usable import name_among, usable
 from ottla.storage.files.topic_file import read_topic_file, write_topic_file
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.summed import summed
 
 DAY_MS = 86_400_000
 
@@ -34,15 +34,14 @@ def store_settings(
     """Writes settings as if they had once been accepted."""
     if not file_system.list("/d"):
         open_broker(file_system).close()
-    content = {
-        "version": 1,
-        "revision": 1,
-        "default_broker_configs": dict(of_all or {}),
-        "broker_configs": dict(own),
-        "client_quotas": [],
-        "group_configs": {name: dict(one) for name, one in (groups or {}).items()},
-    }
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), json.dumps(content).encode())
+    content = summed(
+        revision=1,
+        default_broker_configs=dict(of_all or {}),
+        broker_configs=dict(own),
+        client_quotas=[],
+        group_configs={name: dict(one) for name, one in (groups or {}).items()},
+    )
+    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:

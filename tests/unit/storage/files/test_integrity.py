@@ -289,7 +289,7 @@ def test_meta_properties_that_somebody_has_changed_since_are_believed() -> None:
     assert with_changed_properties(b"node.id=12", ms_later=0).properties.node_id == 12
 
 
-# One file, and what an earlier version has left
+# One file
 
 
 def own_files(disk: FakeFileSystem) -> list[str]:
@@ -349,36 +349,6 @@ def test_an_append_never_waits_for_the_file() -> None:
     touched = [one for one in disk.calls[before:] if INTEGRITY in one.path]
     writes = [one for one in touched if one.kind is IoKind.PWRITE]
     assert len(writes) == 2 * len(log.segments) - 2
-
-
-OLDER_WITNESS = b"2\nAQIDBAUGBwgJCgsMDQ4PEA\n6\nt 0\n%b\n"
-
-
-@pytest.mark.parametrize("has_copies", [True, False])
-def test_the_files_of_an_earlier_version_are_taken_over_and_removed(has_copies: bool) -> None:
-    disk = FakeFileSystem()
-    log = open_log(disk)
-    fill(log, 10)
-    disk = kill(disk)
-    disk.remove(join(PARTITION, INTEGRITY))
-    older = {
-        "ottla-witness.deleted": with_checksum(OLDER_WITNESS % b"aborts indexed"),
-        "ottla-seams.deleted": with_checksum(b"0\n4\n"),
-    }
-    if has_copies:
-        older[f"{0:020d}.ottla-witness.deleted"] = b"sums"
-    for name, content in older.items():
-        replace_file(disk, join(PARTITION, name), content)
-    known = read_integrity(disk, PARTITION)
-    assert known is not None
-    assert (known.partition, known.gapless_from, known.gap_checkpoint) == (("t", 0), 6, 4)
-    # Their copies of transaction indexes are not taken over: the log is looked through once.
-    assert known.aborts_are_indexed is not has_copies
-    assert values(open_log(disk)) == [b"%d" % one for one in range(20)]
-    assert own_files(disk) == [INTEGRITY]
-    after = read_integrity(disk.crash(CrashMode.STRICT), PARTITION)
-    assert after is not None
-    assert (after.gapless_from, after.gap_checkpoint) == (6, 4)
 
 
 def test_a_smaller_number_in_the_epoch_file_after_retention_is_no_loss(

@@ -51,14 +51,20 @@ def test_no_flipped_bit_and_no_cut_is_believed() -> None:
 
 
 def test_the_checksum_is_that_of_the_file_without_its_line() -> None:
-    """Also where a topic has several lines, as older versions wrote it."""
+    """Also where a topic has several lines."""
     body = json.dumps({"version": 2, "topics": [{"name": "t"}]}, indent=1)
     line = f',\n "checksum": "{crc32c(body.encode()):08x}"\n}}\n'
     assert read((body.removesuffix("\n}") + line).encode())["topics"] == [{"name": "t"}]
 
 
-def test_a_file_of_version_1_has_no_checksum() -> None:
-    assert read(b'{"version": 1, "a": "b"}')["a"] == "b"
+@pytest.mark.parametrize("version", [1, 3, '"2"', "null"])
+def test_a_file_of_another_version_is_refused_by_name_with_what_to_do(version: object) -> None:
+    words = r"/d/f.*its format has version .*, and this ottla knows 2 only: use the ottla that"
+    content = whole().replace(b'"version": 2', f'"version": {version}'.encode())
+    with pytest.raises(CorruptionError, match=words):
+        read(content)
+    with pytest.raises(CorruptionError, match=words):
+        check_summed_json("/d/f", content)
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"1", b"[]", b"null", b'"version"', b"\xff"])

@@ -1,6 +1,7 @@
 """The topic file: what goes in comes out, a crash leaves old or new, damage is named."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from ottla.storage.files.topic_file import (
     write_topic_file,
 )
 from ottla.testing import CrashMode, FakeFileSystem
+from tests.support.summed import summed
 
 entries = st.builds(
     TopicEntry,
@@ -79,20 +81,33 @@ def test_garbage_is_a_corruption_that_names_the_file(content: bytes) -> None:
         read_topic_file(file_system, "/d")
 
 
+ENTRY: dict[str, Any] = {
+    "name": "a",
+    "topic_id": "AAECAwQFBgcICQoLDA0ODw",
+    "partition_count": 1,
+    "revision": 0,
+    "is_deleted": False,
+    "configs": {},
+}
+
+
+def test_an_entry_has_a_name_an_id_a_count_a_revision_and_settings() -> None:
+    file_system = disk()
+    replace_file(file_system, join("/d", TOPIC_FILE_NAME), summed(topics=[ENTRY]))
+    assert read_topic_file(file_system, "/d").entries == {"a": entry()}
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b'{"version": 2, "topics": []}',
         b'{"version": 1}',
-        b'{"version": 1, "topics": [{}]}',
-        b'{"version": 1, "topics": [{"name": "a", "topic_id": "short", "partition_count": 1,'
-        b' "revision": 0, "is_deleted": false, "configs": {}}]}',
-        b'{"version": 1, "topics": [{"name": "a", "topic_id": "AAECAwQFBgcICQoLDA0ODw",'
-        b' "partition_count": "1", "revision": 0, "is_deleted": false, "configs": {}}]}',
-        b'{"version": 1, "topics": [{"name": "a", "topic_id": "AAECAwQFBgcICQoLDA0ODw",'
-        b' "partition_count": 1, "revision": 0, "is_deleted": false, "configs": {"a": 1}}]}',
-        b'{"version": 1, "topics": [{"name": "a", "topic_id": "AAECAwQFBgcICQoLDA0ODw",'
-        b' "partition_count": 1, "revision": 0, "is_deleted": false, "configs": []}]}',
+        summed(),
+        summed(topics=[{}]),
+        summed(topics=[ENTRY | {"topic_id": "short"}]),
+        summed(topics=[ENTRY | {"partition_count": "1"}]),
+        summed(topics=[ENTRY | {"configs": {"a": 1}}]),
+        summed(topics=[ENTRY | {"configs": []}]),
     ],
 )
 def test_well_formed_nonsense_is_a_corruption_too(content: bytes) -> None:
