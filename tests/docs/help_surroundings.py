@@ -22,7 +22,6 @@ from tests.docs.shell import Shell
 from tests.support.kafka_07 import message, write_log
 from tests.support.ports import free_port
 from tests.unit.cli.test_help import calls_in
-from tests.unit.loading.test_conversion import make_former
 
 BROKERS = ("localhost:9092", "kafka:9092", "prod:9092")
 SETTINGS = {
@@ -120,9 +119,6 @@ class Surroundings:
                 shutil.copy(entry, self._folder)
             elif entry.name in lines or (entry.name == "served" and is_asked):
                 shutil.copytree(entry, self._folder / entry.name)
-        if "table convert" in lines:
-            (self._folder / "tables" / "orders" / "_ottla" / "quarantine").mkdir()
-            make_former(self._folder / "tables" / "orders")
 
     def _places(self, example: str, stack: ExitStack) -> dict[str, str]:
         """What stands here for the addresses of examples."""

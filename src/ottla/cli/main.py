@@ -90,10 +90,6 @@ table_group = LazyGroup(
         "hours": ("ottla.cli.table.hours:hours_command", "List the complete hours."),
         "history": ("ottla.cli.table.history:history_command", "List the commits."),
         "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
-        "convert": (
-            "ottla.cli.table.convert:convert_command",
-            "Convert a table of the former format.",
-        ),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
     examples=("ottla table read table/ --limit 10",),

@@ -7,9 +7,8 @@ snapshot for which it was made; after commits of other programs (compaction, exp
 on top of theirs, unless another writer made the commit of the same number.
 
 Files are written with the field ids that the table's columns have, or will have after the commit;
-the commit is rejected if the ids have changed by then. For files without ids, written by earlier
-versions, the table has a name mapping. If pyiceberg is not configured for the catalog, it is a
-SQLite file on this machine (`catalog_directory`).
+the commit is rejected if the ids have changed by then. If pyiceberg
+is not configured for the catalog, it is a SQLite file on this machine (`catalog_directory`).
 """
 
 import json
@@ -381,9 +380,6 @@ def _grow(transaction: Transaction, change: Change) -> None:
         with transaction.update_spec() as parting:
             for name in change.partition_columns:
                 parting.add_identity(name)
-    if is_new:
-        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
-        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
 
 
 def _primitive(field: NestedField) -> PrimitiveType:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.json_files import check_version
 from ottla.base.partitions import OffsetRange
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
@@ -20,8 +21,6 @@ from ottla.record.batch_roll_up import BatchRollUp
 
 FORMAT_NAME = "ottla load manifest"
 FORMAT_VERSION = 2
-READ_VERSIONS = (1, 2)
-"""An entry of version 1 is a load and lacks the fields added by version 2."""
 
 QUARANTINE_DIRECTORY = "_ottla/quarantine"
 """The directory of files with `FileRole.QUARANTINE`, which no engine's vacuum touches."""
@@ -133,7 +132,7 @@ class LedgerEntry:
     layout: Mapping[str, Any] | None = None
     """The layout of rows from this commit on (`layout.layout_fields`), if it changed."""
     version: int | None = None
-    """The table version of the commit; `None` for commits before a conversion."""
+    """The table version of the commit; `None` until it is made."""
     merged: MergeCounts | None = None
     """`None` in a table with a row for each record."""
 
@@ -250,19 +249,15 @@ def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
     """The inverse of `entry_fields`; raises like `parse_entry`, with `path` in the error."""
     try:
         _require(fields.get("format") == FORMAT_NAME, "it is not a load manifest")
-        known = " and ".join(str(version) for version in READ_VERSIONS)
-        _require(
-            fields.get("version") in READ_VERSIONS,
-            f"its version is {fields.get('version')!r}, and only {known} are known",
-        )
+        check_version(fields.get("version"), FORMAT_VERSION)
         return LedgerEntry(
             commit_id=_count(fields, "commit_id"),
             committed_ms=_typed(fields, "committed_ms", int),
             source=_typed(fields, "source", str),
             partitions=_each(fields, "partitions", parse_partition),
             files=_each(fields, "files", _parse_file),
-            action=Action(fields.get("action", Action.LOAD.value)),
-            replaces=tuple(_inside(path) for path in fields.get("replaces", ())),
+            action=Action(fields.get("action")),
+            replaces=tuple(map(_inside, _typed(fields, "replaces", list))),
             asked_ms=_optional(fields, "asked_ms", int),
             schema=_optional(fields, "schema", str),
             layout=_optional(fields, "layout", dict),
@@ -322,7 +317,7 @@ def parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
         topic_id=None if topic_id is None else parse_uuid(_typed(fields, "topic_id", str)),
         partition=_count(fields, "partition"),
         row_count=_count(fields, "row_count"),
-        quarantined_count=_count_or_0(fields, "quarantined_count"),
+        quarantined_count=_count(fields, "quarantined_count"),
         carried_count=_count_or_0(fields, "carried_count"),
         log_end_offset=_optional(fields, "log_end_offset", int),
         batches=None if batches is None else _parse_batches(batches),

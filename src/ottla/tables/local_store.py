@@ -87,12 +87,6 @@ class LocalStore:
     def remove(self, path: str) -> None:
         remove_if_present(self.file_system, self._at(path))
 
-    def move(self, path: str, target: str) -> None:
-        self.make_directories([parent_directory(target)])
-        self.file_system.rename(self._at(path), self._at(target))
-        for directory in {parent_directory(path), parent_directory(target)}:
-            self.file_system.sync_directory(self._at(directory))
-
     def sync(self, paths: Sequence[str]) -> None:
         for path in paths:
             sync_file(self.file_system, self._at(path))

@@ -87,10 +87,6 @@ class ObjectStore:
             with self._asked():
                 self._store.delete_file(path)
 
-    def move(self, path: str, target: str) -> None:
-        self.replace(target, self.read(path))
-        self.remove(path)
-
     def sync(self, paths: Sequence[str]) -> None:
         """Does nothing: objects are durable once written."""
 

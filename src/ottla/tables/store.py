@@ -66,9 +66,6 @@ class TableStore(Protocol):
     def remove(self, path: str) -> None:
         """Removes a file; no error if it does not exist."""
 
-    def move(self, path: str, target: str) -> None:
-        """Renames a file."""
-
     def sync(self, paths: Sequence[str]) -> None:
         """Makes existing files and their names durable."""
 

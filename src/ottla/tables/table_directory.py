@@ -41,15 +41,12 @@ if TYPE_CHECKING:
 
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
-FORMER_MARKER = "_ottla/table.json"
-"""The marker of a table in ottla's former format, until it is converted (`conversion.py`)."""
 
 _OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
 """Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
 
 _NAMES_SHOWN = 3
-_OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "manifest"}
-"""The last is an empty directory that a conversion leaves."""
+_OWN_NAMES = {"lock", "ledger", "hours", "quarantine"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +88,23 @@ class TableDirectory:
         with self.store.claimed():
             self.store.make_directories([LEDGER_DIRECTORY, DATA_DIRECTORY])
             self.log.repair()
-            state = self._state()
+            state = self.log.state()
             if state is not None:
                 self._complete(state)
             yield
 
     def is_there(self) -> bool:
         """Whether the table exists."""
-        return self._state() is not None
+        return self.log.state() is not None
 
     def require(self) -> None:
         """Raises `UserError` if the table does not exist."""
-        if self._state() is None:
+        if self.log.state() is None:
             raise no_table(self.address)
 
     def head(self) -> Head:
         """The state that the next commit continues; empty if the table does not exist."""
-        state = self._state()
+        state = self.log.state()
         if state is None and not self.store.names(LEDGER_DIRECTORY):
             return Head()
         head = self.ledger.head()
@@ -129,7 +126,7 @@ class TableDirectory:
 
     def entries(self) -> list[LedgerEntry]:
         """All commits, oldest first; raises `UserError` if the table does not exist."""
-        state = self._state()
+        state = self.log.state()
         if state is None:
             raise no_table(self.address)
         entries = self.ledger.entries()
@@ -193,19 +190,13 @@ class TableDirectory:
         """The sizes of all existing files, including those not in the table."""
         return {file.path: file.size for file in self.store.find("")}
 
-    def _state(self) -> LogState | None:
-        state = self.log.state()
-        if state is None:
-            self._check_former()
-        return state
-
     def _checked(self, state: LogState | None, count: int) -> LogState | None:
         """The log's state, with at least the ledger's commits; raises `CorruptionError`.
 
         Reads the state again if necessary: another writer may have committed meanwhile.
         """
         if count > (0 if state is None else state.commit_count):
-            state = self._state()
+            state = self.log.state()
         if count > (0 if state is None else state.commit_count):
             raise CorruptionError(
                 f"{self.path}/{LEDGER_DIRECTORY}",
@@ -214,22 +205,13 @@ class TableDirectory:
             )
         return state
 
-    def _check_former(self) -> None:
-        if self.store.has(FORMER_MARKER):
-            raise UserError(
-                f"{self.path} is a table of an earlier ottla; convert it, without copying its "
-                f"rows, with: ottla table convert {self.path}"
-            )
-
     def _check_place(self) -> None:
         """Raises `UserError` if the place has other files; does not read a log that may be
         incomplete.
         """
         names = self.store.names("")
-        if OWN_DIRECTORY in names:
-            self._check_former()
-        elif self.log.directory in names:
-            self._state()
+        if OWN_DIRECTORY not in names and self.log.directory in names:
+            self.log.state()
         # A load that was killed before its first commit leaves these.
         others = [
             name

@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "audit LOG t --table LOADED",
         *(
             f"table {one} LOADED"
-            for one in ("files", "read", "hours", "history", "compact", "convert", "vacuum")
+            for one in ("files", "read", "hours", "history", "compact", "vacuum")
         ),
     ),
     "duckdb": ("sql LOG SELECT", "export LOG t -o OUT.duckdb", "import LOG t BASE.duckdb"),

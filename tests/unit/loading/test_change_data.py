@@ -367,7 +367,7 @@ def test_commands_load_compact_audit_and_show_a_table_of_the_latest_state(tmp_pa
     assert "Alan" in run("table", "read", table)
     run("table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi")
     assert "nothing to do" in run(
-        "table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-mb", "1"
+        "table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi"
     )
     assert "are equal: 2 loads, 1 compaction" in run("audit", log, "people", "--table", table)
     assert "2 (+2 -1)" in run("table", "history", table)

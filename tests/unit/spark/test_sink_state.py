@@ -46,7 +46,9 @@ def test_offsets_of_somebody_else_are_refused(metadata: str) -> None:
         decode_state([other])
 
 
-def test_a_state_of_a_newer_ottla_is_refused() -> None:
+def test_a_state_of_another_version_is_refused_with_what_to_do() -> None:
     newer = Committed(group=SINK, topic="t", partition=0, offset=3, metadata='{"version":2}')
-    with pytest.raises(UserError, match="use a newer one"):
+    with pytest.raises(
+        UserError, match=r"the sink's state.*version 2, and this ottla knows 1 only: use the ottla"
+    ):
         decode_state([newer])

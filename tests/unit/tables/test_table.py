@@ -159,13 +159,6 @@ def test_a_directory_without_a_table_has_no_entries(tmp_path: Path) -> None:
     assert TableDirectory(str(tmp_path)).head().commit_count == 0
 
 
-def test_a_table_of_the_former_format_is_named_with_the_way_out(table: TableDirectory) -> None:
-    Path(table.path, "_ottla").mkdir(parents=True)
-    Path(table.path, "_ottla", "table.json").write_bytes(b"{}")
-    with pytest.raises(UserError, match="ottla table convert"):
-        table.entries()
-
-
 def test_the_layout_is_the_one_that_was_committed_last(table: TableDirectory) -> None:
     path = "data/load-0/day=2026-01-31/part-0.parquet"
     with table.claim():

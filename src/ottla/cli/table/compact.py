@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from ottla.loading.compaction import CompactReport
     from ottla.loading.job import Progress
 
-MEGABYTE = 1024 * 1024
-
 
 @click.command("compact", cls=ExampleCommand, examples=("ottla table compact tables/orders",))
 @click.argument("path", metavar="TABLE", type=click.Path(file_okay=False))
@@ -24,7 +22,6 @@ MEGABYTE = 1024 * 1024
     metavar="SIZE",
     help="Target size of the merged files.",
 )
-@click.option("--target-mb", type=click.IntRange(min=1), hidden=True)
 @click.option(
     "--sort-by",
     type=click.Choice(["key", "timestamp"]),
@@ -42,12 +39,8 @@ def compact_command(path: str, engine: str, output: Output, **given: Any) -> Non
     from ottla.loading.compaction import CompactOptions, compact
     from ottla.loading.sorting import SortColumn
 
-    # Former name of the option.
-    megabytes = given["target_mb"]
     options = CompactOptions(
-        target_size=megabytes * MEGABYTE
-        if megabytes
-        else parse_size("--target-size", given["target_size"]),
+        target_size=parse_size("--target-size", given["target_size"]),
         sort_by=None if given["sort_by"] is None else SortColumn(given["sort_by"]),
     )
     with (

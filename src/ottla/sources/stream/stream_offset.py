@@ -6,8 +6,7 @@
 The offsets are as in Spark's own Kafka source, and appear in a query's progress; no topic can have
 the name `:ottla`. `started` is only in the end of a query's first batch and gives the start of that
 batch: a query that is killed in it begins there again, whatever the latest offsets are by then.
-Offsets of Spark's own source, without the entry `:ottla`, are accepted, and so is version 1, which
-was one object with the offsets under `offsets`.
+Offsets of Spark's own source, without the entry `:ottla`, are accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
+from ottla.base.json_files import UnknownVersionError, check_version
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.sources.stream.continuity import Position
@@ -76,18 +76,17 @@ def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
     try:
         offsets = {name: value for name, value in found.items() if name != OURS}
         ours = found.get(OURS)
-        if ours is None and isinstance(found.get("version"), int):
-            offsets, ours = found["offsets"], found
         if ours is None:
             return StreamOffset(positions=_positions(_flat(offsets), {}, {}))
-        if ours["version"] > VERSION:
-            raise UserError("the checkpoint was written by a newer ottla; use that version")
+        check_version(ours["version"], VERSION)
         ids = {topic: parse_uuid(text) for topic, text in ours["topic_ids"].items()}
         started = ours.get("started")
         return StreamOffset(
             positions=_positions(_flat(offsets), ids, _flat(ours["leader_epochs"])),
             started=None if started is None else _flat(started),
         )
+    except UnknownVersionError as error:
+        raise UserError(f"the checkpoint's offsets: {error}") from error
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"the checkpoint holds no offsets of this source: {found}") from error
 

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.json_files import UnknownVersionError, check_version
 from ottla.base.values import dataclass
 from ottla.client.groups import Committed
 
@@ -184,11 +185,9 @@ def _text(state: SinkState, tasks: list[list[int]], parts: int) -> str:
 def _parsed(offset: Committed) -> dict[str, Any]:
     try:
         fields: dict[str, Any] = json.loads(offset.metadata)
-        if fields["version"] != VERSION:
-            raise UserError(
-                f"the sink's state is of version {fields['version']}, which this Ottla does not "
-                f"know; use a newer one"
-            )
+        check_version(fields["version"], VERSION)
+    except UnknownVersionError as error:
+        raise UserError(f"the sink's state: {error}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"the sink's group has an offset of {offset.topic}-{offset.partition} that is not its "
