@@ -26,20 +26,6 @@ from ottla.tables.table_directory import TableDirectory
 from tests.golden.directories import GOLDEN, copy_of
 from tests.support.topics import append, log_rows, table_rows
 
-LIBRDKAFKA = {"kafka.metadata.max.age.ms": "300000"}
-"""A setting that our own client does not know."""
-
-Client = dict[str, str]
-
-
-@pytest.fixture(params=["our own", "librdkafka"])
-def client(request: pytest.FixtureRequest) -> Client:
-    """The options that choose one of the two clients."""
-    if request.param == "our own":
-        return {}
-    pytest.importorskip("confluent_kafka")
-    return LIBRDKAFKA
-
 
 def opened(source: str, topic: str = "orders", **options: str) -> LogSource:
     return open_log(parse_options({**source_options(source), "subscribe": topic, **options}))
@@ -51,11 +37,11 @@ def rows(log: LogSource, partition: int, wanted: OffsetRange) -> list[dict[str, 
     return [row for one in splits for batch in log.read(one, COLUMNS) for row in batch.to_pylist()]
 
 
-def test_a_broker_says_what_its_files_do(tmp_path: Path, client: Client) -> None:
+def test_a_broker_says_what_its_files_do(tmp_path: Path) -> None:
     append(tmp_path, {0: 400, 1: 10})
     with ottla.open(tmp_path) as log:
         address = log.listen("127.0.0.1:0").address
-        wire, files = opened(address, **client), opened(str(tmp_path))
+        wire, files = opened(address), opened(str(tmp_path))
         assert wire.partitions() == files.partitions()
         wanted = OffsetRange(from_offset=7, until_offset=390)
         found = rows(wire, 0, wanted)
@@ -131,20 +117,18 @@ def test_a_load_from_a_broker_continues_from_its_files_and_back(
     assert table_rows(local_session.spark, tmp_path / "table") == log_rows(tmp_path / "log")
 
 
-def test_a_topic_that_the_broker_lacks_is_named(tmp_path: Path, client: Client) -> None:
+def test_a_topic_that_the_broker_lacks_is_named(tmp_path: Path) -> None:
     append(tmp_path, {0: 1})
     with ottla.open(tmp_path) as log:
         address = log.listen("127.0.0.1:0").address
         with pytest.raises(UserError, match=f"{address} has no topic sales"):
-            opened(address, "sales", **client).partitions()
+            opened(address, "sales").partitions()
 
 
-def test_a_task_refuses_a_topic_that_was_recreated_under_its_hands(
-    tmp_path: Path, client: Client
-) -> None:
+def test_a_task_refuses_a_topic_that_was_recreated_under_its_hands(tmp_path: Path) -> None:
     append(tmp_path, {0: 50})
     with ottla.open(tmp_path) as log:
-        wire = opened(log.listen("127.0.0.1:0").address, **client)
+        wire = opened(log.listen("127.0.0.1:0").address)
         place = TopicPartition("orders", 0)
         (split,) = wire.splits({place: OffsetRange(from_offset=0, until_offset=50)})
         log.delete_topic("orders")
@@ -155,12 +139,12 @@ def test_a_task_refuses_a_topic_that_was_recreated_under_its_hands(
 
 
 def test_uncommitted_records_and_single_partitions_are_offered_as_by_the_files(
-    tmp_path: Path, client: Client
+    tmp_path: Path,
 ) -> None:
     append(tmp_path, {0: 30, 1: 5})
     with ottla.open(tmp_path) as log:
         sources = [str(tmp_path), log.listen("127.0.0.1:0").address]
-        given = {"assign": '{"orders": [1]}', "isolation.level": "read_uncommitted", **client}
+        given = {"assign": '{"orders": [1]}', "isolation.level": "read_uncommitted"}
         files, wire = (open_log(parse_options({**source_options(one), **given})) for one in sources)
         assert [one.end_offset for one in wire.partitions()] == [5]
         assert wire.partitions() == files.partitions()
@@ -170,25 +154,23 @@ def test_uncommitted_records_and_single_partitions_are_offered_as_by_the_files(
                 open_log(parse_options({**source_options(one), **missing})).partitions()
 
 
-def test_an_offset_is_found_by_its_time_as_in_the_files(tmp_path: Path, client: Client) -> None:
+def test_an_offset_is_found_by_its_time_as_in_the_files(tmp_path: Path) -> None:
     append(tmp_path, {0: 100})
     place = TopicPartition("orders", 0)
     with ottla.open(tmp_path) as log:
         address = log.listen("127.0.0.1:0").address
-        wire, files = opened(address, **client), opened(str(tmp_path))
+        wire, files = opened(address), opened(str(tmp_path))
         for time_ms in (0, 1_700_000_000_042, 1_700_000_000_100):
             found = wire.offsets_for_times({place: time_ms})
             assert found == files.offsets_for_times({place: time_ms})
         assert wire.offsets_for_times({place: 1_700_000_000_042}) == {place: 42}
 
 
-def test_offsets_that_are_removed_before_they_are_read_are_reported(
-    tmp_path: Path, client: Client
-) -> None:
+def test_offsets_that_are_removed_before_they_are_read_are_reported(tmp_path: Path) -> None:
     append(tmp_path, {0: 100})
     place = TopicPartition("orders", 0)
     with ottla.open(tmp_path) as log:
-        wire = opened(log.listen("127.0.0.1:0").address, **client)
+        wire = opened(log.listen("127.0.0.1:0").address)
         (split,) = wire.splits({place: OffsetRange(from_offset=10, until_offset=100)})
         log.broker.admin.delete_records({("orders", 0): 40})
         with pytest.raises(OffsetsGoneError, match="orders-0: offsets 10 to 39 were removed"):
@@ -210,11 +192,11 @@ def test_a_topic_that_was_recreated_and_is_shorter_is_reported_as_such(tmp_path:
             list(wire.read(split, COLUMNS))
 
 
-def test_a_position_after_the_end_of_its_epoch_is_known(tmp_path: Path, client: Client) -> None:
+def test_a_position_after_the_end_of_its_epoch_is_known(tmp_path: Path) -> None:
     append(tmp_path, {0: 50})
     place = TopicPartition("orders", 0)
     with ottla.open(tmp_path) as log:
-        wire = opened(log.listen("127.0.0.1:0").address, **client)
+        wire = opened(log.listen("127.0.0.1:0").address)
         (partition, _) = log.broker.topics.get("orders").partitions.values()
         partition.log.epochs.assign(1, 50)
         partition.leader_epoch = 1
@@ -224,7 +206,7 @@ def test_a_position_after_the_end_of_its_epoch_is_known(tmp_path: Path, client: 
         assert wire.divergence_offset(place, 1, 60) is None
 
 
-def test_both_clients_commit_for_a_group(tmp_path: Path, client: Client) -> None:
+def test_offsets_are_committed_for_a_group(tmp_path: Path) -> None:
     append(tmp_path, {0: 5, 1: 5})
     with ottla.open(tmp_path) as log:
         given = {**source_options(log.listen("127.0.0.1:0").address), "subscribe": "orders"}
@@ -232,7 +214,7 @@ def test_both_clients_commit_for_a_group(tmp_path: Path, client: Client) -> None
             TopicPartition("orders", 0): Position(offset=3, leader_epoch=0),
             TopicPartition("orders", 1): Position(offset=4),
         }
-        open_client(parse_options({**given, **client})).commit("spark", reached)
+        open_client(parse_options(given)).commit("spark", reached)
         with SocketConnection(*parse_address(given["kafka.bootstrap.servers"])) as connection:
             found = {one.partition: one.offset for one in committed_by(connection, "spark")}
         assert found == {0: 3, 1: 4}

@@ -103,13 +103,6 @@ def split_security(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[st
     return ours, {name: text for name, text in settings.items() if name not in _KNOWN}
 
 
-def is_for_us(name: str, text: str) -> bool:
-    """Whether our own client supports a security setting; librdkafka supports more."""
-    if name in ("sasl.mechanism", "sasl.mechanisms"):
-        return text.upper() in MECHANISMS
-    return name in _KNOWN and (name != TOKEN_URL or text.startswith(FILE))
-
-
 def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns librdkafka's settings, with user and password from JAAS; raises `UserError`."""
     found: dict[str, str] = {}

@@ -94,7 +94,7 @@ def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:
     if count == planned.count or log.looks_by_reading:
         return
     expected = log.count_records(planned.place, planned.offsets)
-    if expected is not None and expected != count:
+    if expected != count:
         raise LogChangedError(
             f"{planned.topic}-{planned.partition}: {count} rows were written of offsets "
             f"{planned.from_offset} to {planned.until_offset - 1}, where the log now has "

@@ -2,7 +2,7 @@
 
 Settings are stored under librdkafka's names, most of which equal Java's. Other settings are
 translated, ignored if they have no effect here, or rejected with the alternative. Security settings
-are parsed by `client/security.py`; `wire_settings.py` chooses the client.
+are parsed by `client/security.py`, the others by `wire_settings.py`.
 """
 
 import logging
@@ -15,11 +15,9 @@ BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
 
 logger = logging.getLogger(__name__)
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "request.timeout.ms": "socket.timeout.ms",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
@@ -28,13 +26,43 @@ _OTHER_NAMES = {
 
 _WITHOUT_EFFECT = frozenset(
     {
-        "max.poll.records",
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
         "default.api.timeout.ms",
-        "metrics.recording.level",
-        "sasl.client.callback.handler.class",
+        "enable.metrics.push",
         "exclude.internal.topics",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "sasl.client.callback.handler.class",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
     }
 )
+"""Settings of Kafka's consumer that do not change which records are read."""
 
 _SHOWN_KEYS = frozenset({"ssl.keystore.key", "ssl.key.pem"})
 """Secrets whose names do not contain the words that Spark redacts."""
@@ -64,7 +92,7 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
         if name in _WITHOUT_EFFECT:
             warn_without_effect(f"{CLIENT_PREFIX}{name}")
         else:
-            found[_OTHER_NAMES.get(name, name)] = value
+            found[OTHER_NAMES.get(name, name)] = value
             if name in _SHOWN_KEYS and "ENCRYPTED" not in value:
                 logger.warning(
                     "option %s%s: Spark shows the key in its plans, UI and event log; name a file "

@@ -104,11 +104,11 @@ class LogSource(Protocol):
     def looks_by_reading(self) -> bool:
         """Whether counting and rolling up fetch all records of the range."""
 
-    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
-        """The number of records in a range; `None` if the source cannot count without decoding."""
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
+        """The number of records in a range."""
 
-    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
-        """The roll-up of the batches in a range; `None` if the source has no access to batches."""
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
+        """The roll-up of the batches in a range."""
 
 
 def read_ranges(

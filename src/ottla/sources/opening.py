@@ -30,18 +30,13 @@ def open_log(options: ReadOptions) -> LogSource:
 
 
 def open_client(options: ReadOptions) -> "WireClient":
-    """The client that the options ask for."""
-    from ottla.sources.wire.own_client import OwnClient
-    from ottla.sources.wire.wire_settings import foreign_setting, parse_wire_settings
+    """The client of the brokers that the options name."""
+    from ottla.sources.wire.wire_client import WireClient
+    from ottla.sources.wire.wire_settings import parse_wire_settings
 
-    foreign = foreign_setting(options.client)
-    if foreign is not None:
-        from ottla.sources.wire.librdkafka_client import LibrdkafkaClient
-
-        return LibrdkafkaClient(options.client, options.isolation, options.silence_ms, foreign)
     settings = parse_wire_settings(options.client)
     address = options.client["bootstrap.servers"]
-    return OwnClient(address, settings, options.isolation, options.silence_ms)
+    return WireClient(address, settings, options.isolation, options.silence_ms)
 
 
 def source_options(source: str) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """A topic on the wire when the broker, or what it sends, is not as it should be."""
 
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -75,16 +74,3 @@ def test_nobody_at_an_address_is_reported_once_the_patience_is_over() -> None:
         pass
     with pytest.raises(UserError, match=f"{broker.address}/t-0: no broker answers; is it runn"):
         offsets(broker, **{"kafkaConsumer.pollTimeoutMs": "50"})
-
-
-def test_no_other_client_is_needed_without_settings_of_its_own(
-    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    assert offsets(broker) == list(range(5, 25))
-    words = (
-        "option kafka.client.rack needs another client than our own: "
-        "confluent_kafka is not installed: pip install confluent-kafka"
-    )
-    with pytest.raises(UserError, match=words):
-        offsets(broker, **{"kafka.client.rack": "a"})

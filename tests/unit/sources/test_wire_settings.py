@@ -1,14 +1,12 @@
-"""Which client gets a job's settings, and how our own takes them."""
+"""How the client that reads from brokers takes a job's settings."""
 
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.client.security import librdkafka_settings
 from ottla.sources.options import parse_options
 from ottla.sources.wire.wire_settings import (
     FETCH_SIZE,
     WireSettings,
-    foreign_setting,
     parse_wire_settings,
 )
 
@@ -23,9 +21,8 @@ def client(**options: str) -> dict[str, str]:
     return dict(parse_options({**BROKER, **given}).client)
 
 
-def test_a_job_without_security_is_for_our_own_client() -> None:
+def test_a_job_without_security_needs_no_setting() -> None:
     settings = client(security_protocol="plaintext", group_id="g", max_poll_records="9")
-    assert foreign_setting(settings) is None
     assert parse_wire_settings(settings) == WireSettings(bootstrap=BOOTSTRAP)
 
 
@@ -38,7 +35,6 @@ def test_javas_settings_for_fetching_are_heeded() -> None:
         fetch_min_bytes="10",
         fetch_max_wait_ms="7",
     )
-    assert foreign_setting(settings) is None
     found = parse_wire_settings(settings)
     assert found == WireSettings(
         bootstrap=BOOTSTRAP,
@@ -53,57 +49,47 @@ def test_javas_settings_for_fetching_are_heeded() -> None:
     assert WireSettings(bootstrap=BOOTSTRAP).answer_size == FETCH_SIZE
 
 
-def test_logins_and_certificates_are_for_our_own_client() -> None:
+def test_logins_and_certificates_are_heeded() -> None:
     login = f'{SCRAM} required username="ana" password="a;\\"b" tokenauth="true";'
     settings = client(
         security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=login,
         ssl_truststore_location="ca.pem", ssl_truststore_type="PEM",
     )  # fmt: skip
-    assert foreign_setting(settings) is None
     found = parse_wire_settings(settings).security
     assert (found.username, found.password, found.is_token) == ("ana", 'a;"b', True)
     assert (found.protocol, found.ca) == ("SASL_SSL", "ca.pem")
     assert 'a;"b' not in repr(found)
 
 
-def test_librdkafka_gets_them_in_its_own_words() -> None:
-    login = f'{SCRAM} required username="ana" password="x";'
-    settings = client(
-        sasl_jaas_config=login, ssl_truststore_location="ca.pem", ssl_truststore_type="pem",
-        ssl_keystore_location="own.pem", client_rack="a",
-    )  # fmt: skip
-    assert librdkafka_settings(settings) == {
-        "bootstrap.servers": BROKER["kafka.bootstrap.servers"],
-        "client.rack": "a",
-        "sasl.username": "ana",
-        "sasl.password": "x",
-        "ssl.ca.location": "ca.pem",
-        "ssl.certificate.location": "own.pem",
-        "ssl.key.location": "own.pem",
-    }
-    stores = {"ssl.keystore.location": "own.p12", "ssl.keystore.password": "x"}
-    assert librdkafka_settings(stores) == stores
-    with pytest.raises(UserError, match="librdkafka reads PEM"):
-        librdkafka_settings({"ssl.truststore.password": "x"})
-    for wrong in (login.replace(";", ' tokenauth="true";'), "Krb5LoginModule required;"):
-        with pytest.raises(UserError, match="user and password"):
-            librdkafka_settings({"sasl.jaas.config": wrong})
-
-
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("given", "words"),
     [
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "sasl.mechanism"),
-        ({"ssl_cipher_suites": "x"}, "ssl.cipher.suites"),
-        ({TOKEN_URL: "https://issuer"}, TOKEN_URL.replace("_", ".")),
-        ({"receive_buffer_bytes": "65536"}, "socket.receive.buffer.bytes"),
-        ({"client_rack": "a"}, "client.rack"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+            "sasl.mechanism=GSSAPI: it is one of PLAIN, SCRAM-SHA-256",
+        ),
+        ({TOKEN_URL: "https://issuer"}, "a token can only be read from a file, as file:///PATH"),
+        ({"ssl_cipher_suites": "x"}, "there is no option kafka.ssl.cipher.suites"),
+        (
+            {"fetch_max_wait": "5"},
+            r"there is no option kafka.fetch.max.wait; did you mean kafka.fetch.max.wait.ms",
+        ),
+        ({"plugin_library_paths": "x"}, "there is no option kafka.plugin.library.paths; there are"),
     ],
 )
-def test_what_our_own_client_has_no_place_for_is_for_librdkafka(
-    given: dict[str, str], name: str
+def test_a_setting_that_the_client_does_not_have_is_refused_by_name(
+    given: dict[str, str], words: str
 ) -> None:
-    assert foreign_setting(client(**given)) == name
+    with pytest.raises(UserError, match=words):
+        parse_wire_settings(client(**given))
+
+
+@pytest.mark.parametrize("name", ["client_rack", "receive_buffer_bytes", "metadata_max_age_ms"])
+def test_a_setting_that_changes_no_record_is_named_in_a_warning(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert parse_wire_settings(client(**{name: "1"})) == WireSettings(bootstrap=BOOTSTRAP)
+    assert f"option kafka.{name.replace('_', '.')} has no effect here" in caplog.text
 
 
 @pytest.mark.parametrize(

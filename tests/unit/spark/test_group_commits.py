@@ -9,8 +9,8 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.client.security import librdkafka_settings
 from ottla.sources.client_options import parse_client_options
+from ottla.sources.wire.wire_settings import parse_wire_settings
 from tests.unit.spark.test_stream import Query, append
 
 client = pytest.importorskip("confluent_kafka")
@@ -79,8 +79,6 @@ def test_a_commit_that_fails_ends_the_query_at_first_and_is_tried_again_later(
 
 
 def test_the_client_takes_what_jobs_for_sparks_own_source_give() -> None:
-    from confluent_kafka.admin import AdminClient
-
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" '
     given = {
         "kafka.bootstrap.servers": "127.0.0.1:1",
@@ -92,7 +90,5 @@ def test_the_client_takes_what_jobs_for_sparks_own_source_give() -> None:
         "kafka.receive.buffer.bytes": "65536",
         "kafka.max.partition.fetch.bytes": "1048576",
     }
-    assert (
-        AdminClient({**librdkafka_settings(parse_client_options(given)), "log_level": 0})
-        is not None
-    )
+    settings = parse_wire_settings(parse_client_options(given))
+    assert (settings.max_wait_ms, settings.security.username) == (100, "a")

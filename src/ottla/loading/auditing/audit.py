@@ -173,11 +173,11 @@ class Audit:
         self._check_count(piece, count, expected)
         self._check_batches(piece, found)
 
-    def _check_count(self, piece: Piece, count: int, expected: int | None) -> None:
-        if expected is not None and expected != count:
+    def _check_count(self, piece: Piece, count: int, expected: int) -> None:
+        if expected != count:
             text = f"the log has {expected} records, the table {count} rows"
             self._report.differences.append(_in_piece("count", piece, text))
-        self._report.rows_counted += count if expected is not None else 0
+        self._report.rows_counted += count
 
     def _check_batches(self, piece: Piece, found: BatchRollUp | None) -> None:
         stated = piece.stated.batches

@@ -1,1 +1,1 @@
-"""Reads records from brokers, with our own client or librdkafka. Start at `wire_source.py`."""
+"""Reads records from brokers. Start at `wire_source.py`."""

@@ -1,23 +1,22 @@
-"""The client settings that our own client supports; any other setting selects librdkafka.
+"""The settings of the client that reads from brokers; docs/spark.md lists them.
 
-No setting is ignored: if our own client does not support one of them, librdkafka gets all.
-docs/spark.md lists the supported settings.
+No setting is ignored: an unknown one is refused by name.
 """
 
 from collections.abc import Mapping
 
 from ottla.base.addresses import Address
-from ottla.base.errors import UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.values import dataclass
 from ottla.client.connection import CLIENT_ID
 from ottla.client.security import (
     PLAINTEXT,
+    SECURITY_SETTINGS,
     Security,
-    is_for_us,
     parse_security,
     split_security,
 )
-from ottla.sources.client_options import CLIENT_PREFIX
+from ottla.sources.client_options import CLIENT_PREFIX, OTHER_NAMES
 from ottla.sources.option_texts import (
     Fields,
     parse_addresses,
@@ -27,13 +26,16 @@ from ottla.sources.option_texts import (
     read_fields,
 )
 
+GROUP_ID = "group.id"
+"""Of the group for which a stream commits; `sources/stream` reads it."""
+
 FETCH_SIZE = 4 << 20
 """The maximum size of a response: large enough to hide the round trip behind its processing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireSettings:
-    """The brokers that our own client reads from, and the sizes of its requests."""
+    """The brokers to read from, and the sizes of its requests."""
 
     bootstrap: tuple[Address, ...]
     client_id: str = CLIENT_ID
@@ -51,18 +53,15 @@ class WireSettings:
 
 
 def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
-    """Parses settings that are all supported; raises `UserError` for an invalid value."""
+    """Raises `UserError` for an unknown setting, and for an invalid value."""
     security, rest = split_security(client)
+    for name in rest:
+        if name not in _KNOWN and name != GROUP_ID:
+            known = {GROUP_ID, *_KNOWN, *OTHER_NAMES, *SECURITY_SETTINGS}
+            options = [CLIENT_PREFIX + one for one in known]
+            raise UnknownNameError("option", CLIENT_PREFIX + name, options)
     fields = read_fields(rest, _KNOWN, CLIENT_PREFIX)
     return WireSettings(security=parse_security(security), **fields)
-
-
-def foreign_setting(client: Mapping[str, str]) -> str | None:
-    """The first setting that needs librdkafka; `None` if our own client supports all."""
-    for name, text in sorted(client.items()):
-        if name not in _KNOWN and name != "group.id" and not is_for_us(name, text):
-            return name
-    return None
 
 
 def _int32(option: str, text: str) -> int:

@@ -1,4 +1,4 @@
-"""Reads topics from any Kafka broker through one of the clients of `wire_client.py`.
+"""Reads topics from any Kafka broker through `wire_client.py`.
 
 Rows are the same as from files: no control records, checksums verified, and read_committed unless
 requested otherwise.
@@ -42,7 +42,7 @@ class BrokerLog:
         self._client = client
         self._choice = choice
         self._isolation = isolation
-        self._surveyed: tuple[tuple[TopicPartition, OffsetRange] | None, Survey | None] = None, None
+        self._surveyed: tuple[tuple[TopicPartition, OffsetRange], Survey] | None = None
 
     def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
         ids = self._chosen(allow_missing=allow_missing)
@@ -98,21 +98,18 @@ class BrokerLog:
             raise
         self._check_same_topic(split)
 
-    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int | None:
-        found = self._survey(place, wanted)
-        return None if found is None else found.record_count
+    def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
+        return self._survey(place, wanted).record_count
 
-    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp | None:
-        found = self._survey(place, wanted)
-        return None if found is None else found.batches
+    def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
+        return self._survey(place, wanted).batches
 
-    def _survey(self, place: TopicPartition, wanted: OffsetRange) -> Survey | None:
+    def _survey(self, place: TopicPartition, wanted: OffsetRange) -> Survey:
         """Counts and rolls up a range by fetching its records; the last range is cached."""
-        if (place, wanted) != self._surveyed[0]:
+        if self._surveyed is None or (place, wanted) != self._surveyed[0]:
             start, end = wanted.from_offset, wanted.until_offset
             batches = self._client.batches(Split(place=place, from_offset=start, until_offset=end))
-            found = None if batches is None else survey(batches, wanted)
-            self._surveyed = (place, wanted), found
+            self._surveyed = (place, wanted), survey(batches, wanted)
         return self._surveyed[1]
 
     def _check_same_topic(self, split: Split) -> None:
