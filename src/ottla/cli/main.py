@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.screen import ScreenContext, hinted
+from ottla.cli.screen import ScreenContext, in_plain_words
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with hinted():
+        with in_plain_words():
             return super().parse_args(ctx, args)
 
     def resolve_command(

@@ -1,5 +1,5 @@
-"""Output on a terminal: the layout of `--help`, for which click needs at least 50 columns,
-and the error of an unknown option.
+"""Output on a terminal: the layout of `--help`, for which click needs at least 50 columns, and
+click's errors in plain words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,10 +48,8 @@ class ScreenContext(click.Context):
 
 
 @contextmanager
-def hinted() -> Iterator[None]:
-    """Adds to the error of an option that another tool has what to use instead, and calls a number
-    a number.
-    """
+def in_plain_words() -> Iterator[None]:
+    """Calls a number a number."""
     try:
         yield
     except click.BadParameter as error:
@@ -59,11 +57,3 @@ def hinted() -> Iterator[None]:
         if message == error.message:
             raise
         raise click.BadParameter(message, error.ctx, error.param, error.param_hint) from None
-    except click.NoSuchOption as error:
-        from ottla.cli.foreign import HINTS
-
-        hint = HINTS.get(error.option_name)
-        if hint is None:
-            raise
-        message = f"{error.message.removesuffix('.')}: {hint}."
-        raise click.NoSuchOption(error.option_name, message, ctx=error.ctx) from None

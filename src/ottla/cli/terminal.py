@@ -13,7 +13,7 @@ import click
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.base.texts import SIZE_UNITS, UNITS_MS, amount_of
-from ottla.cli.screen import ScreenContext, hinted
+from ottla.cli.screen import ScreenContext, in_plain_words
 from ottla.cli.visible import VisibleText, escaped, own_error, visible
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class ExampleCommand(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with hinted():
+        with in_plain_words():
             return super().parse_args(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
