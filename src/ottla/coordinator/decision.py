@@ -86,6 +86,11 @@ class Draft:
         assert pending_id not in self.replies
         self.replies[pending_id] = answer
 
+    def reply_all(self, answers: Mapping[Hashable, Answer]) -> None:
+        """Adds many delayed responses."""
+        assert self.replies.keys().isdisjoint(answers)
+        self.replies.update(answers)
+
     def decide(
         self,
         answer: AnswerT | None = None,
@@ -98,7 +103,7 @@ class Draft:
             key=self.key,
             records=tuple(self.records),
             answer=answer,
-            replies=tuple([Reply(pending_id, one) for pending_id, one in self.replies.items()]),
+            replies=tuple(map(Reply._make, self.replies.items())),
             deadlines=self.deadlines,
             group=group,
             producer=producer,

@@ -81,17 +81,17 @@ class ClassicGroup:
         self.protocol_type = value.protocol_type or None
         self.protocol = value.protocol
         self.leader = value.leader
-        known = self.members
-        self.members = {}
-        for record in value.members:
+        known, protocol = self.members, value.protocol or ""
+        self.members = members = {}
+        for record in value.members:  # thousands, and nobody is served meanwhile
             member = known.get(record.member_id)
-            if member is None or member.protocols.get(value.protocol or "") != record.subscription:
+            if member is None or member.protocols.get(protocol) != record.subscription:
                 member = Member.from_record(record, value)
-            self.put(member)
+            members[member.member_id] = member
         self.assignments = {one.member_id: bytes(one.assignment) for one in value.members}
         self.static_ids = {
             member.instance_id: member.member_id
-            for member in self.members.values()
+            for member in members.values()
             if member.instance_id is not None
         }
         self.pending_syncs &= self.members.keys()
@@ -317,6 +317,20 @@ class ClassicGroup:
         is_waiting = member_id in self.joining or member_id in self.syncing
         return is_waiting and member_id not in self.new_ids
 
+    def not_excused(self) -> list[Member]:
+        """The members whose session may not expire (see `is_excused`), in their order."""
+        waiting = (self.joining.keys() | self.syncing.keys()) - self.new_ids
+        return [one for one in self.members.values() if one.member_id not in waiting]
+
+    def missing_from_join(self) -> list[Member]:
+        """The members that have not joined; static ones may come back."""
+        joining = self.joining
+        return [
+            one
+            for one in self.members.values()
+            if one.member_id not in joining and one.instance_id is None
+        ]
+
     @property
     def is_complete(self) -> bool:
         """Whether all members have joined and no assigned member id is still unused."""
@@ -336,14 +350,13 @@ class ClassicGroup:
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """The members with their metadata, from which the leader computes the assignment."""
-        assert self.protocol is not None
+        protocol = self.protocol
+        assert protocol is not None
         return tuple(
-            JoinedMember(
-                member_id=one.member_id,
-                instance_id=one.instance_id,
-                metadata=one.protocols[self.protocol],
-            )
-            for one in self.members.values()
+            [
+                JoinedMember(one.member_id, one.instance_id, one.protocols[protocol])
+                for one in self.members.values()
+            ]
         )
 
     # Protocols

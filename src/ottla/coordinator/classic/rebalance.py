@@ -5,7 +5,7 @@ for a static member that replaces itself, and when the last member has gone. Kaf
 the classic half of `GroupMetadataManager`, `classicGroupJoin` and what it calls.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -222,10 +222,15 @@ class Rebalance(Plan[ClassicGroup]):
         key = GroupMetadataKey(group=group.group_id)
         self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
         syncing, group.syncing = group.syncing, {}
-        for member_id, pending_id in syncing.items():
-            member = group.members[member_id]
-            self.draft.reply(pending_id, self._sync_answer(member))
-            self._extend_session(member)
+        self._extend_sessions([group.members[one] for one in syncing])
+        none, type_, protocol = ErrorCode.NONE, group.protocol_type, group.protocol
+        assigned = group.assignments.get
+        self.draft.reply_all(
+            {
+                pending_id: SyncAnswer(none, type_, protocol, assigned(member_id, b""))
+                for member_id, pending_id in syncing.items()
+            }
+        )
 
     def _synced(self, member: Member) -> None:
         """Notes that a member has requested its assignment."""
@@ -415,11 +420,10 @@ class Rebalance(Plan[ClassicGroup]):
         group = self.group
         self.cancel_timer(Due.JOIN)
         group.initial_wait_ms = None
-        for member in list(group.members.values()):
-            if member.member_id not in group.joining and not member.is_static:
-                self._remove(member, "it did not join the rebalance in time")
-            elif not group.is_excused(member.member_id) and self._is_session_over(member):
-                self._remove(member, "its session is over")
+        for member in group.missing_from_join():
+            self._remove(member, "it did not join the rebalance in time")
+        for member in self._whose_session_is_over():
+            self._remove(member, "its session is over")
         if not group.members:
             record = group.to_empty_record(self.draft.at.now_ms)
             self.record(GroupMetadataKey(group=group.group_id), record)
@@ -444,11 +448,22 @@ class Rebalance(Plan[ClassicGroup]):
         )
         joining, group.joining = group.joining, {}
         group.new_ids = set()
-        for member in group.members.values():
-            self._extend_session(member)
-            if member.member_id in joining:
-                self.draft.reply(joining[member.member_id], self._join_answer(member))
+        self._extend_sessions(group.members.values())
+        self.draft.reply_all(self._join_answers(joining))
         self.set_timer(Due.SYNC, group.rebalance_timeout_ms)
+
+    def _join_answers(self, joining: Mapping[str, Hashable]) -> dict[Hashable, JoinAnswer]:
+        """The responses to the joined members, thousands at once: only the leader's differs."""
+        group = self.group
+        none, generation, leader = ErrorCode.NONE, group.generation, group.leader or ""
+        type_, protocol = group.protocol_type, group.protocol
+        answers: dict[Hashable, JoinAnswer] = {
+            pending_id: JoinAnswer(none, member_id, generation, type_, protocol, leader)
+            for member_id, pending_id in joining.items()
+        }
+        if leader in joining:
+            answers[joining[leader]] = self._join_answer(group.members[leader])
+        return answers
 
     def _join_answer(self, member: Member) -> JoinAnswer:
         """The JoinGroup response for a member of the current generation."""
@@ -469,15 +484,28 @@ class Rebalance(Plan[ClassicGroup]):
         """Restarts the member's session timeout."""
         self.set_timer(Due.SESSION, member.session_timeout_ms, member.member_id)
 
-    def _is_session_over(self, member: Member) -> bool:
-        """Whether the session has ended, though the deadline is not handled yet: a request that a
+    def _extend_sessions(self, members: Iterable[Member]) -> None:
+        """As `_extend_session`, for thousands of members at once."""
+        now_ms, session, group_id = self.draft.at.monotonic_ms, Due.SESSION, self.group.group_id
+        deadlines = self.draft.deadlines
+        for one in members:
+            key = TimerKey(session, group_id, one.member_id)
+            deadlines[key] = now_ms + one.session_timeout_ms
+
+    def _whose_session_is_over(self) -> list[Member]:
+        """The members whose deadline has passed, though it is not handled yet: a request that a
         busy broker handles first must not complete the join of a client that has gone. Kafka puts
         deadlines before the requests that wait.
         """
-        key = TimerKey(Due.SESSION, self.group.group_id, member.member_id)
-        deadlines = self.draft.deadlines
-        end_ms = deadlines[key] if key in deadlines else self._deadline(key)
-        return end_ms is not None and end_ms <= self.draft.at.monotonic_ms
+        deadlines, now_ms = self.draft.deadlines, self.draft.at.monotonic_ms
+        session, group_id = Due.SESSION, self.group.group_id
+        found = []
+        for member in self.group.not_excused():
+            key = TimerKey(session, group_id, member.member_id)
+            end_ms = deadlines[key] if key in deadlines else self._deadline(key)
+            if end_ms is not None and end_ms <= now_ms:
+                found.append(member)
+        return found
 
     def _remove_pending(self, member_id: str) -> None:
         """Removes an assigned member id with which the client has not joined."""
