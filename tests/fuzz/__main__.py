@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, CLUSTER_APIS
 
 MAX_INPUT_SIZE = 2048
 INPUT_TIMEOUT_S = 10
@@ -20,8 +20,15 @@ TARGET_NAMES = (
     "frames", "headers", "requests", "responses", "records", "dispatch", "sasl", "tls", "queries",
     "terminal",
 )  # fmt: skip
-NAMES = (*TARGET_NAMES, *(api.key.name.lower() for api in APIS.values()))
-"""Readers, and each API by itself with requests of the right shape."""
+MEMBER = "member_"
+NAMES = (
+    *TARGET_NAMES,
+    *(api.key.name.lower() for api in APIS.values()),
+    *(MEMBER + api.key.name.lower() for api in (APIS | CLUSTER_APIS).values()),
+)
+"""Readers, and each API by itself with requests of the right shape, of a broker alone and of a
+member of a cluster.
+"""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

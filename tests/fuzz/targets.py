@@ -34,10 +34,12 @@ from ottla.server.connection_events import LoginOutcome
 from ottla.server.dispatch import Dispatcher
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
+from tests.fuzz.__main__ import MEMBER
 from tests.fuzz.texts import queries, query_seeds, terminal
 from tests.fuzz.tls_strangers import first_words, tls
 from tests.support.asking import PEER
 from tests.support.brokers import batch, disk, open_broker
+from tests.support.hostile_member import HostileMember
 from tests.support.hostile_requests import ByteChance, HostileClient, versions_of
 from tests.support.logins import set_password
 from tests.support.random_messages import random_message
@@ -243,9 +245,9 @@ TARGETS: dict[str, Callable[[], Target]] = {
 class AskedOneApi:
     """One API, in the version and with the fields that the bytes decide."""
 
-    def __init__(self, api_key: int) -> None:
+    def __init__(self, api_key: int, client: HostileClient) -> None:
         self._api_key = api_key
-        self._client = HostileClient()
+        self._client = client
 
     def __call__(self, data: bytes) -> None:
         chance = ByteChance(data)
@@ -256,7 +258,9 @@ def target(name: str) -> Target:
     """Makes a target, also that of one API."""
     if name in TARGETS:
         return TARGETS[name]()
-    return AskedOneApi(ApiKey[name.upper()])
+    api = name.removeprefix(MEMBER)
+    client = HostileClient() if api == name else HostileMember()
+    return AskedOneApi(ApiKey[api.upper()], client)
 
 
 def seeds(name: str) -> Iterator[bytes]:

@@ -15,10 +15,11 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, CLUSTER_APIS
 from tests.fuzz.__main__ import NAMES, TARGET_NAMES
 from tests.fuzz.targets import seeds, target
 from tests.support.group_asking import commit_request, group_asker
+from tests.support.hostile_member import HostileMember
 from tests.support.hostile_requests import ByteChance, HostileClient, checked_answer, versions_of
 
 REQUESTS_PER_VERSION = 40
@@ -40,6 +41,24 @@ def test_no_request_of_an_api_reaches_the_catch_all(client: HostileClient, api_k
             client.ask(api_key, version, chance)
 
 
+@pytest.fixture(scope="module")
+def member() -> Iterator[HostileMember]:
+    member = HostileMember()
+    yield member
+    member.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "api_key", [*APIS, *CLUSTER_APIS], ids=lambda key: (APIS | CLUSTER_APIS)[key].key.name
+)
+def test_none_reaches_it_in_a_member_of_a_cluster(member: HostileMember, api_key: int) -> None:
+    chance = random.Random(f"hostile member {api_key}")
+    for version in versions_of(api_key):
+        for _ in range(REQUESTS_PER_VERSION // 2):
+            member.ask(api_key, version, chance)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("api_key", list(APIS), ids=lambda key: APIS[key].key.name)
 @settings(max_examples=10, deadline=None)
@@ -52,8 +71,10 @@ def test_what_a_fuzzer_decides_does_not_reach_it_either(
 
 
 def test_every_api_can_be_fuzzed_for_longer() -> None:
-    assert set(NAMES) - set(TARGET_NAMES) == {api.key.name.lower() for api in APIS.values()}
-    for name in ("fetch", "alter_replica_log_dirs"):
+    alone = {api.key.name.lower() for api in APIS.values()}
+    members = {f"member_{api.key.name.lower()}" for api in (APIS | CLUSTER_APIS).values()}
+    assert set(NAMES) - set(TARGET_NAMES) == alone | members
+    for name in ("fetch", "alter_replica_log_dirs", "member_update_metadata"):
         one = target(name)
         for data in seeds(name):
             one(data)

@@ -27,7 +27,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.apis import APIS
+from ottla.server.apis import APIS, CLUSTER_APIS
 from ottla.server.dispatch import Dispatcher
 from ottla.server.request_context import PendingResponse
 from tests.support.asking import PEER
@@ -69,6 +69,7 @@ LIKELY: dict[str, tuple[str | int, ...]] = {
     "offset": (0, 1, 3, -1),
     "bytes": (1 << 20,),
     "replica_id": (-1, -1, -2),
+    "acks": (-1, 1, 0),
     "name": ("t", "c", "retention.ms", "range"),
 }
 """By parts of fields' names, what lets a request come further."""
@@ -114,7 +115,7 @@ class HostileClient:
         self._asked += 1
         if self._asked % REQUESTS_PER_BROKER == 0 or len(self._broker.topics) > MAX_TOPICS:
             self._broker.close()
-            shutil.rmtree(self._directory)
+            shutil.rmtree(self._directory, ignore_errors=True)
             self._begin()
         request = Filler(self.told, version, chance).fill(request_class(api_key))
         with mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
@@ -124,13 +125,20 @@ class HostileClient:
             )
             self._settle()
 
+    def _open(self) -> Broker:
+        return _broker_with_state(self._directory / "data")
+
+    def _likely(self) -> dict[str, tuple[str | int, ...]]:
+        return {}
+
     def _begin(self) -> None:
         self.at = Timestamps(now_ms=NOW_MS, monotonic_ms=0.0)
-        self._broker = _broker_with_state(self._directory / "data")
+        self._broker = self._open()
         self._dispatcher = Dispatcher(self._broker)
         self._dispatcher.set_time(self.at)
         self._held: dict[object, tuple[PendingResponse, Message, int]] = {}
         self.told = Told()
+        self.told.likely = self._likely()
         self.told.texts.append(str(self._directory / "data"))
         self.told.ids += [topic.topic_id for topic in self._broker.topics]
         for request, version in STATE:
@@ -184,6 +192,8 @@ class Told:
     """What answers have said, for requests to come: ids, names, offsets, epochs."""
 
     def __init__(self) -> None:
+        self.likely: dict[str, tuple[str | int, ...]] = {}
+        """As `LIKELY`, for this broker."""
         self.texts: list[str] = []
         self.ids: list[bytes] = []
         self.numbers: list[int] = []
@@ -256,7 +266,8 @@ class Filler:
         """What a field of that name mostly holds; `None` for one of which nothing is known."""
         if field.kind not in ("string", "int16", "int32", "int64"):
             return None
-        likely = next((LIKELY[part] for part in LIKELY if part in field.name), None)
+        known = self._told.likely | LIKELY
+        likely = next((values for part, values in known.items() if part in field.name), None)
         if likely is None:
             return field.default
         fitting = [one for one in likely if isinstance(one, str) == (field.kind == "string")]
@@ -305,14 +316,21 @@ STATE: tuple[tuple[Message, int], ...] = (
 """Who is there already: producers, and a member of a group of each protocol."""
 
 
+SETTINGS = {
+    "offsets_topic_num_partitions": "1",
+    "transaction_state_log_num_partitions": "1",
+    "group_initial_rebalance_delay_ms": "0",
+    "log_index_size_max_bytes": "1200",
+    "num_partitions": "1",
+    "super_users": "User:ANONYMOUS",
+}
+
+
 def _broker_with_state(directory: Path) -> Broker:
     broker = open_broker(
         directory,
-        offsets_topic_num_partitions="1",
-        transaction_state_log_num_partitions="1",
-        group_initial_rebalance_delay_ms="0",
-        log_index_size_max_bytes="1200",
-        num_partitions="1",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        **SETTINGS,
     )
     for name, overrides in (("t", {}), ("c", {"cleanup.policy": "compact"})):
         broker.create_topic(NewTopic(name=name, partition_count=2, overrides=overrides))
@@ -330,4 +348,5 @@ def keyed_batch() -> bytearray:
 
 
 def versions_of(api_key: int) -> range:
-    return range(APIS[api_key].oldest, APIS[api_key].newest + 1)
+    api = APIS.get(api_key) or CLUSTER_APIS[api_key]
+    return range(api.oldest, api.newest + 1)

@@ -60,13 +60,18 @@ TRANSACTIONS: Final[Mapping[ApiKey, Keys]] = {
 
 
 def committed(api_key: ApiKey, handle: Handler) -> Handler:
-    """Wraps a handler, so that a coordinator's responses wait."""
+    """Wraps a handler, so that a coordinator's responses wait.
+
+    What the authorizer tells the handler (`server/authorization`) is passed on.
+    """
     keys = GROUPS.get(api_key) or TRANSACTIONS.get(api_key)
     if keys is None:
         return handle
 
-    def handle_and_wait(request: Any, context: RequestContext) -> Message | PendingResponse | None:
-        response = handle(request, context)
+    def handle_and_wait(
+        request: Any, context: RequestContext, *told: Any
+    ) -> Message | PendingResponse | None:
+        response = handle(request, context, *told)
         if response is None or isinstance(response, PendingResponse):
             return response  # the coordinator itself delays later responses
         uncommitted = _uncommitted(context.broker, api_key)

@@ -12,6 +12,7 @@ from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.offset_commit import (
@@ -33,6 +34,7 @@ from ottla.server.committing import committed
 from ottla.server.dispatch import handler_of
 from ottla.server.request_context import Client, PendingResponse, RequestContext
 from tests.support.brokers import at, disk
+from tests.support.lonely_member import LonelyMember
 from tests.support.replicated_brokers import PartitionOrders, open_member, replicas_of
 
 GROUP_PARTITION = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -188,3 +190,20 @@ def test_markers_for_groups_wait_until_the_groups_are_read(member: Member) -> No
     request = WriteTransactionMarkersRequest(markers=[marker])
     (answer,) = member.ask(ApiKey.WRITE_TXN_MARKERS, request, 1).markers
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_heartbeat_is_answered_where_access_rules_are_checked_too() -> None:
+    """What the authorizer tells the handler, which topics may be seen, gets through."""
+    member = LonelyMember(
+        authorizer_class_name="kafka.security.authorizer.AclAuthorizer",
+        super_users="User:ANONYMOUS",
+    )
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    answer = member.request(request, 1)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
