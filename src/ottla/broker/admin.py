@@ -115,6 +115,13 @@ class Admin:
         self._store.configure(topic, overrides, validate_only=validate_only)
         self._report(f"topic {name}", before, topic.overrides, alteration.by)
 
+    def follow_topic(self, name: str, overrides: Mapping[str, str], by: str) -> None:
+        """Takes a topic's settings over from the cluster, also if some are not valid here."""
+        topic = self._topics.get(name)
+        before = topic.overrides
+        self._store.follow(topic, overrides)
+        self._report(f"topic {name}", before, topic.overrides, by)
+
     def _report(
         self, owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
     ) -> None:
@@ -219,8 +226,9 @@ class Admin:
             for group_id in in_turns(alterations):
                 try:
                     alteration = alterations[group_id]()
-                    values = alteration.apply(before.get(group_id, {}), settings_of(GroupConfig))
-                    self._settings.groups.check(values)
+                    known = before.get(group_id, {})
+                    values = alteration.apply(known, settings_of(GroupConfig))
+                    self._settings.groups.check(values, known)
                     changed[group_id], by[group_id] = values, alteration.by
                 except ApiError as error:
                     changed.pop(group_id, None)

@@ -48,6 +48,7 @@ from ottla.registries.paths import DEFAULT_ENTITY
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 
 TOPICS, BROKERS = "topics/", "brokers/"
+ZOOKEEPER = "ZooKeeper"
 
 
 def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
@@ -327,11 +328,9 @@ class ClusterBroker:
                 parts.access.follow_clients(clients)
         for entity, values in settings.items():
             meant = self._with_plain_passwords(entity, values)
-            changes = [ConfigChange(name=name, value=value) for name, value in meant.items()]
-            alteration = Alteration(changes=changes, is_whole=True, by="ZooKeeper")
             try:
                 with parts.place.lock:
-                    self._configure(entity, alteration)
+                    self._configure(entity, meant)
             except ApiError as error:
                 self._complain(f"/config/{entity} in ZooKeeper: {error.message or error.code.name}")
 
@@ -362,13 +361,17 @@ class ClusterBroker:
         with self._parts.place.lock:
             self._parts.access.follow_tokens(found)
 
-    def _configure(self, entity: str, alteration: Alteration) -> None:
-        """Applies settings; raises `ApiError` if they are invalid."""
+    def _configure(self, entity: str, values: Mapping[str, str]) -> None:
+        """Applies settings; raises `ApiError` if a broker's are invalid."""
         broker = self._parts.broker
-        name = entity.removeprefix(TOPICS)
-        if entity.startswith(TOPICS) and broker.topics.find(name) is not None:
-            broker.admin.alter_topic(name, alteration)
-        elif entity == f"{BROKERS}{DEFAULT_ENTITY}":
+        if entity.startswith(TOPICS):
+            name = entity.removeprefix(TOPICS)
+            if broker.topics.find(name) is not None:
+                broker.admin.follow_topic(name, values, ZOOKEEPER)
+            return
+        changes = [ConfigChange(name=name, value=value) for name, value in values.items()]
+        alteration = Alteration(changes=changes, is_whole=True, by=ZOOKEEPER)
+        if entity == f"{BROKERS}{DEFAULT_ENTITY}":
             broker.admin.alter_broker(ConfigSource.ALL_BROKERS, alteration)
         elif entity == f"{BROKERS}{self.broker_id}":
             broker.admin.alter_broker(ConfigSource.BROKER, alteration)

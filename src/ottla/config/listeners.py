@@ -6,6 +6,7 @@ Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
 
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Final
 
 from ottla.base.addresses import Address
@@ -18,6 +19,7 @@ EVERY_ADDRESS = "0.0.0.0"
 
 MAX_PORT = 65535
 PLAINTEXT: Final = "PLAINTEXT"
+UNNAMED: Final = ""
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = lazy_pattern(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
@@ -51,8 +53,11 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
     protocols = _protocols(config)
     advertised = _advertised(config, controllers)
     found: dict[str, Listener] = {}
+    on_port: dict[int, list[str]] = {}
     for text in config.listeners:
-        name, address = _parse("listeners", text)
+        named, address = _parse("listeners", text)
+        name = named or PLAINTEXT
+        _check_port(text, address, on_port)
         if name in controllers:
             continue
         if name in found:
@@ -63,14 +68,13 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
         listener = Listener(
             name=name,
             address=(address[0] or EVERY_ADDRESS, address[1]),
-            advertised=advertised.get(name),
             protocol=protocol,
         )
         found[name] = listener
     if not found:
         raise _error("listeners", ",".join(config.listeners), "no listener is for clients")
     _check_roles(config, found)
-    return _with_lone_advertisement(list(found.values()), advertised)
+    return _with_advertisements(config, found, advertised)
 
 
 def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
@@ -108,23 +112,62 @@ def _check_roles(config: BrokerConfig, listeners: dict[str, Listener]) -> None:
         )
 
 
-def _with_lone_advertisement(
-    listeners: list[Listener], advertised: dict[str, Address]
+def _check_port(text: str, address: Address, on_port: dict[int, list[str]]) -> None:
+    """Raises `SettingError` for a second listener on a port, unless one of two has an IPv4 address
+    and the other an IPv6 address, as in Kafka (`CoreUtils.listenerListToEndPoints`).
+    """
+    host, port = address
+    hosts = on_port.setdefault(port, [])
+    hosts.append(host)
+    versions = [_ip_version(one) for one in hosts]
+    if port and len(hosts) > 1 and sorted(versions) != [4, 6]:
+        raise _error(
+            "listeners",
+            text,
+            f"port {port} is taken by another listener; each must have its own port, unless one "
+            "of two has an IPv4 address and the other an IPv6 address",
+        )
+
+
+def _ip_version(host: str) -> int:
+    """Returns 0 for a name, and for every address."""
+    try:
+        return ip_address(host).version
+    except ValueError:
+        return 0
+
+
+def _with_advertisements(
+    config: BrokerConfig, listeners: dict[str, Listener], advertised: dict[str, Address]
 ) -> list[Listener]:
-    """Matches a single listener with a single advertisement, whatever their names."""
-    if len(listeners) == len(advertised) == 1 and listeners[0].advertised is None:
-        (one,) = listeners
-        (elsewhere,) = advertised.values()
-        return [replace(one, advertised=elsewhere)]
-    return listeners
+    """An advertisement without a name is for the only listener. Raises `SettingError`."""
+    if UNNAMED in advertised:
+        name = next(iter(listeners)) if len(listeners) == 1 else PLAINTEXT
+        advertised.setdefault(name, advertised.pop(UNNAMED))
+    for name in advertised:
+        if name not in listeners:
+            raise _error(
+                "advertised.listeners",
+                ",".join(config.advertised_listeners),
+                f"there is no listener {name}; name one of listeners: {', '.join(listeners)}",
+            )
+    return [replace(one, advertised=advertised.get(one.name)) for one in listeners.values()]
 
 
 def _advertised(config: BrokerConfig, controllers: set[str]) -> dict[str, Address]:
-    found = {}
+    found: dict[str, Address] = {}
     for text in config.advertised_listeners:
         name, address = _parse("advertised.listeners", text)
         if not address[0]:
             raise _error("advertised.listeners", text, "must look like PLAINTEXT://host:9092")
+        if address[0] == EVERY_ADDRESS:
+            raise _error(
+                "advertised.listeners",
+                text,
+                f"clients cannot connect to {EVERY_ADDRESS}; name the host that they can reach",
+            )
+        if name in found:
+            raise _error("advertised.listeners", text, f"{name} is named twice")
         if name not in controllers:
             found[name] = address
     return found
@@ -147,7 +190,7 @@ def _parse(setting: str, text: str) -> tuple[str, Address]:
     match = _ENDPOINT.fullmatch(text)
     if match is None or int(match[3]) > MAX_PORT:
         raise _error(setting, text, "must look like PLAINTEXT://host:9092")
-    return (match[1] or PLAINTEXT).upper(), (match[2].strip("[]"), int(match[3]))
+    return (match[1] or UNNAMED).upper(), (match[2].strip("[]"), int(match[3]))
 
 
 def _error(setting: str, text: str, reason: str) -> SettingError:

@@ -62,7 +62,7 @@ TRANSACTIONS: Final[Mapping[ApiKey, Keys]] = {
 def committed(api_key: ApiKey, handle: Handler) -> Handler:
     """Wraps a handler, so that a coordinator's responses wait.
 
-    What the authorizer tells the handler (`server/authorization`) is passed on.
+    Other arguments, which guards of `server/authorization` pass, are passed on.
     """
     keys = GROUPS.get(api_key) or TRANSACTIONS.get(api_key)
     if keys is None:

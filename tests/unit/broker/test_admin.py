@@ -1,5 +1,6 @@
 """Settings changed while the broker runs: they hold at once, and after a restart or crash."""
 
+import dataclasses
 import errno
 import itertools
 from typing import Any
@@ -11,7 +12,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
-from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
 from ottla.testing import CrashMode
@@ -210,3 +211,63 @@ def test_a_broker_is_the_node_that_it_is_told_to_be() -> None:
     with pytest.raises(UserError, match="must be the same"):
         open_broker(after, broker_id="8", node_id="7")
     assert open_broker(after).node_id == 7
+
+
+STORED = {"retention.ms": "many", "segment.bytes": "1000", "max.message.bytes": "-7"}
+"""Two of these are not valid, or not any more."""
+
+
+def with_invalid_settings() -> Broker:
+    broker = open_broker(disk("/d"))
+    broker.create_topic(NewTopic(name="t"))
+    broker.admin.follow_topic("t", STORED, "a test")
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (("retention.ms", None), {"segment.bytes", "max.message.bytes"}),
+        (("segment.bytes", None), {"retention.ms", "max.message.bytes"}),
+        (("segment.bytes", "2000"), STORED.keys()),
+        (("retention.ms", "9"), STORED.keys()),
+        (("index.interval.bytes", "9"), {*STORED, "index.interval.bytes"}),
+    ],
+)
+def test_a_topic_with_invalid_stored_settings_can_be_changed_and_cleared_of_them(
+    change: tuple[str, str | None], left: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = with_invalid_settings()
+    assert {one for one in STORED if f"{one}=" in caplog.text} == {
+        "retention.ms", "max.message.bytes",
+    }  # fmt: skip
+    topic = broker.topics.get("t")
+    assert topic.config.segment_bytes == 1000
+    name, value = change
+    operation = ConfigOperation.DELETE if value is None else ConfigOperation.SET
+    one = ConfigChange(name=name, operation=operation, value=value or "")
+    broker.admin.alter_topic("t", Alteration(changes=[one]))
+    assert topic.overrides.keys() == left
+    assert topic.config.max_message_bytes == broker.config.topic_defaults.max_message_bytes
+    wrong = ConfigChange(name="retention.ms", value="few")
+    with pytest.raises(ApiError, match="few"):
+        broker.admin.alter_topic("t", Alteration(changes=[wrong]))
+
+
+def test_a_group_with_invalid_stored_settings_can_be_changed_and_cleared_of_them() -> None:
+    broker = open_broker(disk("/d"))
+    heartbeat, session = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
+    stored = {"g": {heartbeat: "often", session: "50000"}}
+    broker.admin._cluster.replace(
+        dataclasses.replace(broker.admin._cluster.state, group_configs=stored)
+    )
+
+    def altered(one: ConfigChange) -> dict[str, ApiError]:
+        return broker.admin.alter_groups({"g": lambda: Alteration(changes=[one])})
+
+    assert altered(ConfigChange(name=session, value="46000")) == {}
+    assert broker.settings.groups.of("g").consumer_session_timeout_ms == 46_000
+    assert set(altered(ConfigChange(name=heartbeat, value="seldom"))) == {"g"}
+    assert altered(ConfigChange(name=session, operation=ConfigOperation.DELETE)) == {}
+    assert altered(ConfigChange(name=heartbeat, operation=ConfigOperation.DELETE)) == {}
+    assert broker.settings.groups.overrides == {}

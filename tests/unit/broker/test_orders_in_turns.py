@@ -1,6 +1,9 @@
 """Orders of controllers that are taken in turns: what other requests find meanwhile, and after."""
 
+from dataclasses import replace
 from functools import partial
+
+import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
@@ -109,3 +112,36 @@ def test_topics_are_written_down_once_for_all_replicas_that_an_order_deletes() -
     assert sum(one.endswith(TOPIC_FILE_NAME) for one in renamed) == 1
     apply(broker, to_delete(1, PLACES[0]), 1)
     assert read_topic_file(file_system, "/d").entries == {}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../t", "a\0b", "é", "x" * 250])
+def test_a_replica_of_a_name_that_no_directory_may_have_is_refused_alone(name: str) -> None:
+    broker = open_member(ME, disk("/d"))
+    bad = [TopicPartition(name, 0), TopicPartition("t", -1)]
+    order = to_lead(1, *bad, KEPT)
+    replicas_of(broker).make_logs(order)
+    errors = apply(broker, order, 1).errors
+    assert [errors[one] for one in bad] == [
+        ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]  # fmt: skip
+    assert set(broker.directories[0].logs) == {KEPT}
+
+
+def test_a_hosted_topic_with_an_invalid_setting_is_served_and_the_setting_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = open_member(ME, disk("/d"))
+    settings = {"kept": {"retention.ms": "many", "segment.bytes": "1000"}}
+    order = replace(to_lead(1, KEPT), settings=settings)
+    replicas_of(broker).make_logs(order)
+    assert apply(broker, order, 1).error is ErrorCode.NONE
+    append(broker, KEPT)
+    config = broker.topics.get("kept").config
+    defaults = broker.config.topic_defaults
+    assert (config.segment_bytes, config.retention_ms) == (1000, defaults.retention_ms)
+    assert "kept" in caplog.text
+    assert "retention.ms=many" in caplog.text
+    broker.admin.follow_topic("kept", {"segment.bytes": "x", "retention.ms": "7"}, "ZooKeeper")
+    config = broker.topics.get("kept").config
+    assert (config.segment_bytes, config.retention_ms) == (defaults.segment_bytes, 7)
+    assert "segment.bytes=x" in caplog.text

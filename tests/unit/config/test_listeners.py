@@ -44,7 +44,6 @@ def test_each_listener_has_its_own_advertisement() -> None:
     [
         ("PLAINTEXT://broker.example:9092", ("broker.example", 9092)),
         ("broker.example:9092", ("broker.example", 9092)),
-        ("OTHER://broker.example:9092", ("broker.example", 9092)),
         ("PLAINTEXT://[::1]:9092", ("::1", 9092)),
     ],
 )
@@ -65,6 +64,24 @@ def test_a_lone_advertisement_is_that_of_the_lone_listener(text: str, address: A
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "named twice"),
         ({"advertised_listeners": ":1"}, "must look like"),
         ({"advertised_listeners": "host"}, "must look like"),
+        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0"),
+        ({"advertised_listeners": "OTHER://a:9092"}, "there is no listener OTHER; name one of"),
+        ({"advertised_listeners": "PLAINTEXT://a:1,SSL://a:2"}, "there is no listener SSL"),
+        ({"advertised_listeners": "PLAINTEXT://a:1,PLAINTEXT://a:2"}, "named twice"),
+        ({"listeners": "PLAINTEXT://:9092,SSL://:9092"}, "port 9092 is taken"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1,SSL://127.0.0.2:1"}, "port 1 is taken"),
+        ({"listeners": "PLAINTEXT://127.0.0.1:1,SSL://localhost:1"}, "port 1 is taken"),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:1,SSL://[::1]:1,SASL_SSL://:1"},
+            "port 1 is taken",
+        ),
+        (
+            {
+                "listeners": "PLAINTEXT://:1,CONTROLLER://:1",
+                "controller_listener_names": "CONTROLLER",
+            },
+            "port 1 is taken",
+        ),
         ({"listener_security_protocol_map": "A"}, "must look like NAME:PLAINTEXT"),
         ({"listener_security_protocol_map": "A:TLS"}, "a protocol is one of PLAINTEXT, SSL"),
         ({"inter_broker_listener_name": "INSIDE"}, "must be one of listeners: PLAINTEXT"),
@@ -88,6 +105,13 @@ def test_a_lone_advertisement_is_that_of_the_lone_listener(text: str, address: A
 def test_listeners_that_make_no_sense_are_refused(values: dict[str, str], told: str) -> None:
     with pytest.raises(SettingError, match=told):
         listeners(**values)
+
+
+def test_two_listeners_may_have_a_port_of_the_systems_choice_or_that_of_both_versions_of_ip() -> (
+    None
+):
+    assert len(listeners(listeners="PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0")) == 2
+    assert len(listeners(listeners="PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092")) == 2
 
 
 TWO = {

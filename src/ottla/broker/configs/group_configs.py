@@ -5,6 +5,8 @@ Kafka's counterpart: `GroupConfigManager` (KIP-848).
 
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -14,6 +16,9 @@ from ottla.config.setting import SettingError, settings_of, with_values
 from ottla.config.usable import name_among, usable
 
 logger = logging.getLogger(__name__)
+
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class GroupConfigs:
@@ -36,21 +41,35 @@ class GroupConfigs:
         """The settings of a group, which need not exist."""
         return self._configs.get(group_id, self._defaults)
 
-    def check(self, values: Mapping[str, str]) -> None:
-        """Raises `ApiError(INVALID_CONFIG)` for settings that no group may have."""
+    def check(self, values: Mapping[str, str], before: Mapping[str, str] = NOTHING) -> None:
+        """Raises `ApiError(INVALID_CONFIG)` for settings that no group may have, unless they are
+        stored `before` already, and ignored.
+        """
         try:
-            self._coordinator.check_group(self._with(values))
+            _, ignored = usable(before, self._bounded, name_among)
+            self._bounded(
+                {
+                    name: text
+                    for name, text in values.items()
+                    if name not in ignored or before.get(name) != text
+                }
+            )
         except SettingError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
 
     def change(self, group_id: str, values: Mapping[str, str]) -> None:
-        """Replaces a group's settings; `check` must have accepted them."""
+        """Replaces a group's settings, which `check` has accepted."""
         if values:
             self.overrides[group_id] = values
-            self._configs[group_id] = self._with(values)
+            self._configs[group_id] = self._restore(group_id, values)
         else:
             self.overrides.pop(group_id, None)
             self._configs.pop(group_id, None)
+
+    def _bounded(self, values: Mapping[str, str]) -> GroupConfig:
+        config = self._with(values)
+        self._coordinator.check_group(config)
+        return config
 
     def _with(self, values: Mapping[str, str]) -> GroupConfig:
         return with_values(self._defaults, values, "group")

@@ -15,7 +15,7 @@ from ottla.base.turns import OneAtATime, in_turns, kept, parts_in_turns
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
-from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
 from ottla.storage.files.topic_file import TopicEntry
@@ -101,6 +101,9 @@ class Hosting:
             topic_id not in (topic.topic_id, ZERO_UUID) or key.partition in topic.known_indexes
         ):
             return None
+        check_name(key.topic)
+        if key.partition < 0:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._logs.check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
         if topic is None:
             return self._host_topic(key, topic_id, overrides)
@@ -119,7 +122,7 @@ class Hosting:
             overrides=dict(overrides),
             revision=1,
         )
-        topic = Topic(entry, topic_config(self._configs.defaults, overrides))
+        topic = Topic(entry, self._configs.stored(key.topic, overrides))
         self._configs.put(topic.name, topic.config)
         self._topics.add(topic)
         return topic

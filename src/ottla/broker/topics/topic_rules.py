@@ -74,6 +74,25 @@ def stored_config(
         return defaults, {}
 
 
+def check_changed_settings(
+    defaults: TopicConfig, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Raises `ApiError(INVALID_CONFIG)` for settings that a change makes invalid.
+
+    Those that are stored already and not valid are ignored (`stored_config`): they may stay, so
+    that others can be changed, and each can be removed.
+    """
+    _, ignored = stored_config(defaults, before)
+    topic_config(
+        defaults,
+        {
+            name: text
+            for name, text in after.items()
+            if name not in ignored or before.get(name) != text
+        },
+    )
+
+
 def _checked(defaults: TopicConfig, values: Mapping[str, str]) -> TopicConfig:
     config = with_values(defaults, values)
     config.check()

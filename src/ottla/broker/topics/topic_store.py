@@ -27,7 +27,7 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topic_files import TopicFiles
-from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topic_rules import check_changed_settings, topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
@@ -301,9 +301,16 @@ class TopicStore:
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} must be compact.",
                 )
-        topic_config(self.configs.defaults, overrides)  # raises for invalid settings
+        check_changed_settings(self.configs.defaults, topic.overrides, overrides)
         self._check_is_there(topic)
-        if validate_only or overrides == topic.overrides:
+        if not validate_only:
+            self.follow(topic, overrides)
+
+    def follow(self, topic: Topic, overrides: Mapping[str, str]) -> None:
+        """As `configure`, for what the cluster has decided: values that are not valid here are
+        ignored, each with an error line.
+        """
+        if overrides == topic.overrides:
             return
         old_overrides, topic.overrides = topic.overrides, (new_overrides := dict(overrides))
         topic.revision += 1

@@ -15,7 +15,7 @@ from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.kept_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
-from ottla.broker.topics.topic_rules import check_name, topic_config
+from ottla.broker.topics.topic_rules import check_changed_settings, check_name
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
@@ -106,7 +106,7 @@ def _topic_change(alteration: Alteration, context: RequestContext) -> Change:
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         settings = alteration.apply(known, settings_of(TopicConfig))
-        topic_config(defaults, settings)
+        check_changed_settings(defaults, known, settings)
         return settings
 
     return change

@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
-from ottla.broker.topics.topic_rules import topic_config
+from ottla.broker.topics.topic_rules import stored_config
 from ottla.broker.topics.topics import Topic
 from ottla.controller.settings import read_settings
 from ottla.protocol.messages.describe_configs import (
@@ -57,7 +57,8 @@ def handle(
                 overrides=overrides,
                 revision=1,
             )
-            return Topic(entry, topic_config(broker.config.topic_defaults, overrides))
+            config, _ = stored_config(broker.config.topic_defaults, overrides)
+            return Topic(entry, config)
 
         return describe(request, context.later(at), find)
 
