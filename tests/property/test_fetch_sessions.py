@@ -7,14 +7,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla.base.errors import ApiError
-from ottla.broker.broker import Broker
-from ottla.broker.fetch_sessions import (
+from ottla.base.fetching_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    next_epoch,
+)
+from ottla.broker.broker import Broker
+from ottla.broker.fetch_sessions import (
     SessionFetch,
     key_of,
-    next_epoch,
 )
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic

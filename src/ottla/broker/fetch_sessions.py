@@ -5,7 +5,8 @@ partitions whose offsets moved; its response has only partitions with records, a
 watermark or log start offset that the client does not know. A client for which no slot is free gets
 full responses with session id 0.
 
-A machine without clock or randomness: both are passed in. Kafka's counterparts: `FetchManager`,
+A machine without clock or randomness: both are passed in. The end that fetches is
+`base/fetching_session.py`. Kafka's counterparts: `FetchManager`,
 `FetchSessionCache`, `FetchContext` (KIP-227).
 """
 
@@ -14,6 +15,7 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.fetching_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from ottla.base.ids import Uuid
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, many_in_turns
@@ -21,14 +23,7 @@ from ottla.base.values import dataclass
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 
-NO_SESSION = 0
-INITIAL_EPOCH = 0
-"""A full fetch that requests a session."""
-
-FINAL_EPOCH = -1
-"""A full fetch that requests no session; it ends the session that it names."""
-
-MAX_ID = MAX_EPOCH = 2**31 - 1
+MAX_ID = 2**31 - 1
 KEPT_MS = 120_000
 """How long an unused or new session is protected from eviction when the slots are full."""
 
@@ -361,11 +356,6 @@ class FetchSessions:
         evictable = [one for one in self._sessions.values() if one.is_evictable]
         victim = min(evictable, key=lambda one: (len(one.partitions), one.id), default=victim)
         return victim if evictable and len(victim.partitions) < size else None
-
-
-def next_epoch(epoch: int) -> int:
-    """The epoch after the largest is 1, since 0 would begin a new session."""
-    return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 def key_of(wanted: PartitionQuery) -> PartitionKey:

@@ -1,12 +1,9 @@
-"""A follower's fetch session with one leader: the partitions and their fetch offsets.
+"""A follower's fetch session with one leader, and its requests (`base/fetching_session.py`)."""
 
-A request contains only what has changed since the previous one. Kafka's counterpart:
-`FetchSessionHandler` (KIP-227).
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
+from ottla.base.fetching_session import FINAL_EPOCH, FetchingSession
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -22,11 +19,12 @@ from ottla.protocol.messages.fetch import (
     ReplicaState,
 )
 
-INITIAL_EPOCH: Final = 0
-MAX_EPOCH: Final = 2**31 - 1
 FIRST_TOPIC_ID_VERSION: Final = 13
 FIRST_REPLICA_STATE_VERSION: Final = 15
 FIRST_SESSION_VERSION: Final = 7
+
+Key = tuple[TopicPartition, Uuid]
+"""A partition of a topic; one that was created again has another id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +47,8 @@ class FollowerSession:
         self._broker_id = broker_id
         self._newest = newest
         self._limits = limits
-        self._id, self._epoch = 0, INITIAL_EPOCH
-        self._fetches: dict[TopicPartition, Fetch] = {}
+        self._session: FetchingSession[Key, Fetch] = FetchingSession()
         self._topic_ids: dict[TopicPartition, Uuid] = {}
-        self._changed: dict[TopicPartition, None] = {}
-        self._forgotten: dict[TopicPartition, Uuid] = {}
         self._names: dict[Uuid, str] = {}
         self._without_id: set[TopicPartition] = set()
         self._far_behind: set[TopicPartition] = set()
@@ -62,18 +57,16 @@ class FollowerSession:
 
     @property
     def is_empty(self) -> bool:
-        return not self._fetches
+        return not self._topic_ids
 
     def put(self, fetch: Fetch, topic_id: Uuid | None) -> None:
         """Sets the next fetch of a partition."""
         partition, found = fetch.partition, topic_id or ZERO_UUID
         known = self._topic_ids.get(partition, found)
         if known != found:
-            self._forgotten[partition] = known
-        else:
-            self._forgotten.pop(partition, None)
-        self._fetches[partition], self._topic_ids[partition] = fetch, found
-        self._changed[partition] = None
+            self._session.remove((partition, known))
+        self._session.put((partition, found), fetch)
+        self._topic_ids[partition] = found
         if found == ZERO_UUID:
             self._without_id.add(partition)
         else:
@@ -82,18 +75,18 @@ class FollowerSession:
 
     def remove(self, partition: TopicPartition) -> None:
         """Removes a partition that is not, or not now, fetched from this leader."""
-        if self._fetches.pop(partition, None) is not None:
-            self._forgotten[partition] = self._topic_ids.pop(partition)
-            self._changed.pop(partition, None)
+        topic_id = self._topic_ids.pop(partition, None)
+        if topic_id is not None:
+            self._session.remove((partition, topic_id))
             self._without_id.discard(partition)
             self._far_behind.discard(partition)
 
     def partitions(self) -> list[TopicPartition]:
-        return list(self._fetches)
+        return list(self._topic_ids)
 
     def begin_again(self) -> None:
         """Starts a new session that names all partitions, after an error or a lost connection."""
-        self._id, self._epoch = 0, INITIAL_EPOCH
+        self._session.begin_again()
 
     @property
     def version(self) -> int:
@@ -108,36 +101,34 @@ class FollowerSession:
         if has_ids is not self._sent_with_ids:
             self.begin_again()
         self._sent_with_ids = has_ids
-        is_full = self._epoch == INITIAL_EPOCH
-        named = self._fetches if is_full else self._changed
+        named, forgotten = self._session.named()
         request = FetchRequest(
             max_wait_ms=limits.wait_max_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.response_max_bytes,
-            session_id=self._id,
-            session_epoch=self._epoch if version >= FIRST_SESSION_VERSION else -1,
+            session_id=self._session.id,
+            session_epoch=self._session.epoch if version >= FIRST_SESSION_VERSION else FINAL_EPOCH,
             topics=self._topics(named),
+            forgotten_topics_data=_forgotten(forgotten),
         )
-        if not is_full:
-            request.forgotten_topics_data = _forgotten(self._forgotten)
         if version >= FIRST_REPLICA_STATE_VERSION:
             request.replica_state = ReplicaState(
                 replica_id=self._broker_id, replica_epoch=broker_epoch
             )
         else:
             request.replica_id = self._broker_id
-        self._changed, self._forgotten = {}, {}
         return request, version
 
-    def _topics(self, named: Iterable[TopicPartition]) -> list[FetchTopic]:
+    def _topics(self, named: Iterable[Key]) -> list[FetchTopic]:
         topics: dict[str, FetchTopic] = {}
         usual, catching_up = self._limits.partition_max_bytes, self._catching_up_max_bytes()
-        for one in named:
-            fetch = self._fetches[one]
+        for key in named:
+            fetch = self._session.wanted[key]
+            one, topic_id = key
             topic = topics.get(one.topic)
             if topic is None:
                 topic = topics[one.topic] = FetchTopic(
-                    topic=one.topic, topic_id=self._topic_ids[one], partitions=[]
+                    topic=one.topic, topic_id=topic_id, partitions=[]
                 )
             topic.partitions.append(
                 FetchPartition(
@@ -164,19 +155,16 @@ class FollowerSession:
         if response.error_code:
             self.begin_again()
             return []
-        self._id = response.session_id
-        if not self._id:
-            self._epoch = INITIAL_EPOCH
-        else:
-            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+        self._session.answered(response.session_id)
         found = []
         for topic in response.responses:
             name = topic.topic or self._names.get(topic.topic_id, "")
             for data in topic.partitions:
-                fetch = self._fetches.get(TopicPartition(name, data.partition_index))
-                if fetch is not None:
-                    self._note_size(fetch.partition, records_size(data.records or b""))
-                    found.append((fetch, data))
+                partition = TopicPartition(name, data.partition_index)
+                topic_id = self._topic_ids.get(partition)
+                if topic_id is not None:
+                    self._note_size(partition, records_size(data.records or b""))
+                    found.append((self._session.wanted[partition, topic_id], data))
         return found
 
     def _note_size(self, partition: TopicPartition, size: int) -> None:
@@ -187,9 +175,9 @@ class FollowerSession:
             self._far_behind.discard(partition)
 
 
-def _forgotten(partitions: Mapping[TopicPartition, Uuid]) -> list[ForgottenTopic]:
+def _forgotten(keys: Iterable[Key]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, Uuid], ForgottenTopic] = {}
-    for one, topic_id in partitions.items():
+    for one, topic_id in keys:
         key = (one.topic, topic_id)
         if key not in topics:
             topics[key] = ForgottenTopic(topic=one.topic, topic_id=topic_id, partitions=[])

@@ -7,17 +7,20 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.fetching_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    MAX_EPOCH,
+    NO_SESSION,
+    next_epoch,
+)
 from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
 from ottla.base.principal import Principal
 from ottla.base.turns import CURRENT, PART_SIZE, Turn
 from ottla.broker.fetch_sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     KEPT_MS,
-    MAX_EPOCH,
     MAX_ID,
-    NO_SESSION,
     FetchContext,
     FetchSessions,
     FullFetch,
@@ -26,7 +29,6 @@ from ottla.broker.fetch_sessions import (
     SessionFetch,
     SessionlessFetch,
     SessionPartition,
-    next_epoch,
 )
 from ottla.broker.fetching import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData

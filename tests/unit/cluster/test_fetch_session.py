@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.fetches import Fetch
 from ottla.cluster.fetch_session import FetchLimits, FollowerSession
@@ -85,3 +86,27 @@ def test_a_partition_that_comes_to_another_leader_and_back_begins_as_others() ->
     session.remove(TopicPartition("orders", 0))
     put(session, 0)
     assert asked(session) == {0: 1000}
+
+
+def test_a_topic_that_was_created_again_is_forgotten_by_its_old_id() -> None:
+    session, (old, new) = FollowerSession(1, 15, LIMITS), (Uuid(bytes([n]) * 16) for n in (1, 2))
+    place = TopicPartition("orders", 0)
+    session.put(Fetch(partition=place, follower=1, fetch_offset=9), old)
+    session.request(broker_epoch=1)
+    session.take(FetchResponse(session_id=7))
+    session.remove(place)
+    session.put(Fetch(partition=place, follower=1, fetch_offset=0), new)
+    request, _ = session.request(broker_epoch=1)
+    assert (request.session_id, request.session_epoch) == (7, 1)
+    assert [one.topic_id for one in request.topics] == [new]
+    assert [one.topic_id for one in request.forgotten_topics_data] == [old]
+
+
+def test_after_an_error_all_is_named_and_the_old_session_too_which_the_leader_ends() -> None:
+    session = following(2)
+    asked(session)
+    answer(session, {0: 0})
+    session.take(FetchResponse(error_code=71, session_id=0))
+    request, _ = session.request(broker_epoch=1)
+    assert (request.session_id, request.session_epoch) == (7, 0)
+    assert [len(one.partitions) for one in request.topics] == [2]

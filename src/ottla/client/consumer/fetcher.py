@@ -8,17 +8,27 @@ import threading
 from collections.abc import Callable
 from dataclasses import field
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
+from ottla.base.fetching_session import INITIAL_EPOCH, FetchingSession
+from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.connection import Connection
 from ottla.client.consumer.fetch_queue import FetchQueue, PlannedFetch
-from ottla.client.consumer.fetch_session import FIRST_EPOCH, LOST, FetchSession
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.reading import FetchedPartitions, FetchFrom, send_fetches
+from ottla.client.reading import FetchedPartitions, FetchFrom, SessionFetch, send_fetches
 from ottla.config.consumer import ConsumerConfig
 
 PAUSE_S = 0.1
 """Pause after a failure before the broker is asked again."""
+
+LOST = frozenset(
+    {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID}
+)  # fmt: skip
+"""Errors after which a new session begins with the same request."""
+
+Session = FetchingSession[TopicPartition, FetchFrom]
 
 
 @dataclass(slots=True)
@@ -57,17 +67,17 @@ class Fetcher:
             thread.join()
 
     def _run(self, leader: int) -> None:
-        session = FetchSession()
+        session = Session()
         while planned := self._next_plan(leader):
             try:
                 answer = self._ask(self._connection(leader), planned, session)
             except UserError:
                 # The broker is gone, or no longer leads anything: leaders are looked up again.
-                session = FetchSession()  # A session belongs to one connection.
+                session = Session()  # A session belongs to one connection.
                 self._lose_leader(leader)
             except ApiError as error:
-                if error.code in LOST and session.epoch != FIRST_EPOCH:
-                    session.lost()
+                if error.code in LOST and session.epoch != INITIAL_EPOCH:
+                    session.begin_again()
                     continue
                 self._take(planned, FetchedPartitions(partitions={}), error)
             else:
@@ -99,7 +109,7 @@ class Fetcher:
         return []
 
     def _ask(
-        self, connection: Connection, planned: list[PlannedFetch], session: FetchSession
+        self, connection: Connection, planned: list[PlannedFetch], session: Session
     ) -> FetchedPartitions:
         config = self.config
         wanted = [
@@ -115,7 +125,14 @@ class Fetcher:
             )
             for one in planned
         ]
-        asked = session.next_fetch(wanted)
+        session.replace({TopicPartition(one.topic, one.partition): one for one in wanted})
+        named, forgotten = session.named()
+        asked = SessionFetch(
+            session_id=session.id,
+            epoch=session.epoch,
+            named=[session.wanted[one] for one in named],
+            forgotten=forgotten,
+        )
         answer = send_fetches(
             connection, wanted, config.fetch_max_bytes, config.client_rack, asked
         )()

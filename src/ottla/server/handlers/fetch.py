@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from ottla.base.errors import ApiError
+from ottla.base.fetching_session import NO_SESSION
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
 from ottla.broker.broker import LongPoll
 from ottla.broker.fetch_sessions import (
-    NO_SESSION,
     FetchContext,
     PartitionKey,
     SessionFetch,
