@@ -44,7 +44,7 @@ BROKER = {
     ),
     "server/handlers": "produce",
     "storage": "scan",
-    "storage/files": "log_file",
+    "storage/files": "boot_note log_file",
     "storage/index": "index_file offset_index sparse_index tail_positions time_index"
     " transaction_index",
     "storage/segment": "segment segment_reader segment_recovery segment_view segments",

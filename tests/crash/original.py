@@ -82,8 +82,12 @@ SETTINGS = {
 
 
 class Stop(StrEnum):
+    """How the last broker ended, and how old the directory was."""
+
     CLEAN = "stopped"
     KILL = "killed"
+    YOUNG = "killed in its first minute"
+    AGAIN = "killed again after a recovery"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,8 +109,6 @@ class Content:
     aborted: list[tuple[int, int]] = field(default_factory=list)
     producers: dict[int, Producer] = field(default_factory=dict)
     """By id: what a retry, and the next batch, is compared with."""
-    recovery_point: int = 0
-    """Up to where a killed broker has flushed it: what follows may be torn."""
 
 
 @dataclass(slots=True)
@@ -190,11 +192,44 @@ class _Writer:
 
 
 def build(path: Path, stop: Stop) -> Original:
-    """Makes the directory, once by a broker that is stopped and again by one that `stop` ends."""
+    """Makes the directory, once by a broker that is stopped and again by one that `stop` ends.
+
+    In its first minute a directory has one broker only, and no checkpoint.
+    """
     original = Original(path, stop)
     open_path = path.with_name(path.name + ".open")
-    broker = open_broker(OsFileSystem(), str(open_path), **_underscored(SETTINGS))
-    writer = _Writer(broker, original)
+    writer = _Writer(_opened(open_path), original)
+    _create_topics(writer)
+    _fill(writer)
+    _administer(writer.broker)
+    _commit(writer, 100)
+    if stop is not Stop.YOUNG:
+        _grow_older(writer, open_path)
+    _go_on(writer)
+    if stop is Stop.AGAIN:
+        killed = open_path.with_name(open_path.name + ".killed")
+        shutil.copytree(open_path, killed)
+        writer.broker.close()
+        shutil.rmtree(open_path)
+        open_path = killed
+        writer.broker = _opened(open_path)
+        _go_on(writer, producer=91)
+    _note_content(original, writer.broker)
+    if stop is Stop.CLEAN:
+        writer.broker.close()
+        shutil.copytree(open_path, path)
+    else:
+        shutil.copytree(open_path, path)
+        writer.broker.close()
+    shutil.rmtree(open_path)
+    return original
+
+
+def _opened(path: Path) -> Broker:
+    return open_broker(OsFileSystem(), str(path), **_underscored(SETTINGS))
+
+
+def _create_topics(writer: _Writer) -> None:
     for name, count, overrides in (
         ("plain", 2, SMALL),
         ("packed", 1, SMALL),
@@ -202,27 +237,28 @@ def build(path: Path, stop: Stop) -> Original:
         ("moved", 1, SMALL),
         ("compacted", 1, COMPACTED),
     ):
-        broker.create_topic(NewTopic(name=name, partition_count=count, overrides=dict(overrides)))
-        original.overrides[name] = dict(overrides)
-    _fill(writer)
-    _administer(broker)
-    _commit(writer, 100)
-    _compact(broker)
-    compacted = original.partitions["compacted", 0]
-    compacted.rows = _remaining(broker, compacted)
-    broker.close()
-    broker = open_broker(OsFileSystem(), str(open_path), **_underscored(SETTINGS))
-    writer.broker = broker
-    for directory in broker.directories:
+        topic = NewTopic(name=name, partition_count=count, overrides=dict(overrides))
+        writer.broker.create_topic(topic)
+        writer.original.overrides[name] = dict(overrides)
+
+
+def _grow_older(writer: _Writer, path: Path) -> None:
+    _compact(writer.broker)
+    compacted = writer.original.partitions["compacted", 0]
+    compacted.rows = _remaining(writer.broker, compacted)
+    writer.broker.close()
+    writer.broker = _opened(path)
+    for directory in writer.broker.directories:
         directory.checkpoints.write()
-    _go_on(writer)
+
+
+def _note_content(original: Original, broker: Broker) -> None:
     original.kept = what_is_kept(broker)
     original.producer_id = broker.allocate_producer_id()
     for topic in broker.topics:
         for index, partition in topic.partitions.items():
             log = partition.log
             content = original.partitions.setdefault((topic.name, index), Content())
-            content.recovery_point = log.offsets.recovery_point
             content.bounds = (log.log_start_offset, log.log_end_offset)
             content.producers = producers_of(log)
             if topic.is_internal:
@@ -230,14 +266,6 @@ def build(path: Path, stop: Stop) -> Original:
                     Row(one.offset, one.timestamp_ms, one.key, one.value) for one in read_all(log)
                 )
                 content.rows = {row.offset: row for row in rows}
-    if stop is Stop.CLEAN:
-        broker.close()
-        shutil.copytree(open_path, path)
-    else:
-        shutil.copytree(open_path, path)
-        broker.close()
-    shutil.rmtree(open_path)
-    return original
 
 
 def _administer(broker: Broker) -> None:
@@ -314,12 +342,12 @@ def _fill(writer: _Writer) -> None:
     writer.broker.write_out()
 
 
-def _go_on(writer: _Writer) -> None:
+def _go_on(writer: _Writer, producer: int = 90) -> None:
     """What nobody has flushed if the broker is killed."""
     for number in range(6):
         for index in (0, 1):
             writer.write(("plain", index), 2)
-        writer.transact(("dealt", 0), 90, is_commit=number % 2 == 0, sequence=2 * number)
+        writer.transact(("dealt", 0), producer, is_commit=number % 2 == 0, sequence=2 * number)
         writer.write(("compacted", 0), 1, names=(b"a", b"b", b"c"))
     _commit(writer, 200)
 

@@ -134,7 +134,7 @@ def _committed(content: Content) -> Content:
     """Without the records of aborted transactions, which have two each."""
     gone = {offset for _, first in content.aborted for offset in (first, first + 1)}
     rows = {offset: row for offset, row in content.rows.items() if offset not in gone}
-    return Content(rows=rows, recovery_point=content.recovery_point)
+    return Content(rows=rows)
 
 
 def _judge_groups(path: Path, original: Original, damaged: list[str], verdict: Verdict) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import CLEAN_SHUTDOWN, INTEGRITY
+from ottla.storage.files.filenames import BOOT_NOTE, CLEAN_SHUTDOWN, INTEGRITY
 from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point
 from tests.crash.cases import CASES, Case
 from tests.crash.checking import (
@@ -73,8 +73,12 @@ def check_a_second_recovery_changes_nothing(disk: FakeFileSystem, config: TopicC
 
 
 def kafkas_files(disk: FakeFileSystem) -> dict[str, bytes]:
-    """All but the integrity file, which may say more after each start."""
-    return {path: data for path, data in all_files(disk).items() if not path.endswith(INTEGRITY)}
+    """All but the integrity file, which may say more after each start, and the note of the boot."""
+    return {
+        path: data
+        for path, data in all_files(disk).items()
+        if not path.endswith((INTEGRITY, BOOT_NOTE))
+    }
 
 
 def check_goes_on_from(disk: FakeFileSystem, config: TopicConfig) -> None:

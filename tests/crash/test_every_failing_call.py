@@ -85,7 +85,7 @@ def removes_what_is_not_there(faulty: FaultyFileSystem, plan: FaultPlan) -> bool
     the boot, without which less is known after a kill.
     """
     call = faulty.calls[plan.at_call]
-    if call.path.endswith(BOOT_NOTE):
+    if BOOT_NOTE in call.path:
         return True
     return plan.effect is Effect.AFTER and call.kind in (IoKind.REMOVE, IoKind.RENAME)
 

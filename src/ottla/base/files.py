@@ -90,6 +90,13 @@ class File(Protocol):
         was sliced from it, before cutting the file below it.
         """
 
+    def map_numbers(self, count: int) -> "Numbers":
+        """The first `count` signed numbers of 64 bits, the machine's own; to be read and changed.
+
+        `ValueError` when the file is shorter. It must not be cut below them. A change is in the
+        file at once: only a power failure loses it.
+        """
+
     def sync(self) -> None:
         """Makes content and size durable; the modification time may be lost.
 
@@ -99,6 +106,14 @@ class File(Protocol):
 
     def close(self) -> None:
         """Closes the file without syncing; only another `close` is allowed afterwards."""
+
+
+class Numbers(Protocol):
+    """A list of numbers of a fixed size."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+    def __setitem__(self, index: int, value: int, /) -> None: ...
 
 
 class FileSystem(Protocol):
@@ -573,6 +588,16 @@ class OsFile:
                 mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, trackfd=False)
             )
         return memoryview(mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ))
+
+    def map_numbers(self, count: int) -> Numbers:
+        size = count * 8
+        if size > self.size():
+            raise ValueError(f"a map of {size} bytes is longer than {self._path}")
+        if sys.version_info >= (3, 13):
+            mapped = mmap.mmap(self._descriptor, size, mmap.MAP_SHARED, trackfd=False)
+        else:
+            mapped = mmap.mmap(self._descriptor, size, mmap.MAP_SHARED)
+        return memoryview(mapped).cast("q")
 
     def sync(self) -> None:
         if self._descriptor < 0:  # `os.fdatasync` would raise ValueError

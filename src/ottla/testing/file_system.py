@@ -28,9 +28,10 @@ import os
 import posixpath
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from struct import Struct
 
 from ottla.base.clock import Clock
-from ottla.base.files import Buffer, DiskSpace, FileStatus
+from ottla.base.files import Buffer, DiskSpace, FileStatus, Numbers
 from ottla.base.open_files import OpenFiles
 from ottla.testing.clock import FakeClock
 from ottla.testing.crash import CrashMode, crashed_disk
@@ -40,6 +41,8 @@ MAX_NAME_SIZE = 255
 """The maximum size of a name in bytes, as in all common file systems."""
 
 DISK_SIZE = 1 << 40
+
+_NUMBER = Struct("=q")
 
 
 class FakeFileSystem:
@@ -366,6 +369,11 @@ class FakeFile:
             raise ValueError(f"a map of {size} bytes is longer than {self._path}")
         return node.maps.take(node.content, size)
 
+    def map_numbers(self, count: int) -> Numbers:
+        if count * 8 > len(self._writable(errno.EACCES).content):
+            raise ValueError(f"a map of {count} numbers is longer than {self._path}")
+        return FakeNumbers(self.node)
+
     def sync(self) -> None:
         self._readable().sync()
 
@@ -387,6 +395,22 @@ class FakeFile:
         if not self._is_writable:
             raise _error(refusal, self._path)
         return node
+
+
+class FakeNumbers:
+    """Numbers in a file. A power failure loses their changes, so none is recorded."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: FileNode) -> None:
+        self._node = node
+
+    def __getitem__(self, index: int, /) -> int:
+        number: int = _NUMBER.unpack_from(self._node.content, index * _NUMBER.size)[0]
+        return number
+
+    def __setitem__(self, index: int, value: int, /) -> None:
+        _NUMBER.pack_into(self._node.content, index * _NUMBER.size, value)
 
 
 class FakeFileLock:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
-from ottla.base.files import Buffer, DiskSpace, File, FileLock, FileStatus, FileSystem
+from ottla.base.files import Buffer, DiskSpace, File, FileLock, FileStatus, FileSystem, Numbers
 from ottla.base.open_files import OpenFiles
 from ottla.base.values import dataclass
 
@@ -204,6 +204,9 @@ class RecordingFile:
 
     def map(self, size: int) -> memoryview:
         return self._alive().map(size)
+
+    def map_numbers(self, count: int) -> Numbers:
+        return self._alive().map_numbers(count)
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
         inner, size = self._inner, len(buffer)

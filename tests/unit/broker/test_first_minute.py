@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -87,14 +88,16 @@ def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all(
     log = ReadOnlyLogDirectory("/d", files).partition(*key)
     lost = log.readable_end_offset
     assert lost < log.log_end_offset <= COUNT
-    with pytest.raises(CorruptionError, match="the segments after it are missing"):
+    with pytest.raises(
+        CorruptionError, match="ottla-boot says that it reached at least to offset 10"
+    ):
         list(log.records(0))
     with caplog.at_level(logging.ERROR):
         broker = open_broker(files)
-    assert f"the log ends at offset {lost}, but by its" in caplog.text
-    # No lost offset is given out again, however many the segment had, nor after a power failure.
+    assert f"the log ends at offset {lost}, but by ottla-boot it ended at {COUNT}" in caplog.text
+    # No lost offset is given out again, nor after a power failure.
     end = broker.topics.partition(*key).log.log_end_offset
-    assert end >= COUNT
+    assert end == COUNT
     broker.append(broker.topics.partition(*key), batch(b"more"), now_ms=NOW_MS)
     broker.write_out()
     broker.topics.partition(*key).log.writer.flush()
@@ -145,6 +148,89 @@ def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -
     with pytest.raises(CorruptionError, match="CRC mismatch"):
         list(log.records(0))
     assert open_broker(files).topics.partition(*key).log.log_end_offset == COUNT
+
+
+def last_log(files: FakeFileSystem) -> str:
+    return join("/d/one-0", max(one for one in files.list("/d/one-0") if one.endswith(".log")))
+
+
+def cut_a_byte(files: FakeFileSystem) -> None:
+    file = files.open(last_log(files), writable=True)
+    file.truncate(file.size() - 1)
+
+
+def cut_to_a_prefix(files: FakeFileSystem) -> None:
+    files.open(last_log(files), writable=True).truncate(5)
+
+
+def cut_a_batch(files: FakeFileSystem) -> None:
+    file = files.open(last_log(files), writable=True)
+    file.truncate(file.size() - 69)
+
+
+def cut_all(files: FakeFileSystem) -> None:
+    files.open(last_log(files), writable=True).truncate(0)
+
+
+def zero_a_batch(files: FakeFileSystem) -> None:
+    file = files.open(last_log(files), writable=True)
+    file.pwrite(bytes(69), file.size() - 69)
+
+
+def damage_a_length(files: FakeFileSystem) -> None:
+    file = files.open(last_log(files), writable=True)
+    file.pwrite(b"\x01", file.size() - 69 + 8)
+
+
+def remove_all_logs(files: FakeFileSystem) -> None:
+    for name in list(files.list("/d/one-0")):
+        if name.endswith(".log"):
+            files.remove(join("/d/one-0", name))
+
+
+LOST_ENDS = [cut_a_byte, cut_to_a_prefix, cut_a_batch, cut_all]
+LOST_ENDS += [zero_a_batch, damage_a_length, remove_all_logs]
+
+
+@pytest.mark.parametrize("damage", LOST_ENDS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("age", ["young", "old"])
+def test_a_lost_end_is_no_torn_append_after_a_kill(
+    damage: Callable[[FakeFileSystem], None], age: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, key = killed(), ("one", 0)
+    count = COUNT
+    if age == "old":  # a broker that had recovered the directory was killed too
+        broker = open_broker(files)
+        broker.append(broker.topics.partition(*key), batch(b"late"), now_ms=NOW_MS)
+        broker.write_out()
+        files, count = files.crash(CrashMode.KEEP), COUNT + 1
+    damage(files)
+    kinds = {one.kind for one in check(files, "/d").findings if not one.is_note}
+    assert kinds & {FindingKind.LOST_OFFSETS, FindingKind.LOG_DAMAGE}
+    log = ReadOnlyLogDirectory("/d", files).partition(*key)
+    assert log.readable_end_offset < log.log_end_offset == count
+    with pytest.raises(CorruptionError):
+        list(log.records(0))
+    with caplog.at_level(logging.ERROR):
+        for mode in (CrashMode.KEEP, CrashMode.STRICT):
+            found = open_broker(files).topics.partition(*key).log
+            # No acknowledged offset is given out again, not even after a power failure.
+            assert found.log_end_offset == count
+            files = files.crash(mode)
+    assert "one-0" in caplog.text
+    with pytest.raises((CorruptionError, ApiError)):
+        list(ReadOnlyLogDirectory("/d", files).partition(*key).records(0))
+
+
+def test_a_log_that_was_cut_on_purpose_has_lost_nothing_after_a_kill() -> None:
+    files, key = killed(), ("one", 0)
+    for offset in (7, 3, 0):
+        broker = open_broker(files)
+        broker.topics.partition(*key).log.maintenance.truncate_to(offset, now_ms=NOW_MS)
+        files = files.crash(CrashMode.KEEP)
+        log = ReadOnlyLogDirectory("/d", files).partition(*key)
+        assert (log.readable_end_offset, log.log_end_offset) == (offset, offset)
+        assert not [one for one in check(files, "/d").findings if "one-0" in one.path]
 
 
 def test_a_torn_append_is_cut_off_after_a_kill() -> None:

@@ -30,13 +30,14 @@ from ottla.storage.diagnosis.roles import (
 )
 from ottla.storage.diagnosis.rows import DamageRow
 from ottla.storage.files import filenames
-from ottla.storage.files.boot_note import is_same_boot
+from ottla.storage.files.boot_note import read_boot_note
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import (
     Integrity,
     KnownLosses,
     is_integrity_lost,
+    is_ours_still,
     read_integrity,
 )
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
@@ -335,7 +336,8 @@ class _DirectoryCheck:
         After an unclean shutdown, the next start recovers each log from its recovery point
         (`recovery`), and drops segments after a gap there.
         """
-        is_complete = self._is_clean or is_same_boot(self._files, self._path)
+        written = None if self._options.is_live else read_boot_note(self._files, self._path)
+        is_complete = self._is_clean or written is not None
         is_kafka_gone = any(log.integrity is not None for log in logs.values())
         for key, log in logs.items():
             start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
@@ -354,7 +356,10 @@ class _DirectoryCheck:
             if not self._options.is_live:
                 yield from cut_short_findings(self._files, log.path, integrity, start)
             if is_complete:
-                yield from lost_end_findings(log.path, integrity, log.base_offsets, log.end_offset)
+                offsets = log.base_offsets, log.end_offset
+                is_ours = is_ours_still(self._files, log.path)
+                noted = written if is_ours else None
+                yield from lost_end_findings(log.path, integrity, offsets, noted)
             for base_offset, first in log.gaps:
                 path = join(log.path, filenames.log_file_name(base_offset))
                 missing = f"offsets {first} to {base_offset - 1}"
@@ -376,11 +381,15 @@ class _DirectoryCheck:
 
 def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding]:
     """Findings about the directory's own files, except the checkpoints."""
+    others = file_system.list_others(directory)
     for name in file_system.list(directory):
         path = join(directory, name)
         if is_directory(file_system, path) or name in OLD_FILES:
             continue
         described = describe(name)
+        if name in others and described.role not in (*BROKER_ROLES, Role.META_PROPERTIES):
+            yield _finding(FindingKind.STRANGER, path, None, "is not a regular file")
+            continue
         if name.endswith(".tmp"):
             yield _finding(FindingKind.LEFTOVER, path, None, "was being written")
         elif described.is_cut:

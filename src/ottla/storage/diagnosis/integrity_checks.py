@@ -7,9 +7,15 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file
+from ottla.base.files import FileSystem, base_name, join, read_file
 from ottla.storage.diagnosis.findings import Finding, FindingKind
-from ottla.storage.files.filenames import INTEGRITY, log_file_name, transaction_index_file_name
+from ottla.storage.files.boot_note import WrittenEnds
+from ottla.storage.files.filenames import (
+    BOOT_NOTE,
+    INTEGRITY,
+    log_file_name,
+    transaction_index_file_name,
+)
 from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
@@ -96,13 +102,22 @@ def changed_index_findings(
 
 
 def lost_end_findings(
-    path: str, integrity: Integrity, base_offsets: Iterable[int], end_offset: int
+    path: str,
+    integrity: Integrity,
+    offsets: tuple[Iterable[int], int],
+    written: WrittenEnds | None,
 ) -> Iterator[Finding]:
-    """The last segments of a log that are gone, unless a power failure can have lost them."""
+    """What a log has lost at its end, unless a power failure can have taken it.
+
+    `offsets` are the base offsets of its segments, and its end.
+    """
+    base_offsets, end_offset = offsets
     missing = integrity.end_of_missing(base_offsets)
-    if missing > end_offset:
-        reason = (
-            f"its last segments are missing, though {INTEGRITY} lists them: offsets {end_offset} "
-            f"to {missing - 1} are lost"
-        )
+    noted = 0 if written is None else written.of(base_name(path))
+    end = max(missing, noted)
+    if end > end_offset:
+        reason = f"ends at offset {end_offset}, but {BOOT_NOTE} says that it was written to {noted}"
+        if end > noted:
+            reason = f"its last segments are missing, though {INTEGRITY} lists them"
+        reason += f": offsets {end_offset} to {end - 1} are lost"
         yield Finding(kind=FindingKind.LOST_OFFSETS, path=path, position=None, reason=reason)

@@ -24,7 +24,7 @@ from ottla.storage.directory.found_logs import (
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
-from ottla.storage.files.boot_note import is_same_boot, note_boot
+from ottla.storage.files.boot_note import UNNOTED, BootNote, read_boot_note
 from ottla.storage.files.clean_shutdown import (
     read_clean_shutdown,
     remove_clean_shutdown,
@@ -73,6 +73,7 @@ class LogDirectory:
         self._file_system = file_system
         self._options = options
         self._lock = claim.lock if claim else None
+        self._note: BootNote | None = None
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
@@ -126,7 +127,7 @@ class LogDirectory:
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
-        is_same = is_same_boot(self._file_system, self.path)
+        written = read_boot_note(self._file_system, self.path)
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
@@ -137,11 +138,19 @@ class LogDirectory:
             self.logs,
             self.futures,
             was_clean_stop=self.was_clean_stop,
-            is_same_boot=is_same,
+            written=written,
         )
-        if not is_same:
-            # Not earlier: a recovery that is cut off leaves what a power failure has torn.
-            note_boot(self._file_system, self.path)
+        self._note_ends()
+
+    def _note_ends(self) -> None:
+        """Replaces the note of the boot, now that the logs are loaded."""
+        # Not earlier: a recovery that is cut off leaves what a power failure has torn, and what is
+        # lost after a kill.
+        logs = [*self.logs.values(), *self.futures.values()]
+        ends = {log.name: log.log_end_offset for log in logs}
+        self._note = BootNote(self._file_system, self.path, ends)
+        for log in logs:
+            log.written_end = self._note.place(log.name, log.log_end_offset)
 
     def _mark_replicas(self) -> None:
         """Creates or removes the mark for readers that log ends here are not committed offsets."""
@@ -185,6 +194,7 @@ class LogDirectory:
         if not is_synced:
             self._file_system.make_directory(path)
         log = self._loader.create(path, TopicPartition(topic, partition), topic_id, 0)
+        self._note_log(log)
         self.topic_ids[topic] = topic_id
         self.logs[TopicPartition(topic, partition)] = log
         return log
@@ -203,8 +213,18 @@ class LogDirectory:
         name = future_directory_name(topic, partition, self._options.new_id())
         path = join(self.path, name)
         log = self._loader.create(path, TopicPartition(topic, partition), topic_id, start_offset)
+        self._note_log(log)
         self.futures[TopicPartition(topic, partition)] = log
         return log
+
+    def _note_log(self, log: PartitionLog) -> None:
+        if self._note is not None:
+            log.written_end = self._note.place(log.name, log.log_end_offset)
+
+    def _forget_end(self, log: PartitionLog) -> None:
+        log.written_end = UNNOTED
+        if self._note is not None:
+            self._note.remove(log.name)
 
     @changes_files
     def delete_log(self, topic: str, partition: int, unique_id: bytes) -> str:
@@ -227,6 +247,7 @@ class LogDirectory:
         for key in keys:
             log = self.logs[key]
             path = join(self.path, delete_directory_name(*key, new_id()))
+            self._forget_end(log)
             self._file_system.rename(log.directory, path)
             log.maintenance.renamed(path)
             del self.logs[key]
@@ -240,6 +261,7 @@ class LogDirectory:
         """As `delete_log`, for the copy of a move that was cancelled, which has no readers."""
         key = TopicPartition(topic, partition)
         log = self.futures.pop(key)
+        self._forget_end(log)
         log.maintenance.abandon()
         name = delete_directory_name(*key, self._options.new_id())
         path = self._loader.rename(log.directory, name)
@@ -257,9 +279,11 @@ class LogDirectory:
         """Makes a copy the partition's log, durably."""
         key = TopicPartition(topic, partition)
         log = self.futures[key]
+        self._forget_end(log)
         log.maintenance.renamed(
             self._loader.rename(log.directory, partition_directory_name(topic, partition))
         )
+        self._note_log(log)
         self.logs[key] = self.futures.pop(key)
         if topic_id != ZERO_UUID:
             self.topic_ids[topic] = topic_id

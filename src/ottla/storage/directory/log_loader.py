@@ -17,6 +17,7 @@ from ottla.base.values import dataclass
 from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.open_options import OpenOptions, StartStep
+from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
     PARTITION_METADATA,
@@ -107,9 +108,12 @@ class LogLoader:
         futures: dict[TopicPartition, PartitionLog],
         *,
         was_clean_stop: bool,
-        is_same_boot: bool,
+        written: WrittenEnds | None,
     ) -> None:
-        """Loads the logs into `logs`, and the copies into `futures`."""
+        """Loads the logs into `logs`, and the copies into `futures`.
+
+        `written` are their ends if the system was not started again since, else `None`.
+        """
         starts = self._checkpoints.starts_of(started.found)
         is_kafka_gone = any(one.integrity is not None for one in started.found.values())
         left = count = len(started.log_paths) + len(started.future_paths)
@@ -128,15 +132,20 @@ class LogLoader:
 
         def load(key: TopicPartition, path: str, into: dict[TopicPartition, PartitionLog]) -> None:
             nonlocal left
+            integrity = started.found[key].integrity
+            is_lost = integrity is None
+            is_lost = is_lost and is_integrity_lost(self._file_system, path, is_kafka_gone)
+            is_ours = integrity is not None or is_lost
             request = replace(
                 self._checkpointed(key, path),
                 was_clean_stop=was_clean_stop,
-                is_same_boot=is_same_boot,
+                is_same_boot=written is not None,
+                # Kafka may have cut a log since.
+                written_end=written.of(base_name(path)) if written and is_ours else 0,
                 log_start_offset=starts[key],
                 topic_id=started.found[key].topic_id,
-                integrity=(integrity := started.found[key].integrity),
-                is_integrity_lost=integrity is None
-                and is_integrity_lost(self._file_system, path, is_kafka_gone),
+                integrity=integrity,
+                is_integrity_lost=is_lost,
                 on_progress=partial(recovering, path),
             )
             into[key] = self._open(request, key, started.unnamed.get(key))

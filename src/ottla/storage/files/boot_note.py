@@ -1,33 +1,143 @@
-"""Notes during which start of the system a log directory was last opened by a broker.
+"""Notes during which start of the system a log directory is used, and how far its logs are written.
 
-A broker that was only killed has lost nothing that it wrote: as long as the system runs, a hole or
-a missing file is damage, and not what a power failure leaves. The note is not durable: one that a
-power failure has lost, or left old, names no start or an earlier one. Format page:
-docs/format/filenames.md. Kafka has no counterpart.
+A broker that was only killed has lost nothing that it wrote: as long as the system runs, a hole, a
+missing file or a log that ends too early is damage, and not what a power failure leaves. The ends
+of the logs are stored in memory that the file is mapped into: that costs no system call, and a
+killed process loses none of it. The note is not durable: one that a power failure has lost, or left
+old, names no start or an earlier one. Format page: docs/format/filenames.md. Kafka has no
+counterpart.
 """
 
+import struct
+from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import blake2b
 
-from ottla.base.files import FileSystem, join, read_file, write_file
+from ottla.base.files import FileSystem, Numbers, join, read_file, remove_if_present, replace_file
 from ottla.storage.files.filenames import BOOT_NOTE
+
+HEADER_SIZE = 64
+"""The id of the system's start, and zeros."""
+
+_ENTRY = struct.Struct("=qqqq")
+"""The name of a log's directory as a hash, and the log's end twice: the smaller one counts."""
+
+_ENTRY_NUMBERS = _ENTRY.size // 8
+_FIRST_NUMBER = HEADER_SIZE // 8
+_SPARE_ENTRIES = 256
+
+
+class WrittenEnds:
+    """The ends of a directory's logs as of the last write to each."""
+
+    def __init__(self, content: bytes) -> None:
+        entries = content[HEADER_SIZE:]
+        whole = len(entries) // _ENTRY.size * _ENTRY.size
+        self._ends: dict[tuple[int, int], int] = {}
+        for first, second, end, again in _ENTRY.iter_unpack(entries[:whole]):
+            self._ends[first, second] = min(end, again)
+
+    def of(self, directory_name: str) -> int:
+        """The end of the log in a partition's directory; 0 if it is not known."""
+        return self._ends.get(_key(directory_name), 0)
+
+
+def read_boot_note(file_system: FileSystem, directory: str) -> WrittenEnds | None:
+    """The ends of a directory's logs; `None` if the system was started again since."""
+    boot_id = file_system.boot_id().encode()
+    with suppress(OSError):
+        content = read_file(file_system, join(directory, BOOT_NOTE))
+        if boot_id and content[:HEADER_SIZE].rstrip(b"\0") == boot_id:
+            return WrittenEnds(content)
+    return None
 
 
 def is_same_boot(file_system: FileSystem, directory: str) -> bool:
     """Whether the system has not been started again since a broker last opened the directory."""
-    boot_id = file_system.boot_id()
-    with suppress(OSError):
-        return (
-            bool(boot_id) and read_file(file_system, join(directory, BOOT_NOTE)) == boot_id.encode()
-        )
-    return False
+    return read_boot_note(file_system, directory) is not None
 
 
-def note_boot(file_system: FileSystem, directory: str) -> None:
-    """Writes the note; what has its name and is no file is left, and then nothing is known."""
-    with suppress(OSError):
-        write_file(
-            file_system,
-            join(directory, BOOT_NOTE),
-            [file_system.boot_id().encode()],
-            durably=False,
-        )
+class WrittenEnd:
+    """The place of one log's end in the note."""
+
+    __slots__ = ("at", "numbers")
+
+    def __init__(self, numbers: Numbers, at: int) -> None:
+        self.numbers = numbers
+        self.at = at
+
+    def store(self, offset: int) -> None:
+        """Notes an end that is written; 0 if it is about to change, and is not known meanwhile."""
+        numbers, at = self.numbers, self.at
+        numbers[at] = offset
+        numbers[at + 1] = offset
+
+
+UNNOTED = WrittenEnd([0, 0], 0)
+"""The place of a log that is not noted."""
+
+
+class BootNote:
+    """The note of a directory that is open.
+
+    What cannot be written or mapped is not noted: then less is known after a kill.
+    """
+
+    def __init__(self, file_system: FileSystem, directory: str, ends: Mapping[str, int]) -> None:
+        """Replaces the note; `ends` are the logs' ends by the names of their directories."""
+        self._file_system = file_system
+        self._directory = directory
+        self._places: dict[str, WrittenEnd] = {}
+        self._free: list[WrittenEnd] = []
+        self._write(ends)
+
+    def place(self, directory_name: str, end: int) -> WrittenEnd:
+        """Notes a log that was opened or created, and where its end is stored from now on."""
+        if directory_name not in self._places:
+            if not self._free:
+                self._write({name: one.numbers[one.at] for name, one in self._places.items()})
+            if not self._free:
+                return UNNOTED
+            found = self._free.pop()
+            found.numbers[found.at - 2], found.numbers[found.at - 1] = _key(directory_name)
+            self._places[directory_name] = found
+        found = self._places[directory_name]
+        found.store(end)
+        return found
+
+    def remove(self, directory_name: str) -> None:
+        """Forgets a log that was deleted or renamed."""
+        found = self._places.pop(directory_name, None)
+        if found is not None:
+            found.store(0)
+            self._free.append(WrittenEnd(found.numbers, found.at))
+
+    def _write(self, ends: Mapping[str, int]) -> None:
+        boot_id = self._file_system.boot_id().encode()
+        entries = [_ENTRY.pack(*_key(name), end, end) for name, end in ends.items()]
+        spare = _ENTRY.size * (_SPARE_ENTRIES + len(entries))
+        content = boot_id.ljust(HEADER_SIZE, b"\0") + b"".join(entries) + bytes(spare)
+        path = join(self._directory, BOOT_NOTE)
+        try:
+            replace_file(self._file_system, path, content, durably=False)
+            file = self._file_system.open(path, writable=True)
+            try:
+                numbers = file.map_numbers(len(content) // 8)
+            finally:
+                file.close()
+        except OSError:
+            with suppress(OSError):
+                remove_if_present(self._file_system, path + ".tmp")
+            return
+        at = _FIRST_NUMBER + 2
+        for name in ends:
+            one = self._places.setdefault(name, WrittenEnd(numbers, at))
+            one.numbers, one.at = numbers, at
+            at += _ENTRY_NUMBERS
+        places = range(at, len(content) // 8, _ENTRY_NUMBERS)
+        self._free = [WrittenEnd(numbers, place) for place in reversed(places)]
+
+
+def _key(directory_name: str) -> tuple[int, int]:
+    first, second = struct.unpack("=qq", blake2b(directory_name.encode(), digest_size=16).digest())
+    return first, second

@@ -448,6 +448,11 @@ def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
     return written_integrity(file_system, directory) is not None
 
 
+def is_ours_still(file_system: FileSystem, directory: str) -> bool:
+    """Whether Kafka has not loaded a log since Ottla has; the file may be lost."""
+    return is_ours_alone(file_system, directory) or is_integrity_lost(file_system, directory)
+
+
 def written_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
     """Like `read_integrity`; also `None` if the path is not a directory."""
     try:

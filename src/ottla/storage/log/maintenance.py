@@ -167,6 +167,7 @@ class LogMaintenance:
             self.truncate_fully_and_start_at(offset, now_ms=now_ms)
             return True
         with log.health.guarding(changes_files=True):
+            log.written_end.store(0)
             self._remove([one for one in log.segments.values if one.base_offset > offset])
             # Before the truncation: a removed segment that a crash brings back must not follow a
             # truncated one, as it belongs to another history.
@@ -197,6 +198,7 @@ class LogMaintenance:
         log = self._log
         self._writer.write_out()
         with log.health.guarding(changes_files=True):
+            log.written_end.store(0)
             self._remove(log.segments.values)
             log.epochs.clear()
             log.snapshots.drop(log.producers)
@@ -215,6 +217,7 @@ class LogMaintenance:
         # the old recovery point would cover new batches that were never flushed.
         self._log.sync_directory()
         self._on_cut()
+        self._log.written_end.store(self._log.log_end_offset)
 
     def _remove(self, segments: Collection[Segment]) -> None:
         """Deletes segments, the last first."""

@@ -7,6 +7,7 @@ Only `LogWriter` and `LogMaintenance` change it. Kafka's counterpart: the fields
 from ottla.base.files import FileSystem, base_name
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
+from ottla.storage.files.boot_note import UNNOTED
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.integrity import IntegrityFile
 from ottla.storage.log.abort_check import AbortCheck
@@ -61,6 +62,8 @@ class LogState:
         self.is_replicated = False
         """Whether other replicas decide what is committed: then `write_out` does not move the high
         watermark."""
+        self.written_end = UNNOTED
+        """Where the log's end is stored for a start after a kill."""
         self.abort_check: AbortCheck | None = None
         """Set until the transaction indexes have been checked for missing entries."""
 

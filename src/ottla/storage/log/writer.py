@@ -261,11 +261,13 @@ class LogWriter:
             self._segments.values[-1].log.write_out()
         except OSError as error:
             raise health.fail(error, is_half_done=True) from error
+        offsets, producers = self._offsets, self._producers
+        end = offsets.log_end_offset
+        log.written_end.store(end)
         if log.is_replicated:
             return
         # `move_high_watermark` inlined, as every round runs this for each of its partitions.
-        offsets, producers = self._offsets, self._producers
-        offsets.move_high_watermark(offsets.log_end_offset)
+        offsets.move_high_watermark(end)
         producers.high_watermark_moved(offsets.high_watermark)
         offsets.first_unstable_offset = producers.first_unstable_offset
 

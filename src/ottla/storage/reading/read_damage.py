@@ -20,7 +20,12 @@ from ottla.storage.damage_scan import (
     is_torn_append,
     scan_segment,
 )
-from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, INTEGRITY, FileSuffix
+from ottla.storage.files.filenames import (
+    BOOT_NOTE,
+    CHECKPOINT_RECOVERY_POINT,
+    INTEGRITY,
+    FileSuffix,
+)
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
@@ -32,12 +37,14 @@ class KnownEnd:
 
     was_stopped_cleanly: bool
     recovery_point: int
-    """All batches before this offset were flushed. If the recovery point is lost, the end of the
-    log by another checkpoint; 0 if nothing is recorded."""
+    """All batches before this offset were flushed, or were written if that is known. If the
+    recovery point is lost, the end of the log by another checkpoint; 0 if nothing is recorded."""
     end_offset: int | None
     """The log's end offset if it is certain: a clean shutdown flushes everything."""
     is_complete: bool = False
     """Whether all that was written has to be there, so that only the last append can be torn."""
+    witness: str = CHECKPOINT_RECOVERY_POINT
+    """The file that states `recovery_point`."""
 
     def is_contradicted_by(self, tail: SegmentTail) -> bool:
         """Whether the last segment is torn or too long in a way that no crash explains.
@@ -55,21 +62,24 @@ def known_end(
     recovery_point: int,
     high_watermark: int | None,
     reached: int = 0,
+    written: int = 0,
     is_complete: bool = False,
 ) -> KnownEnd:
     """Combines the recovery point and the high watermark checkpoint.
 
     A broker writes both when it stops, and neither is ever ahead of the log. If they differ after a
     clean shutdown, one may have been damaged, and the end is not certain. `reached` is the log's
-    end by another checkpoint if the recovery point is lost.
+    end by another checkpoint if the recovery point is lost, and `written` as of its last write.
     """
     least = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
     is_sure = was_stopped_cleanly and high_watermark in (None, recovery_point)
+    is_written_later = written > max(least, reached)
     return KnownEnd(
         was_stopped_cleanly=was_stopped_cleanly,
-        recovery_point=max(least, reached),
+        recovery_point=max(least, reached, written),
         end_offset=least if is_sure and least else None,
         is_complete=is_complete,
+        witness=BOOT_NOTE if is_written_later else CHECKPOINT_RECOVERY_POINT,
     )
 
 
@@ -159,7 +169,7 @@ def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
     due = known.recovery_point
     if end_offset >= due:
         return LogTail(end_offset=end_offset)
-    return LogTail(end_offset=due, damage=_shortened(path, size, end_offset, due))
+    return LogTail(end_offset=due, damage=_shortened(path, size, end_offset, known))
 
 
 def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: int) -> LogTail:
@@ -212,7 +222,7 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
     if held is not None and (place.recorded.was_stopped_cleanly or next_offset < until):
         yield _damage(reader, held, size, (next_offset, until))
     elif next_offset < until:
-        yield _shortened(reader.log.path, size, next_offset, until)
+        yield _shortened(reader.log.path, size, next_offset, place.recorded)
 
 
 def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Damage:
@@ -228,18 +238,18 @@ def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Da
     )
 
 
-def _shortened(path: str, size: int, end_offset: int, recovery_point: int) -> Damage:
-    """The damage of a log that ends between two batches, but before its recovery point."""
+def _shortened(path: str, size: int, end_offset: int, known: KnownEnd) -> Damage:
+    """The damage of a log that ends between two batches, but before its recorded end."""
     return Damage(
         path=path,
         position=size,
         end=size,
         reason=(
-            f"the log ends at offset {end_offset}, and {CHECKPOINT_RECOVERY_POINT} says that it "
-            f"reached at least to offset {recovery_point}"
+            f"the log ends at offset {end_offset}, and {known.witness} says that it "
+            f"reached at least to offset {known.recovery_point}"
         ),
         from_offset=end_offset,
-        until_offset=recovery_point,
+        until_offset=known.recovery_point,
     )
 
 

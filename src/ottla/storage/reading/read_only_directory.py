@@ -10,7 +10,7 @@ from contextlib import suppress
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.partitions import TopicPartition
-from ottla.storage.files.boot_note import is_same_boot
+from ottla.storage.files.boot_note import WrittenEnds, read_boot_note
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
@@ -26,7 +26,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import is_ours_alone
+from ottla.storage.files.integrity import is_ours_alone, is_ours_still
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
@@ -110,13 +110,14 @@ class ReadOnlyLogDirectory:
         After a kill it has, unless the system was started again: a power failure loses writes. Not
         said of a directory in use, whose broker has recovered it.
         """
-        if self.was_stopped_cleanly:
-            return True
-        lock = join(self.path, LOCK)
+        return self.was_stopped_cleanly or self._written_ends() is not None
+
+    def _written_ends(self) -> WrittenEnds | None:
+        """The ends of the logs if the last broker was killed since the system was started."""
         with suppress(OSError):
-            if self.file_system.lock_holder(lock) is not None:
-                return False
-        return is_same_boot(self.file_system, self.path)
+            if self.file_system.lock_holder(join(self.path, LOCK)) is not None:
+                return None
+        return read_boot_note(self.file_system, self.path)
 
     @property
     def is_ottlas(self) -> bool:
@@ -236,13 +237,23 @@ class ReadOnlyLogDirectory:
             if not self.steps_over_damage:
                 reason = f"{error.reason}; {repair_hint(self.path)}"
                 raise CorruptionError(error.path, error.position, reason) from error
+        written = self._written_ends()
         return known_end(
             was_stopped_cleanly=was_stopped_cleanly,
             recovery_point=points.get(key, 0),
             high_watermark=high_watermark,
-            is_complete=self.is_complete,
+            is_complete=was_stopped_cleanly or written is not None,
             reached=0 if key in points else self._reached(key, was_stopped_cleanly or not points),
+            written=0 if written is None else self._written_end(key, written),
         )
+
+    def _written_end(self, key: TopicPartition, ends: WrittenEnds) -> int:
+        name = partition_directory_name(*key)
+        end = ends.of(name)
+        directory = join(self.path, name)
+        # Kafka may have cut the log since.
+        is_trusted = end and is_ours_still(self.file_system, directory)
+        return end if is_trusted else 0
 
     def _reached(self, key: TopicPartition, is_point_lost: bool) -> int:
         """The end of a log without recovery point, by the other checkpoints; 0 if not certain.

@@ -9,7 +9,7 @@ import logging
 from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
 from ottla.storage.damage_scan import MAX_OFFSETS
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.recovery.missing_segments import name_missing_end
 from ottla.storage.recovery.opened_log import OpenedLog
@@ -85,10 +85,10 @@ def _end_of_active(log: OpenedLog) -> int:
     request, active = log.request, log.segments.active
     try:
         end = checked_end(active, request.recovery_point if request.was_clean_stop else None)
-        least = max(request.least_end, log.lost_end)
+        least = max(request.least_end, log.lost_end, request.written_end)
         if end >= least:
             return end
-        when = "at its clean shutdown" if end < request.least_end else f"by its {INTEGRITY}"
+        when = "at its clean shutdown" if end < request.least_end else f"by {_witness(log)}"
         reason = f"the log ends at offset {end}, but {when} it ended at {least}"
         raise CorruptionError(active.log.path, active.log.size, reason)
     except CorruptionError as error:
@@ -108,12 +108,18 @@ def _end_of_active(log: OpenedLog) -> int:
 def _end_of_lost(log: OpenedLog) -> int:
     """The offset after all that missing last segments may have had; 0 if none is missing.
 
-    Nothing says how many records a segment had that was still written to, but no segment spans
-    more offsets than its indexes can hold.
+    If nothing says how many records a segment had that was still written to, no segment spans more
+    offsets than its indexes can hold.
     """
-    if not log.lost_end or log.request.was_clean_stop:
-        return log.lost_end
+    written = log.request.written_end
+    if written or not log.lost_end or log.request.was_clean_stop:
+        return max(log.lost_end, written)
     return log.lost_end - 1 + MAX_OFFSETS
+
+
+def _witness(log: OpenedLog) -> str:
+    """The file that says how far a log reached which has lost its end."""
+    return BOOT_NOTE if log.request.written_end > log.lost_end else f"its {INTEGRITY}"
 
 
 def _start_of_empty(log: OpenedLog) -> int:
@@ -128,8 +134,8 @@ def _start_of_empty(log: OpenedLog) -> int:
     when = "at its clean shutdown" if request.was_clean_stop else "at its last flush"
     if request.reached > end:
         end, when = request.reached, "by its high watermark"
-    if log.lost_end > end:
-        end, when = _end_of_lost(log), f"by its {INTEGRITY}"
+    if max(log.lost_end, request.written_end) > end:
+        end, when = _end_of_lost(log), f"by {_witness(log)}"
     if end <= start:
         return start
     logger.error(

@@ -43,6 +43,8 @@ class LoadRequest:
     topic_id: Uuid | None = None
     is_same_boot: bool = False
     """Whether the system was not started again since, so that nothing written is missing."""
+    written_end: int = 0
+    """The log's end as of the last write, if the system was not started again; 0 if unknown."""
     integrity: Integrity | None = None
     is_integrity_lost: bool = False
     """Whether the integrity file is missing or damaged, though Kafka has not removed it."""

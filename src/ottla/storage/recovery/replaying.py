@@ -113,7 +113,7 @@ def _is_kept(
 
     As long as the system runs, an append is torn only at the end of a log, and is incomplete.
     """
-    if log.request.was_flushed(end_offset):
+    if log.request.was_flushed(end_offset) or end_offset < log.request.written_end:
         return True
     if not log.request.is_same_boot:
         return False

@@ -33,6 +33,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
 )
 from ottla.storage.files.java_properties import parse_properties, properties_line
+from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.topic_file import TopicEntry, topics_if_whole
 from ottla.storage.snapshots.copying import (
     OnCopied,
@@ -172,8 +173,13 @@ class Snapshots:
     def check_all_named(self) -> None:
         """Raises `RefusalError` if a partition is in none of the directories, but in another one.
 
-        Restored without the others, a broker would create its partitions again, empty.
+        Restored without the others, a broker would create its partitions again, empty. Nor may a
+        directory lack its identity: its copy would be no snapshot.
         """
+        for directory in self.directories:
+            path = join(directory, META_PROPERTIES)
+            if read_meta_properties(self._file_system, path) is None:
+                raise RefusalError(f"{path} is missing; put it back, or start a broker there first")
         for _ in range(CREATION_TRIES):  # a topic's entry is written before its partitions
             missing = self._missing()
             if not missing:

@@ -214,7 +214,7 @@ def test_a_plan_writes_nothing() -> None:
     disk = files.disk()
     report, plan = plan_for(disk, "data", deep=True)
     assert not report.is_sound
-    assert len(plan.actions) == 5
+    assert len(plan.actions) == 6
     assert {path: read_file(disk, path) for path in files.content} == files.content
     assert disk.status("data/.lock") is None
 

@@ -34,7 +34,9 @@ def crashed_log(batches: int = 20) -> FakeFileSystem:
     return file_system.crash(CrashMode.KEEP)
 
 
-def cut_last_log(file_system: FakeFileSystem) -> None:
+def tear_last_append(file_system: FakeFileSystem) -> None:
+    """As a power failure does, after which the note of the boot is of another one."""
+    file_system.remove(join(DIRECTORY, BOOT_NOTE))
     path = files(file_system, ".log")[-1]
     file = file_system.open(path, writable=True)
     file.truncate(file.size() - 1)
@@ -100,7 +102,7 @@ def garble_checkpoints(file_system: FakeFileSystem) -> None:
 
 
 DAMAGES: list[tuple[Callable[[FakeFileSystem], None], int]] = [
-    (cut_last_log, 38),
+    (tear_last_append, 38),
     (append_nonsense, 40),
     (append_zeros, 40),
     (remove_indexes, 40),
@@ -160,7 +162,7 @@ def test_segments_after_a_damaged_one_are_dropped_after_a_power_failure(
 
 def test_recovering_twice_changes_nothing() -> None:
     file_system = crashed_log()
-    cut_last_log(file_system)
+    tear_last_append(file_system)
     first = open_log(file_system)
     once = {path: snapshot(first, path) for path in ("log", "epochs", "producers")}
     second = open_log(file_system.crash(CrashMode.KEEP))
