@@ -14,6 +14,7 @@ from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import log_file_name
+from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
@@ -231,6 +232,14 @@ def test_a_log_that_was_cut_on_purpose_has_lost_nothing_after_a_kill() -> None:
         log = ReadOnlyLogDirectory("/d", files).partition(*key)
         assert (log.readable_end_offset, log.log_end_offset) == (offset, offset)
         assert not [one for one in check(files, "/d").findings if "one-0" in one.path]
+
+
+def test_a_lost_topic_file_hides_no_records_from_readers_of_committed_ones() -> None:
+    files = killed()
+    files.remove(join("/d", TOPIC_FILE_NAME))
+    directory = ReadOnlyLogDirectory("/d", files)
+    assert directory.is_ottlas
+    assert not directory.is_replicated
 
 
 def test_a_torn_append_is_cut_off_after_a_kill() -> None:

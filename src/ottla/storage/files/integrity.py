@@ -485,11 +485,11 @@ def is_integrity_lost(
         pass
     if is_kafka_gone is not None:
         return is_kafka_gone
-    return _has_another(file_system, parent_directory(directory))
+    return holds_integrity_files(file_system, parent_directory(directory))
 
 
-def _has_another(file_system: FileSystem, log_directory: str) -> bool:
-    """Whether any log of a directory has an integrity file."""
+def holds_integrity_files(file_system: FileSystem, log_directory: str) -> bool:
+    """Whether any log of a directory has an integrity file, so that Kafka has not loaded them."""
     parsed = ((name, parse_directory_name(name)) for name in file_system.list(log_directory))
     logs = (name for name, one in parsed if one and one.state is DirectoryState.LIVE)
     paths = (join(log_directory, name, INTEGRITY) for name in islice(logs, NEIGHBOURS_ASKED))

@@ -26,7 +26,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import is_ours_alone, is_ours_still
+from ottla.storage.files.integrity import holds_integrity_files, is_ours_alone, is_ours_still
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
@@ -121,7 +121,9 @@ class ReadOnlyLogDirectory:
 
     @property
     def is_ottlas(self) -> bool:
-        return self.file_system.status(join(self.path, TOPIC_FILE_NAME)) is not None
+        """Whether Ottla has used the directory; its topic file may be lost."""
+        has_file = self.file_system.status(join(self.path, TOPIC_FILE_NAME)) is not None
+        return has_file or holds_integrity_files(self.file_system, self.path)
 
     @property
     def has_replicas(self) -> bool:
