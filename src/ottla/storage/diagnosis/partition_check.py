@@ -153,17 +153,20 @@ class _PartitionCheck:
         self._path = path
         self._options = options
         self._report = PartitionReport(path)
-        self._names = {
-            name: describe(name)
-            for name in file_system.list(path)
-            if not is_directory(file_system, join(path, name))
-        }
+        self._folders: list[str] = []
+        self._names: dict[str, FileDescription] = {}
+        for name in file_system.list(path):
+            if is_directory(file_system, join(path, name)):
+                self._folders.append(name)
+            else:
+                self._names[name] = describe(name)
         self._epochs = EpochCheck()
         self._last_offset = -1
         self._is_compacted = False
 
     def run(self) -> PartitionReport:
         bases = self._offsets(Role.LOG)
+        self._add(self._check_folders())
         self._add(self._check_names(set(bases)))
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(iter(damage))
@@ -199,6 +202,15 @@ class _PartitionCheck:
         )
 
     # Names
+
+    def _check_folders(self) -> Iterator[Finding]:
+        """Folders that have the names of a log's files."""
+        for name in self._folders:
+            role = describe(name).role
+            if role is not Role.UNKNOWN:
+                kind = FindingKind.LOG_DAMAGE if role is Role.LOG else FindingKind.STRANGER
+                reason = "is not a regular file; move it away"
+                yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
         for name, described in self._names.items():
