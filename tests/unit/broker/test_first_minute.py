@@ -13,7 +13,7 @@ from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
-from ottla.storage.files.filenames import log_file_name
+from ottla.storage.files.filenames import REPLICAS_MARK, log_file_name
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -239,6 +239,8 @@ def test_a_lost_topic_file_hides_no_records_from_readers_of_committed_ones() -> 
     files.remove(join("/d", TOPIC_FILE_NAME))
     directory = ReadOnlyLogDirectory("/d", files)
     assert directory.is_ottlas
+    assert not directory.is_replicated
+    files.make_directory(join("/d", REPLICAS_MARK))  # which is no mark
     assert not directory.is_replicated
 
 

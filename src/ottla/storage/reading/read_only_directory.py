@@ -128,7 +128,11 @@ class ReadOnlyLogDirectory:
     @property
     def has_replicas(self) -> bool:
         """Whether the Ottla broker that last used the directory is a member of a cluster."""
-        return self.file_system.status(join(self.path, REPLICAS_MARK)) is not None
+        try:
+            self.file_system.open(join(self.path, REPLICAS_MARK)).close()
+        except OSError:
+            return False  # a FIFO, a link or a folder is no mark
+        return True
 
     @property
     def is_replicated(self) -> bool:

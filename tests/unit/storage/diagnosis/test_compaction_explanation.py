@@ -117,5 +117,5 @@ def test_a_log_is_seen_in_its_files_as_its_broker_sees_it() -> None:
     ]
     assert [one.size for one in found.segments] == [one.size for one in keeper.log.segments.values]
     assert (found.log_end_offset, found.cleaned_until) == (3, 1)
-    # Somebody's replicas may have none of it: no checkpoint has a high watermark yet.
-    assert found.last_stable_offset == 0
+    # No other broker has replicas of what only Ottla has loaded, without the mark that says so.
+    assert found.last_stable_offset == 3
