@@ -20,6 +20,12 @@ from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -30,10 +36,16 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -241,6 +253,26 @@ def rules(place: Place) -> None:
         place.broker.security.create_acls(acls)
 
 
+def quotas(place: Place) -> None:
+    """Quotas of many users."""
+    entries = [
+        EntryData(
+            entity=[EntityData(entity_type="user", entity_name=f"u-{number}")],
+            ops=[OpData(key="producer_byte_rate", value=1e9, remove=False)],
+        )
+        for number in range(place.count)
+    ]
+    made()(place)
+    answer = place.ask(AlterClientQuotasRequest(entries=entries, validate_only=False), 1)
+    assert not any(one.error_code for one in answer.entries)
+
+
+def fetch_sessions(place: Place) -> None:
+    made()(place)
+    for _ in range(place.count):
+        begin_session(place)
+
+
 def connections(place: Place) -> None:
     made()(place)
     for _ in range(place.count):
@@ -358,6 +390,33 @@ def _consumer_join(member_id: str) -> ConsumerGroupHeartbeatRequest:
 
 
 # What is done
+
+
+def begin_session(place: Place) -> None:
+    """It may have to take another's place, or get none."""
+    partition = FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=TOPIC, partitions=[partition])]
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=0, topics=topics)
+    assert not place.ask(fetch, 7).error_code
+
+
+def describe_quotas(place: Place) -> None:
+    place.ask(DescribeClientQuotasRequest(components=[], strict=False), 1)
+
+
+def change_quota(place: Place) -> None:
+    entity = [EntityData(entity_type="user", entity_name="u-0")]
+    ops = [OpData(key="consumer_byte_rate", value=1e9, remove=False)]
+    request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])
+    assert not place.ask(request, 1).entries[0].error_code
+
+
+def change_defaults(place: Place) -> None:
+    """A default of all topics."""
+    change = AlterableConfig(name="log.retention.ms", config_operation=0, value="86400000")
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+    (answer,) = place.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert not answer.error_code
 
 
 def produce_one(place: Place) -> None:

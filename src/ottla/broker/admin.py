@@ -202,7 +202,7 @@ class Admin:
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error
-        self._store.configs_under(config.topic_defaults)
+        self._store.check_defaults(config.topic_defaults)
         return config
 
     def alter_groups(

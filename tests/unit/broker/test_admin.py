@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import disk, open_broker
+from tests.support.turns import TakingTurns
 
 OWN, ALL = ConfigSource.BROKER, ConfigSource.ALL_BROKERS
 
@@ -271,3 +273,25 @@ def test_a_group_with_invalid_stored_settings_can_be_changed_and_cleared_of_them
     assert altered(ConfigChange(name=session, operation=ConfigOperation.DELETE)) == {}
     assert altered(ConfigChange(name=heartbeat, operation=ConfigOperation.DELETE)) == {}
     assert broker.settings.groups.overrides == {}
+
+
+@pytest.mark.parametrize("slices_before", range(0, 40, 4))
+def test_defaults_change_in_turns_and_the_last_change_holds_for_all_topics(
+    slices_before: int,
+) -> None:
+    broker = open_broker(disk("/d"))
+    for number in range(8):
+        own = {"segment.bytes": "1000"} if number % 2 else {}
+        broker.create_topic(NewTopic(name=f"t-{number}", overrides=own))
+
+    def alter(value: str) -> None:
+        broker.admin.alter_broker(ALL, settings(log_retention_ms=value))
+
+    with TakingTurns() as turns:
+        turns.begin(partial(alter, "7"))
+        turns.run(slices_before)
+        turns.begin(partial(alter, "9"))
+    value = broker.config.topic_defaults.retention_ms
+    assert value == 9
+    assert {retention_of(broker, f"t-{number}") for number in range(8)} == {(value, value)}
+    assert broker.topics.get("t-3").config.segment_bytes == 1000

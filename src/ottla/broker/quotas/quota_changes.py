@@ -164,8 +164,8 @@ class QuotaFilter:
             )
 
     def select(self, quotas: Quotas) -> Iterator[tuple[QuotaEntity, Mapping[str, float]]]:
-        """Yields the matching entities with their limits."""
-        for entity, limits in quotas.items():
+        """Yields the matching entities with their limits, in turns; the quotas do not change."""
+        for entity, limits in in_turns(quotas.items()):
             names = dict(entity)
             if self.is_strict and len(names) != len(self.components):
                 continue

@@ -60,13 +60,11 @@ class TopicConfigs:
             self.refused[topic] = refused
         return config
 
-    def under(self, defaults: TopicConfig, topic: str, overrides: Mapping[str, str]) -> TopicConfig:
-        """Returns a topic's settings under other defaults; raises `ApiError` for a contradiction
-        with a valid setting.
-        """
+    def check_under(self, defaults: TopicConfig, topic: str, overrides: Mapping[str, str]) -> None:
+        """Raises `ApiError` if other defaults contradict a topic's valid settings."""
         refused = self.refused.get(topic, {})
         valid = {name: text for name, text in overrides.items() if name not in refused}
-        return topic_config(defaults, valid)
+        topic_config(defaults, valid)
 
     def is_held(self, topic: str) -> bool:
         """Whether it is not known which records the topic keeps, as a setting is not valid."""

@@ -327,17 +327,32 @@ class TopicStore:
                 # been deleted.
                 self._apply(topic, self.configs.stored(topic.name, topic.overrides))
 
-    def configs_under(self, defaults: TopicConfig) -> dict[str, TopicConfig]:
-        """Returns the settings of all topics under other defaults; raises `ApiError`."""
-        under = self.configs.under
-        return {topic.name: under(defaults, topic.name, topic.overrides) for topic in self.topics}
+    def check_defaults(self, defaults: TopicConfig) -> None:
+        """Checks other defaults with the settings of all topics, in turns; raises `ApiError`."""
+        checked: set[frozenset[tuple[str, str]]] = set()
+        for topic in in_turns(list(self.topics)):
+            own = frozenset(topic.overrides.items())
+            if own not in checked:  # thousands of topics, and a few kinds of settings
+                self.configs.check_under(defaults, topic.name, topic.overrides)
+                checked.add(own)
 
     def change_defaults(self, defaults: TopicConfig) -> None:
-        """Changes the defaults of all topics, which are the broker's own settings."""
-        configs = self.configs_under(defaults)
+        """Changes the defaults of all topics, which are the broker's own settings, in turns."""
         self.configs.defaults = defaults
-        for topic in self.topics:
-            self._apply(topic, configs[topic.name])
+        known: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+        with kept():
+            for topic in in_turns(list(self.topics)):
+                if self.configs.defaults is not defaults:
+                    return  # changed again, for all topics
+                if self.topics.find(topic.name) is not topic:
+                    continue
+                own = frozenset(topic.overrides.items())
+                config = known.get(own)
+                if config is None:
+                    config = self.configs.stored(topic.name, topic.overrides)
+                    if topic.name not in self.configs.refused:
+                        known[own] = config
+                self._apply(topic, config)
 
     def is_held(self, topic: str, ignored: Mapping[str, str]) -> bool:
         """Whether it is not known which records a topic keeps, since a setting of it or, by

@@ -30,7 +30,7 @@ def handle(
         is_strict=request.strict,
     )
     try:
-        found = context.broker.admin.select_quotas(wanted)
+        found = freed_in_turns(context.broker.admin.select_quotas(wanted))
     except ApiError as error:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message, entries=None
