@@ -30,6 +30,11 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.protocol.messages.create_partitions import (
@@ -492,3 +497,29 @@ def test_the_answer_about_many_quotas_is_made_in_turns(member: LonelyMember) -> 
     later, _ = member.asker.send(AlterClientQuotasRequest(entries=[]), 1)
     assert later is not None
     assert later.takes_long
+
+
+def test_a_replica_that_only_others_have_cannot_be_moved_to_another_directory(
+    member: LonelyMember,
+) -> None:
+    assert create(member, (ME, 2), (2, 3)) == ErrorCode.NONE
+
+    def moved(path: str) -> dict[tuple[str, int], int]:
+        topics = [
+            AlterReplicaLogDirTopic(name="orders", partitions=[0, 1, 2]),
+            AlterReplicaLogDirTopic(name="nothing", partitions=[0]),
+        ]
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
+        return {
+            (topic.topic_name, one.partition_index): one.error_code
+            for topic in member.request(request, 2).results
+            for one in topic.partitions
+        }
+
+    assert moved("/d") == {
+        ("orders", 0): ErrorCode.NONE,
+        ("orders", 1): ErrorCode.REPLICA_NOT_AVAILABLE,
+        ("orders", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("nothing", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert set(moved("/elsewhere").values()) == {ErrorCode.LOG_DIR_NOT_FOUND}

@@ -45,5 +45,8 @@ def _move(
     try:
         context.broker.moves.request_to(target, topic, index)
     except ApiError as error:
-        return error.code
+        code = context.broker.refusal(error, topic, index).code
+        # As in Kafka, of a partition that only other brokers have.
+        is_elsewhere = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else code
     return ErrorCode.NONE
