@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.topics.topic_rules import TRANSACTION_STATE
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -433,3 +435,16 @@ def test_clients_are_told_of_transactions_version_2(asker: Asker, version: int) 
     assert finalized.get("transaction.version") == (2 if version >= 3 else None)
     supported = {one.name: one.max_version for one in answer.supported_features}
     assert supported.get("transaction.version") == (2 if version >= 4 else None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("max.message.bytes", "1"), ("segment.bytes", "14")]
+)
+def test_a_record_that_does_not_fit_into_the_transaction_log_is_an_unknown_error_as_in_kafka(
+    producer: ProducerAsker, setting: str, value: str
+) -> None:
+    """`TransactionStateManager` maps MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE to it."""
+    small = Alteration(changes=[ConfigChange(name=setting, value=value)])
+    producer.asker.broker.admin.alter_topic(TRANSACTION_STATE, small)
+    assert producer.init() == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert producer.add(0) == [ErrorCode.UNKNOWN_SERVER_ERROR]
