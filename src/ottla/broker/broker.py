@@ -50,6 +50,7 @@ from ottla.storage.log.reader import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.control.controller import Controller
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.membership import Membership
@@ -118,6 +119,7 @@ class Broker:
         self._random_below = options.random_below
         self.auto_creation = AutoCreation(lambda: self.config)
         self.admin = Admin(self._store, parts.cluster, settings, self)
+        self._controller: Controller | None = None
         self._cluster = None if parts.replicas is None else parts.replicas.topics
         self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
         """All topics; in a cluster also those without a replica on this broker."""
@@ -127,6 +129,22 @@ class Broker:
             from ottla.broker.coordinators import Coordinators
 
             parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
+
+    @property
+    def controller(self) -> "Controller":
+        """Created like `groups`."""
+        if self._controller is None:
+            self._controller = self._new_controller()
+        return self._controller
+
+    def _new_controller(self) -> "Controller":
+        if self.membership is None:
+            from ottla.broker.control.alone import AloneController
+
+            return AloneController(self.admin, self.security)
+        from ottla.broker.control.zookeeper import ZooKeeperController
+
+        return ZooKeeperController(self.membership, self.security)
 
     @property
     def fetch_sessions(self) -> "FetchSessions":

@@ -6,8 +6,8 @@ wall clock back delays no fetch. Kafka's counterparts: `DelayedFetch` and its pu
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timers import AllTimers, Timers
@@ -23,6 +23,21 @@ class Waiting(Generic[Result]):
 
     def __init__(self) -> None:
         self.result: Result | None = None
+
+
+class Later(Generic[Result]):
+    """A result that `make` makes of what `waiting` brings; `make` may return another `Later`.
+
+    The maker runs in turns.
+    """
+
+    __slots__ = ("make", "waiting")
+
+    def __init__(
+        self, waiting: Waiting[Any], make: "Callable[[Any], Result | Later[Result]]"
+    ) -> None:
+        self.waiting = waiting
+        self.make = make
 
 
 class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):

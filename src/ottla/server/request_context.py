@@ -10,7 +10,7 @@ from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting import Later, Waiting
 from ottla.codec.schema import Message
 from ottla.protocol.headers import RequestHeader
 
@@ -175,11 +175,19 @@ class LongPendingAnswer(PendingResponse):
 
 
 def respond(
-    answer: ResultT | Waiting[ResultT], make_response: Callable[[ResultT], Message]
+    answer: ResultT | Waiting[ResultT] | Later[ResultT],
+    make_response: Callable[[ResultT], Message],
 ) -> Message | PendingResponse:
     """Returns the response for a result, now or when it is ready."""
     if isinstance(answer, Waiting):
         return PendingAnswer(answer, make_response)
+    if isinstance(answer, Later):
+        make = answer.make
+
+        def made(brought: Any) -> Message | PendingResponse:
+            return respond(make(brought), make_response)
+
+        return PendingAnswer(answer.waiting, made, takes_long=True)
     return make_response(answer)
 
 

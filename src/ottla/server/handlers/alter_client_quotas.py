@@ -5,19 +5,21 @@ are refused. Kafka's counterpart: `ClientQuotaControlManager` (KIP-546, KIP-612)
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.quotas.quota_changes import ENTITY_TYPES, KEYS, QuotaAlteration
+from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     EntryData,
     EntryResult,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 ENOUGH_NAMES = len(ENTITY_TYPES) + 1
 ENOUGH_LIMITS = len(KEYS) + 1
@@ -26,24 +28,19 @@ ENOUGH_LIMITS = len(KEYS) + 1
 Names = tuple[tuple[str, str | None], ...]
 
 
-def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    errors = freed_in_turns(
-        context.broker.admin.alter_quotas(
-            request.entries, alterations(request), validate_only=request.validate_only
-        )
-    )
-    return answer(request, errors)
-
-
-def alterations(request: AlterClientQuotasRequest) -> Callable[[EntryData], QuotaAlteration]:
-    """Returns the function that parses an entry; it raises `ApiError`."""
     counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
-    return lambda entry: _alteration(entry, counts)
+    altered = context.broker.controller.alter_quotas(
+        request.entries,
+        lambda entry: _alteration(entry, counts),
+        validate_only=request.validate_only,
+    )
+    return respond(altered, partial(_answer, request))
 
 
-def answer(
-    request: AlterClientQuotasRequest, errors: Iterable[ApiError | None]
+def _answer(
+    request: AlterClientQuotasRequest, errors: Sequence[ApiError | None]
 ) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(
         entries=[

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials, 0: sets and removes passwords for logins by SCRAM.
 
-The request carries the salted password; the stored keys are derived from it here, and are on disk
+The request carries the salted password; the stored keys are derived from it here, and are durable
 when the response is sent. Kafka's counterpart: `ScramControlManager.alterCredentials` (KIP-554).
 """
 
@@ -9,27 +9,23 @@ from collections.abc import Mapping
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.users import ScramUpsertion
+from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 
 def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext
-) -> AlterUserScramCredentialsResponse:
+) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = upsertions(request)
-    try:
-        results = freed_in_turns(context.broker.security.alter_users(wanted))
-    except ApiError as error:
-        results = dict.fromkeys((one.user for one in wanted), error.without_traceback())
-    return answer(results)
+    return respond(context.broker.controller.alter_users(_upsertions(request)), _answer)
 
 
-def upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion]:
+def _upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion]:
     wanted = freed_in_turns(
         [
             ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
@@ -49,8 +45,7 @@ def upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion
     return wanted
 
 
-def answer(results: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
-    """The result for each user."""
+def _answer(outcomes: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsResponse:
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(
@@ -58,6 +53,6 @@ def answer(results: Mapping[str, ApiError | None]) -> AlterUserScramCredentialsR
                 error_code=error.code if error else 0,
                 error_message=error.message if error else None,
             )
-            for user, error in in_turns(results.items())
+            for user, error in in_turns(outcomes.items())
         ]
     )

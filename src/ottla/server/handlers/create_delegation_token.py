@@ -9,11 +9,12 @@ from ottla.base.ids import uuid_text
 from ottla.base.principal import USER, Principal
 from ottla.broker.security.acls import Operation
 from ottla.broker.security.tokens import DelegationToken
+from ottla.codec.schema import Message
 from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 from ottla.server.token_fields import check_connection, lifetimes_of, may_use_tokens_of
 
 FIRST_REQUESTER_VERSION = 3
@@ -21,20 +22,24 @@ FIRST_REQUESTER_VERSION = 3
 
 def handle(
     request: CreateDelegationTokenRequest, context: RequestContext
-) -> CreateDelegationTokenResponse:
+) -> Message | PendingResponse:
     context.may_take_long()
-    security = context.broker.security
-    owner = owner_of(request, context)
+    owner = _owner_of(request, context)
     try:
-        token = new_token(request, owner, context)
-        hmac = security.hmac_of(token)
-        security.put_token(token)
+        token = _new_token(request, owner, context)
+        hmac = context.broker.security.hmac_of(token)
     except ApiError as error:
-        return refused(owner, error, context)
-    return created(token, hmac, context)
+        return _refused(owner, error, context)
+
+    def answer(refusal: ApiError | None) -> CreateDelegationTokenResponse:
+        if refusal is not None:
+            return _refused(owner, refusal, context)
+        return _created(token, hmac, context)
+
+    return respond(context.broker.controller.create_token(token), answer)
 
 
-def refused(
+def _refused(
     owner: Principal, error: ApiError, context: RequestContext
 ) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(
@@ -48,7 +53,7 @@ def refused(
     return _with_requester(response, context)
 
 
-def created(
+def _created(
     token: DelegationToken, hmac: bytes, context: RequestContext
 ) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(
@@ -72,13 +77,13 @@ def _with_requester(
     return response
 
 
-def owner_of(request: CreateDelegationTokenRequest, context: RequestContext) -> Principal:
+def _owner_of(request: CreateDelegationTokenRequest, context: RequestContext) -> Principal:
     if request.owner_principal_name:
         return Principal(request.owner_principal_type or USER, request.owner_principal_name)
     return context.principal
 
 
-def new_token(
+def _new_token(
     request: CreateDelegationTokenRequest, owner: Principal, context: RequestContext
 ) -> DelegationToken:
     """Raises `ApiError`."""

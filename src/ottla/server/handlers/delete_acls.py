@@ -1,14 +1,14 @@
-"""DeleteAcls, 0 to 3: removes the access rules that match filters, at once and on the disks.
+"""DeleteAcls, 0 to 3: removes the access rules that match filters.
 
 Kafka's counterpart: `AclControlManager.deleteAcls`.
 """
 
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.security.acls import Acl, AclFilter
+from ottla.codec.schema import Message
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
@@ -16,32 +16,34 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.server.acl_fields import read_filter, security_of
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 
-def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+def handle(request: DeleteAclsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    read = read_filters(request, context)
-    filters = freed_in_turns([one for one in in_turns(read) if isinstance(one, AclFilter)])
-    failure: ApiError | None = None
-    gone: Iterable[list[Acl]] = repeat([])
-    try:
-        if filters:
-            gone = security_of(context).delete_acls(filters)
-    except ApiError as error:
-        failure = error.without_traceback()
-    matched = iter(gone)
-    return DeleteAclsResponse(
-        filter_results=[
-            result_of(one if isinstance(one, ApiError) else failure or next(matched))
-            for one in in_turns(read)
-        ]
-    )
+    read = _read_filters(request, context)
+    filters = [one for one in in_turns(read) if isinstance(one, AclFilter)]
+
+    def answer(gone: Sequence[list[Acl] | ApiError]) -> DeleteAclsResponse:
+        freed_in_turns(filters)
+        matched = iter(gone)
+        return DeleteAclsResponse(
+            filter_results=[
+                _result(one if isinstance(one, ApiError) else next(matched))
+                for one in in_turns(freed_in_turns(read))
+            ]
+        )
+
+    if not filters:
+        return answer(())
+    return respond(context.broker.controller.delete_acls(filters), answer)
 
 
-def read_filters(request: DeleteAclsRequest, context: RequestContext) -> list[AclFilter | ApiError]:
+def _read_filters(
+    request: DeleteAclsRequest, context: RequestContext
+) -> list[AclFilter | ApiError]:
     """Each filter, or the error of an invalid one."""
-    read: list[AclFilter | ApiError] = freed_in_turns([])
+    read: list[AclFilter | ApiError] = []
     for one in in_turns(request.filters):
         try:
             security_of(context)
@@ -51,7 +53,7 @@ def read_filters(request: DeleteAclsRequest, context: RequestContext) -> list[Ac
     return read
 
 
-def result_of(acls: list[Acl] | ApiError) -> DeleteAclsFilterResult:
+def _result(acls: list[Acl] | ApiError) -> DeleteAclsFilterResult:
     """The rules that a filter has removed, or its error."""
     if isinstance(acls, ApiError):
         return DeleteAclsFilterResult(error_code=acls.code, error_message=acls.message)

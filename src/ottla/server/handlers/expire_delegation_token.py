@@ -5,31 +5,36 @@ Kafka's counterpart: `DelegationTokenControlManager.expireDelegationToken` (KIP-
 
 from ottla.base.errors import ApiError
 from ottla.broker.security.tokens import DelegationToken
+from ottla.codec.schema import Message
 from ottla.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 from ottla.server.token_fields import lifetimes_of, own_token
 
 
 def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
-) -> ExpireDelegationTokenResponse:
+) -> Message | PendingResponse:
     context.may_take_long()
-    security = context.broker.security
+    controller = context.broker.controller
     try:
-        token, shortened, expires_ms = expired(request, context)
-        if shortened is None:
-            security.drop_token(token)
-        else:
-            security.change_token(shortened)
+        token, shortened, expires_ms = _expired(request, context)
     except ApiError as error:
-        return answer(error)
-    return answer(expires_ms)
+        return _refused(error)
+
+    def answer(refusal: ApiError | None) -> ExpireDelegationTokenResponse:
+        if refusal is not None:
+            return _refused(refusal)
+        return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
+
+    if shortened is None:
+        return respond(controller.drop_token(token), answer)
+    return respond(controller.change_token(shortened), answer)
 
 
-def expired(
+def _expired(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> tuple[DelegationToken, DelegationToken | None, int]:
     """The token, its new state (`None`: removed at once), and its end; raises `ApiError`."""
@@ -40,7 +45,5 @@ def expired(
     return token, shortened, expires_ms
 
 
-def answer(expires_ms: int | ApiError) -> ExpireDelegationTokenResponse:
-    if isinstance(expires_ms, ApiError):
-        return ExpireDelegationTokenResponse(error_code=expires_ms.code, expiry_timestamp_ms=-1)
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
+def _refused(error: ApiError) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)

@@ -5,33 +5,37 @@ Kafka's counterpart: `DelegationTokenControlManager.renewDelegationToken` (KIP-4
 
 from ottla.base.errors import ApiError
 from ottla.broker.security.tokens import DelegationToken
+from ottla.codec.schema import Message
 from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 from ottla.server.token_fields import lifetimes_of, own_token
 
 
 def handle(
     request: RenewDelegationTokenRequest, context: RequestContext
-) -> RenewDelegationTokenResponse:
+) -> Message | PendingResponse:
     context.may_take_long()
     try:
-        token = renewed(request, context)
-        context.broker.security.change_token(token)
+        token = _renewed(request, context)
     except ApiError as error:
-        return answer(error)
-    return answer(token.expires_ms)
+        return _refused(error)
+
+    def answer(refusal: ApiError | None) -> RenewDelegationTokenResponse:
+        if refusal is not None:
+            return _refused(refusal)
+        return RenewDelegationTokenResponse(expiry_timestamp_ms=token.expires_ms)
+
+    return respond(context.broker.controller.change_token(token), answer)
 
 
-def renewed(request: RenewDelegationTokenRequest, context: RequestContext) -> DelegationToken:
+def _renewed(request: RenewDelegationTokenRequest, context: RequestContext) -> DelegationToken:
     """Raises `ApiError`."""
     token = own_token(bytes(request.hmac), context)
     return lifetimes_of(context).renewed(token, request.renew_period_ms, context.at.now_ms)
 
 
-def answer(expires_ms: int | ApiError) -> RenewDelegationTokenResponse:
-    if isinstance(expires_ms, ApiError):
-        return RenewDelegationTokenResponse(error_code=expires_ms.code, expiry_timestamp_ms=-1)
-    return RenewDelegationTokenResponse(expiry_timestamp_ms=expires_ms)
+def _refused(error: ApiError) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=-1)

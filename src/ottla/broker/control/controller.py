@@ -1,0 +1,57 @@
+"""The verbs that change a cluster's metadata, whichever way they are carried out.
+
+Handlers ask a `Controller` and nothing else, and never what kind of broker they run in. A broker
+alone decides and writes at once; a member of a cluster over ZooKeeper has another thread ask the
+controller or change nodes, and the result comes later. A change is durable and in effect on this
+broker when its result is there. Kafka's counterpart: `Controller`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar
+
+from ottla.base.errors import ApiError
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.acls import Acl, AclFilter
+from ottla.broker.security.tokens import DelegationToken
+from ottla.broker.security.users import ScramUpsertion
+from ottla.broker.waiting import Later
+
+T = TypeVar("T")
+
+Soon: TypeAlias = T | Later[T]
+
+Outcome = ApiError | None
+"""The error of a change, or `None` if it was made."""
+
+
+class Controller(Protocol):
+    # Access
+
+    def create_acls(self, acls: Sequence[Acl]) -> Soon[Sequence[Outcome]]:
+        """Adds rules; returns the outcome of each. Existing ones are not doubled."""
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> Soon[Sequence[list[Acl] | ApiError]]:
+        """Removes the rules that match the filters; returns those of each filter, or its error."""
+
+    def alter_users(self, wanted: Sequence[ScramUpsertion]) -> Soon[Mapping[str, Outcome]]:
+        """Sets and removes passwords; returns the outcome of each user."""
+
+    def create_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+
+    def change_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+
+    def drop_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+
+    # Quotas
+
+    def alter_quotas(
+        self,
+        entries: Sequence[T],
+        alteration_of: Callable[[T], QuotaAlteration],
+        *,
+        validate_only: bool,
+    ) -> Soon[Sequence[Outcome]]:
+        """Changes the quotas of entities, each named in one entry; returns the outcome of each.
+
+        `alteration_of` raises `ApiError` for an invalid entry.
+        """

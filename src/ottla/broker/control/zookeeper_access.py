@@ -1,0 +1,234 @@
+"""Changes of users, quotas, access rules and tokens as changes of nodes.
+
+Each user and each resource has a node of its own, which is changed as a whole; a notice makes all
+brokers read it. Differs from Kafka, where only the controller changes users. Kafka's counterparts:
+`AclAuthorizer`, `ZkAdminManager`, `DelegationTokenManagerZk`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.control.controller import Outcome
+from ottla.broker.membership import Membership
+from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.acls import (
+    Acl,
+    AclFilter,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.broker.security.registered import (
+    acls_of,
+    credentials_of,
+    entity_of,
+    entity_path,
+    entry_of,
+    resource_of,
+    user_path,
+    with_credentials,
+    with_limits,
+)
+from ottla.broker.security.users import ScramUpsertion, with_upsertions
+from ottla.broker.waiting import Later
+from ottla.controller.acls import AclChanges, ChangedAcls, Entries
+from ottla.controller.settings import Change, Refusals
+from ottla.registries.access import AclEntry, ResourceName
+from ottla.registries.paths import is_node_name, sanitized
+
+T = TypeVar("T")
+
+ONE_PATTERN = (PatternType.LITERAL, PatternType.PREFIXED)
+
+# Access rules
+
+
+def create_acls(membership: Membership, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
+    wanted: dict[ResourceName, list[AclEntry]] = {}
+    places: list[ResourceName | ApiError] = []
+    for one in in_turns(acls):
+        place = _resource_of(one)
+        places.append(place)
+        if isinstance(place, ResourceName):
+            wanted.setdefault(place, []).append(entry_of(one))
+    changes = {place: partial(_add, new) for place, new in in_turns(wanted.items())}
+
+    def answered(results: AclChanges) -> Sequence[Outcome]:
+        freed_in_turns(wanted)
+        freed_in_turns(changes)
+        freed_in_turns(results)
+        found = (
+            one if isinstance(one, ApiError) else results[one] for one in freed_in_turns(places)
+        )
+        return freed_in_turns(
+            [one if isinstance(one, ApiError) else None for one in in_turns(found)]
+        )
+
+    return Later(membership.change_acls(changes), answered)
+
+
+def _resource_of(acl: Acl) -> ResourceName | ApiError:
+    name = acl.pattern.name
+    if not is_node_name(name):
+        text = f"ACL binding contains invalid resource name: {name}"
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    return resource_of(acl.pattern)
+
+
+def _add(new: list[AclEntry], known: Entries) -> Entries:
+    return tuple(dict.fromkeys((*known, *new)))
+
+
+def delete_acls(
+    membership: Membership, filters: Sequence[AclFilter], known: Iterable[Acl]
+) -> Later[Sequence[list[Acl] | ApiError]]:
+    """The known rules say which resources are read; what these have in ZooKeeper counts."""
+    changes = {
+        resource: partial(_remove, filters, resource)
+        for resource in in_turns(_resources(filters, known))
+    }
+
+    def answered(results: AclChanges) -> Sequence[list[Acl] | ApiError]:
+        freed_in_turns(changes)
+        freed_in_turns(results)
+        removed: list[Acl] = freed_in_turns([])
+        failure: ApiError | None = None
+        for resource, one in in_turns(results.items()):
+            if isinstance(one, ChangedAcls):
+                gone = set(one.before) - set(one.after)
+                removed += acls_of(resource, (entry for entry in one.before if entry in gone))
+            else:
+                failure = one
+        return freed_in_turns(
+            [failure or one.select(in_turns(removed)) for one in in_turns(filters)]
+        )
+
+    return Later(membership.change_acls(changes), answered)
+
+
+def _resources(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourceName, None]:
+    """The resources of matching rules, and those that a filter names."""
+    patterns = dict.fromkeys(
+        one.pattern for one in in_turns(acls) if any(wanted.matches(one) for wanted in filters)
+    )
+    for one in filters:
+        is_specific = one.resource_type is not ResourceType.ANY and one.pattern_type in ONE_PATTERN
+        if is_specific and one.name is not None and is_node_name(one.name):
+            patterns[ResourcePattern(one.resource_type, one.pattern_type, one.name)] = None
+    return dict.fromkeys(map(resource_of, patterns))
+
+
+def _remove(filters: Sequence[AclFilter], resource: ResourceName, known: Entries) -> Entries:
+    return tuple(one for one in known if not _is_matched(filters, resource, one))
+
+
+def _is_matched(filters: Sequence[AclFilter], resource: ResourceName, entry: AclEntry) -> bool:
+    """Rules of an unknown kind stay."""
+    try:
+        (acl,) = acls_of(resource, (entry,))
+    except ValueError:
+        return False
+    return any(one.matches(acl) for one in filters)
+
+
+# Users
+
+
+def alter_users(
+    membership: Membership, wanted: Sequence[ScramUpsertion]
+) -> Later[Mapping[str, Outcome]]:
+    by_user: dict[str, list[ScramUpsertion]] = {}
+    for one in in_turns(wanted):
+        by_user.setdefault(one.user, []).append(one)
+    changes: dict[str, Change] = {
+        user_path(user): partial(_with_passwords, its)
+        for user, its in in_turns(by_user.items())
+        if is_node_name(sanitized(user))
+    }
+
+    def answered(refusals: Refusals) -> Mapping[str, Outcome]:
+        freed_in_turns(by_user)
+        freed_in_turns(changes)
+        freed_in_turns(refusals)
+        no_user = ApiError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty, and not . or .."
+        )
+        return freed_in_turns(
+            {user: refusals.get(user_path(user), no_user) for user in in_turns(by_user)}
+        )
+
+    return Later(membership.change_settings(changes), answered)
+
+
+def _with_passwords(
+    wanted: Sequence[ScramUpsertion], settings: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Raises `ApiError`."""
+    user = wanted[0].user
+    entity = entity_of(user_path(user))
+    assert entity is not None
+    try:
+        known = credentials_of(entity, settings)
+    except ValueError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+    credentials, results = with_upsertions(known, wanted)
+    refusal = results[user]
+    if refusal is not None:
+        raise refusal
+    return with_credentials(settings, credentials)
+
+
+# Quotas
+
+
+def alter_quotas(
+    membership: Membership,
+    entries: Sequence[T],
+    alteration_of: Callable[[T], QuotaAlteration],
+    *,
+    validate_only: bool,
+) -> Later[Sequence[Outcome]]:
+    changes: dict[str, Change] = {}
+    places: list[str | ApiError] = []
+    for entry in in_turns(entries):
+        try:
+            alteration = alteration_of(entry)
+            path = _path_of(alteration)
+            changes[path] = _with_limits(alteration)
+            places.append(path)
+        except ApiError as error:
+            places.append(error.without_traceback())
+
+    def answered(refusals: Refusals) -> Sequence[Outcome]:
+        freed_in_turns(changes)
+        freed_in_turns(refusals)
+        return freed_in_turns(
+            [
+                one if isinstance(one, ApiError) else refusals[one]
+                for one in in_turns(freed_in_turns(places))
+            ]
+        )
+
+    return Later(membership.change_settings(changes, validate_only=validate_only), answered)
+
+
+def _path_of(alteration: QuotaAlteration) -> str:
+    """Raises `ApiError`."""
+    path = entity_path(alteration.entity())
+    if not all(map(is_node_name, path.split("/"))):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{path} cannot be a node of ZooKeeper")
+    return path
+
+
+def _with_limits(alteration: QuotaAlteration) -> Change:
+    """Raises `ApiError` for invalid limits."""
+    alteration.apply({})
+
+    def change(settings: Mapping[str, str]) -> Mapping[str, str]:
+        return with_limits(settings, alteration.limits)
+
+    return change
