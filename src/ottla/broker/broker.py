@@ -138,13 +138,20 @@ class Broker:
         return self._controller
 
     def _new_controller(self) -> "Controller":
-        if self.membership is None:
+        if self.membership is None or self.replicas is None:
             from ottla.broker.control.alone import AloneController
 
-            return AloneController(self.admin, self.security)
+            return AloneController(self.node_id, self.topics, self.admin, self.security)
         from ottla.broker.control.zookeeper import ZooKeeperController
 
-        return ZooKeeperController(self.membership, self.security)
+        return ZooKeeperController(
+            node_id=self.node_id,
+            membership=self.membership,
+            replicas=self.replicas,
+            security=self.security,
+            settings=self.settings,
+            new_id=self.new_id,
+        )
 
     @property
     def fetch_sessions(self) -> "FetchSessions":

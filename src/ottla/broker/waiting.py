@@ -14,6 +14,7 @@ from ottla.base.timers import AllTimers, Timers
 
 Query = TypeVar("Query")
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 
 class Waiting(Generic[Result]):
@@ -38,6 +39,15 @@ class Later(Generic[Result]):
     ) -> None:
         self.waiting = waiting
         self.make = make
+
+    def then(self, change: "Callable[[Result], Other | Later[Other]]") -> "Later[Other]":
+        """A later result that `change` makes of this one."""
+
+        def made(brought: Any) -> "Other | Later[Other]":
+            result = self.make(brought)
+            return result.then(change) if isinstance(result, Later) else change(result)
+
+        return Later(self.waiting, made)
 
 
 class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
-from ottla.server.resources import check_broker_name
+from ottla.broker.configs.resources import check_broker_name
 
 ROOT: Final = "root"
 PARENT: Final = "ottla"

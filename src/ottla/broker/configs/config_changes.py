@@ -3,7 +3,7 @@
 Kafka's counterparts: `ConfigurationControlManager`, `AlterConfigOp` (KIP-339).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from ottla.base.error_codes import ErrorCode
@@ -53,6 +53,18 @@ class Alteration:
                 case _:
                     values[change.name] = _changed_list(change, values, rows)
         return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceAlteration:
+    """The changes of one resource's settings; `alteration` raises `ApiError` if it is invalid.
+
+    `resource_type` is a number of `ResourceType`, or one that nothing has.
+    """
+
+    resource_type: int
+    resource_name: str
+    alteration: Callable[[], Alteration]
 
 
 def _changed_list(

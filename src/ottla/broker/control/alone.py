@@ -1,22 +1,44 @@
 """The controller of a broker alone: it decides, writes to its disks, and has then done it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.admin import Admin
-from ottla.broker.control.controller import Outcome
+from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
+from ottla.broker.configs.resources import (
+    ResourceType,
+    check_broker_name,
+    check_group_name,
+    no_settings,
+)
+from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.control.controller import ByPartition, Outcome, Reassignments
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.security import Security
 from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
+from ottla.broker.topics.topic_rules import check_name
+from ottla.broker.topics.topics import Topics
 
 T = TypeVar("T")
 
+LEADERLESS: Final = {
+    False: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    True: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+"""The error of a partition on an offline disk, by whether an unclean election was asked for."""
+
 
 class AloneController:
-    def __init__(self, admin: Admin, security: Security) -> None:
+    def __init__(self, node_id: int, topics: Topics, admin: Admin, security: Security) -> None:
+        self._node_id = node_id
+        self._topics = topics
         self._admin = admin
         self._security = security
 
@@ -46,7 +68,51 @@ class AloneController:
     def drop_token(self, token: DelegationToken) -> Outcome:
         return _outcome(self._security.drop_token, token)
 
-    # Quotas
+    # Settings and quotas
+
+    def alter_configs(
+        self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
+    ) -> Sequence[Outcome]:
+        """All groups are written together."""
+        results: list[Outcome] = freed_in_turns([])
+        groups: dict[str, Callable[[], Alteration]] = {}
+        for one in in_turns(wanted):
+            try:
+                if one.resource_type == ResourceType.GROUP:
+                    check_group_name(one.resource_name)
+                    groups[one.resource_name] = one.alteration
+                else:
+                    self._alter(one, validate_only=validate_only)
+                results.append(None)
+            except ApiError as error:
+                results.append(error.without_traceback())
+        if not groups:
+            return results
+        refusals = self._admin.alter_groups(groups, validate_only=validate_only)
+        return [
+            result
+            or (
+                refusals.get(one.resource_name) if one.resource_type == ResourceType.GROUP else None
+            )
+            for one, result in in_turns(zip(wanted, results, strict=True))
+        ]
+
+    def _alter(self, wanted: ResourceAlteration, *, validate_only: bool) -> None:
+        admin, name, alteration = self._admin, wanted.resource_name, wanted.alteration()
+        match wanted.resource_type:
+            case ResourceType.TOPIC:
+                check_name(name)
+                admin.alter_topic(name, alteration, validate_only=validate_only)
+            case ResourceType.BROKER:
+                scope = ConfigSource.ALL_BROKERS
+                if name:
+                    check_broker_name(name, self._node_id)
+                    scope = ConfigSource.BROKER
+                admin.alter_broker(scope, alteration, validate_only=validate_only)
+            case ResourceType.CLIENT_METRICS:
+                admin.alter_client_metrics(name, alteration, validate_only=validate_only)
+            case _:
+                raise no_settings(wanted.resource_type)
 
     def alter_quotas(
         self,
@@ -56,6 +122,58 @@ class AloneController:
         validate_only: bool,
     ) -> Sequence[Outcome]:
         return self._admin.alter_quotas(entries, alteration_of, validate_only=validate_only)
+
+    # Leaders and replicas
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+    ) -> ByPartition:
+        """This broker leads all that it has, but for partitions on a disk that is offline."""
+        if partitions is None:
+            partitions = [
+                TopicPartition(topic.name, index)
+                for topic in in_turns(list(self._topics))
+                for index in topic.leaderless_indexes
+            ]
+        outcomes = {
+            one: self._not_elected(one, is_unclean=is_unclean) for one in in_turns(partitions)
+        }
+        return ByPartition(None, freed_in_turns(outcomes))
+
+    def _not_elected(self, place: TopicPartition, *, is_unclean: bool) -> ApiError:
+        try:
+            self._topics.online_partition(*place)
+        except ApiError as error:
+            is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            return ApiError(LEADERLESS[is_unclean]) if is_offline else error.without_traceback()
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")
+
+    def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> ByPartition:
+        """The only place for a partition is the broker that it is on."""
+        outcomes = {
+            place: _outcome(partial(self._check_replicas, place), replicas)
+            for place, replicas in in_turns(wanted.items())
+        }
+        return ByPartition(None, freed_in_turns(outcomes))
+
+    def _check_replicas(self, place: TopicPartition, replicas: tuple[int, ...] | None) -> None:
+        """Raises `ApiError` unless the partition is to stay where it is."""
+        self._topics.partition(*place)
+        if replicas is None:
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        if replicas == (self._node_id,):
+            return
+        code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        if not replicas:
+            raise ApiError(code, "A partition needs one replica at least.")
+        if len(set(replicas)) < len(replicas):
+            raise ApiError(code, "A broker is named twice.")
+        raise ApiError(code, f"The only broker there is has the id {self._node_id}.")
+
+    def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
+        return Reassignments(None, {})
 
 
 def _outcome(change: Callable[[T], None], what: T) -> Outcome:

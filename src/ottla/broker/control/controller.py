@@ -7,14 +7,17 @@ broker when its result is there. Kafka's counterpart: `Controller`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.waiting import Later
+from ottla.registries.topics import ReplicaAssignment
 
 T = TypeVar("T")
 
@@ -22,6 +25,20 @@ Soon: TypeAlias = T | Later[T]
 
 Outcome = ApiError | None
 """The error of a change, or `None` if it was made."""
+
+
+class ByPartition(NamedTuple):
+    """The error of a whole request, and the outcomes of its partitions."""
+
+    error: Outcome
+    outcomes: Mapping[TopicPartition, Outcome]
+
+
+class Reassignments(NamedTuple):
+    """The error of the request, and the replicas of the partitions that are being moved."""
+
+    error: Outcome
+    moves: Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Controller(Protocol):
@@ -42,7 +59,12 @@ class Controller(Protocol):
 
     def drop_token(self, token: DelegationToken) -> Soon[Outcome]: ...
 
-    # Quotas
+    # Settings and quotas
+
+    def alter_configs(
+        self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
+    ) -> Soon[Sequence[Outcome]]:
+        """Changes the settings of resources, each named once; returns the outcome of each."""
 
     def alter_quotas(
         self,
@@ -55,3 +77,22 @@ class Controller(Protocol):
 
         `alteration_of` raises `ApiError` for an invalid entry.
         """
+
+    # Leaders and replicas
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+    ) -> Soon[ByPartition]:
+        """Has partitions, or all, led by their preferred replicas; with `is_unclean` has those
+        without a leader led by any. Of all, those are named whose leader changed, or is missing.
+        """
+
+    def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> Soon[ByPartition]:
+        """Moves partitions to other replicas; `None` cancels a move."""
+
+    def list_reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> Soon[Reassignments]:
+        """The moves that are under way, of some partitions or of all."""

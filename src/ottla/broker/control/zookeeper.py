@@ -4,15 +4,24 @@ Settings, users, rules and tokens are nodes that every broker may change; topics
 leaders are decided by the controller's broker, to which requests are passed on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.values import dataclass
+from ottla.broker.configs.config_changes import ResourceAlteration
+from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.control import zookeeper_access as access
-from ottla.broker.control.controller import Outcome
+from ottla.broker.control import zookeeper_configs as configs
+from ottla.broker.control.controller import ByPartition, Outcome, Reassignments
 from ottla.broker.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.replicas import Replicas
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.registered import token_node
 from ottla.broker.security.security import Security
@@ -20,27 +29,39 @@ from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.waiting import Later
 from ottla.controller import tokens
+from ottla.controller.events import (
+    AlterReassignments,
+    Answer,
+    ElectLeaders,
+    ListReassignments,
+)
 from ottla.controller.operations import Steps
 from ottla.controller.tokens import FoundTokens
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperController:
-    def __init__(self, membership: Membership, security: Security) -> None:
-        self._membership = membership
-        self._security = security
+    """Made of the parts of its broker."""
+
+    node_id: int
+    membership: Membership
+    replicas: Replicas
+    security: Security
+    settings: BrokerSettings
+    new_id: Callable[[], Uuid]
 
     # Access
 
     def create_acls(self, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
-        return access.create_acls(self._membership, acls)
+        return access.create_acls(self.membership, acls)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Later[Sequence[list[Acl] | ApiError]]:
-        return access.delete_acls(self._membership, filters, self._security.state.acls)
+        return access.delete_acls(self.membership, filters, self.security.state.acls)
 
     def alter_users(self, wanted: Sequence[ScramUpsertion]) -> Later[Mapping[str, Outcome]]:
-        return access.alter_users(self._membership, wanted)
+        return access.alter_users(self.membership, wanted)
 
     def create_token(self, token: DelegationToken) -> Later[Outcome]:
         return self._change_token(partial(tokens.create_token, token_node(token)))
@@ -55,9 +76,19 @@ class ZooKeeperController:
         def outcome(result: FoundTokens | ApiError) -> Outcome:
             return result if isinstance(result, ApiError) else None
 
-        return Later(self._membership.change_token(make), outcome)
+        return Later(self.membership.change_token(make), outcome)
 
-    # Quotas
+    # Settings and quotas
+
+    def _known(self) -> configs.Known:
+        return configs.Known(self.node_id, self.settings, self.replicas.metadata)
+
+    def alter_configs(
+        self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
+    ) -> Later[Sequence[Outcome]]:
+        return configs.alter_configs(
+            self.membership, self._known(), wanted, validate_only=validate_only
+        )
 
     def alter_quotas(
         self,
@@ -67,5 +98,43 @@ class ZooKeeperController:
         validate_only: bool,
     ) -> Later[Sequence[Outcome]]:
         return access.alter_quotas(
-            self._membership, entries, alteration_of, validate_only=validate_only
+            self.membership, entries, alteration_of, validate_only=validate_only
         )
+
+    # Leaders and replicas
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+    ) -> Later[ByPartition]:
+        event = ElectLeaders(pending_id=None, partitions=partitions, is_unclean=is_unclean)
+        return Later(self.membership.ask([event]), partial(_by_partition, partitions or ()))
+
+    def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> Later[ByPartition]:
+        event = AlterReassignments(pending_id=None, wanted=wanted)
+        return Later(self.membership.ask([event]), partial(_by_partition, wanted))
+
+    def list_reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> Later[Reassignments]:
+        def found(answers: list[Answer]) -> Reassignments:
+            (answer,) = answers
+            return Reassignments(_outcome(answer.error), answer.reassignments)
+
+        event = ListReassignments(pending_id=None, partitions=partitions)
+        return Later(self.membership.ask([event]), found)
+
+
+def _by_partition(wanted: Iterable[TopicPartition], answers: list[Answer]) -> ByPartition:
+    """The answer to one request; its error is that of each partition that it does not name."""
+    (answer,) = answers
+    codes = answer.errors
+    if answer.error:
+        codes = {one: codes.get(one, answer.error) for one in in_turns(wanted)}
+    outcomes = {place: _outcome(code) for place, code in in_turns(codes.items())}
+    return ByPartition(_outcome(answer.error), freed_in_turns(outcomes))
+
+
+def _outcome(code: ErrorCode) -> Outcome:
+    return ApiError(code) if code else None

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.broker.configs.resources import check_group_name
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.client.administration.config_values import (
     ALL_BROKERS,
@@ -16,7 +17,6 @@ from ottla.client.at_rest.known import check_known, check_topic_known
 from ottla.client.refusals import refusals
 from ottla.diagnosis.directories import read_directories
 from ottla.server import config_entries
-from ottla.server.resources import check_group_name
 
 
 class SettingsList(Protocol):

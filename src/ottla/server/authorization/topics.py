@@ -7,6 +7,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
+from ottla.broker.configs.resources import ResourceType as ConfigType
 from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (
@@ -41,7 +42,6 @@ from ottla.protocol.messages.metadata import (
 from ottla.server.authorization.access import Access, Answer, Handle, joined
 from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.server.request_context import RequestContext, amended
-from ottla.server.resources import ResourceType as ConfigType
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -8,6 +8,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
+from ottla.broker.configs.resources import ResourceType
 from ottla.broker.topics.topic_rules import stored_config
 from ottla.broker.topics.topics import Topic
 from ottla.controller.settings import read_settings
@@ -18,7 +19,6 @@ from ottla.protocol.messages.describe_configs import (
 from ottla.server.cluster.applying import membership_of, replicas_of
 from ottla.server.handlers.describe_configs import describe
 from ottla.server.request_context import LongPendingAnswer, PendingResponse, RequestContext
-from ottla.server.resources import ResourceType
 from ottla.storage.files.topic_file import TopicEntry
 
 

@@ -21,12 +21,7 @@ OWN: Final = frozenset(
         ApiKey.DELETE_TOPICS,
         ApiKey.DELETE_RECORDS,
         ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         *(one.key for one in CLUSTER_APIS.values()),
     }
 )

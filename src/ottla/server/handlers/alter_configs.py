@@ -5,38 +5,33 @@ Kafka's counterpart: `ConfigAdminManager`.
 
 from collections.abc import Sequence
 
-from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.configs.config_changes import Alteration, ConfigChange, ResourceAlteration
+from ottla.broker.control.controller import Outcome
+from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-from ottla.server.altering import ResourceAlteration, alter_all, check_count, check_names, responses
-from ottla.server.request_context import RequestContext
+from ottla.server.altering import alter_all, check_count, check_names, responses
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 
-def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+def handle(request: AlterConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    errors = alter_all(
-        context.broker, alterations(request, context), validate_only=request.validate_only
-    )
-    return answer(request, errors)
+    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
 
+    def answer(outcomes: Sequence[Outcome]) -> AlterConfigsResponse:
+        freed_in_turns(wanted)
+        return AlterConfigsResponse(responses=responses(request.resources, outcomes))
 
-def alterations(request: AlterConfigsRequest, context: RequestContext) -> list[ResourceAlteration]:
-    return freed_in_turns(
-        [_alteration(resource, context.who) for resource in in_turns(request.resources)]
-    )
-
-
-def answer(request: AlterConfigsRequest, errors: Sequence[ApiError | None]) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=responses(request.resources, errors))
+    altered = alter_all(context, wanted, validate_only=request.validate_only)
+    return respond(altered, answer)
 
 
 def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
-    configs = freed_in_turns(resource.configs)
+    configs = resource.configs
 
     def alteration() -> Alteration:
         check_count(len(configs))

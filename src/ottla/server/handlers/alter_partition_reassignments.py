@@ -1,62 +1,63 @@
-"""AlterPartitionReassignments, 0 to 1: the only place for a partition is the broker it is on.
+"""AlterPartitionReassignments, 0 to 1: moves replicas of partitions to other brokers.
 
-Kafka's counterpart: `ReplicationControlManager.alterPartitionReassignments` (KIP-455).
+Kafka's counterparts: `ReplicationControlManager.alterPartitionReassignments`,
+`KafkaController.alterPartitionReassignments` (KIP-455).
 """
 
-from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from collections.abc import Mapping
+
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.control.controller import ByPartition, Outcome
+from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 
 def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
-) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _reassign(topic.name, wanted, context) for wanted in in_turns(topic.partitions)
-                ],
-            )
-            for topic in in_turns(request.topics)
-        ],
-    )
+) -> Message | PendingResponse:
+    context.may_take_long()
+    wanted = {
+        TopicPartition(topic.name, one.partition_index): None
+        if one.replicas is None
+        else tuple(one.replicas)
+        for topic in in_turns(request.topics)
+        for one in in_turns(topic.partitions)
+    }
+
+    def answer(altered: ByPartition) -> AlterPartitionReassignmentsResponse:
+        freed_in_turns(wanted)
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_code=altered.error.code if altered.error else 0,
+            error_message=None,
+            responses=[
+                ReassignableTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        _result(TopicPartition(topic.name, one.partition_index), altered.outcomes)
+                        for one in in_turns(topic.partitions)
+                    ],
+                )
+                for topic in in_turns(request.topics)
+            ],
+        )
+
+    return respond(context.broker.controller.alter_reassignments(wanted), answer)
 
 
-def _reassign(
-    topic: str, wanted: ReassignablePartition, context: RequestContext
+def _result(
+    place: TopicPartition, outcomes: Mapping[TopicPartition, Outcome]
 ) -> ReassignablePartitionResponse:
-    response = ReassignablePartitionResponse(
-        partition_index=wanted.partition_index, error_message=None
+    error = outcomes.get(place)
+    return ReassignablePartitionResponse(
+        partition_index=place.partition,
+        error_code=error.code if error else 0,
+        error_message=error.message if error else None,
     )
-    try:
-        context.broker.topics.partition(topic, wanted.partition_index)
-        _check(wanted.replicas, context.broker.node_id)
-    except ApiError as error:
-        response.error_code, response.error_message = error.code, error.message
-    return response
-
-
-def _check(replicas: list[int] | None, node_id: int) -> None:
-    """Raises `ApiError` unless the partition is to stay where it is."""
-    if replicas is None:
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    if replicas == [node_id]:
-        return
-    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if not replicas:
-        raise ApiError(code, "A partition needs one replica at least.")
-    if len(set(replicas)) < len(replicas):
-        raise ApiError(code, "A broker is named twice.")
-    raise ApiError(code, f"The only broker there is has the id {node_id}.")

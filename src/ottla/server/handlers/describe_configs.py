@@ -8,6 +8,12 @@ from collections.abc import Callable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
+from ottla.broker.configs.resources import (
+    ResourceType,
+    check_broker_name,
+    check_group_name,
+    no_settings,
+)
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topics import Topic
@@ -30,12 +36,6 @@ from ottla.server.config_entries import (
     topic_entries,
 )
 from ottla.server.request_context import RequestContext
-from ottla.server.resources import (
-    ResourceType,
-    check_broker_name,
-    check_group_name,
-    no_settings,
-)
 
 FindTopic = Callable[[str], Topic]
 """Raises `ApiError`."""

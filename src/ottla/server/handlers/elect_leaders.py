@@ -1,74 +1,69 @@
-"""ElectLeaders, 0 to 2: this broker leads all it has, so no election is ever needed.
+"""ElectLeaders, 0 to 2: has partitions led by their preferred replicas, or by any.
 
-Asked for all partitions, it names none, as Kafka names only those whose leader changed or cannot.
-Kafka's counterpart: `ReplicationControlManager.electLeaders` (KIP-183, KIP-460).
+Asked for all partitions, it names only those whose leader changed or cannot, as Kafka does. Kafka's
+counterparts: `ReplicationControlManager.electLeaders`,
+`KafkaController.processReplicaLeaderElection` (KIP-183, KIP-460).
 """
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.control.controller import ByPartition, Outcome
+from ottla.codec.schema import Message
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
-    TopicPartitions,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
-PREFERRED, UNCLEAN = 0, 1
-FIRST_ERROR_VERSION = 1
-
-LEADERLESS = {
-    PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-}
-"""The error code for a partition on an offline disk."""
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+FIRST_ERROR_VERSION: Final = 1
 
 
-def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+def handle(request: ElectLeadersRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    response = ElectLeadersResponse()
-    if request.election_type not in LEADERLESS and context.api_version >= FIRST_ERROR_VERSION:
-        response.error_code = ErrorCode.INVALID_REQUEST
-    wanted = request.topic_partitions
-    for topic in in_turns(_leaderless(context) if wanted is None else wanted):
-        response.replica_election_results.append(
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    _elect(topic.topic, index, request, context)
-                    for index in in_turns(topic.partitions)
-                ],
-            )
-        )
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [
+            TopicPartition(topic.topic, index)
+            for topic in in_turns(request.topic_partitions)
+            for index in in_turns(topic.partitions)
+        ]
+    is_unclean = request.election_type == UNCLEAN
+    elected = context.broker.controller.elect_leaders(wanted, is_unclean=is_unclean)
+    return respond(elected, partial(_answer, wanted or [], context.api_version))
+
+
+def _answer(
+    wanted: list[TopicPartition], api_version: int, elected: ByPartition
+) -> ElectLeadersResponse:
+    freed_in_turns(wanted)
+    response = ElectLeadersResponse(replica_election_results=_results(elected.outcomes))
+    if elected.error is not None and api_version >= FIRST_ERROR_VERSION:
+        response.error_code = elected.error.code
     return response
 
 
-def _leaderless(context: RequestContext) -> list[TopicPartitions]:
-    found = []
-    for topic in in_turns(list(context.broker.topics)):
-        indexes = topic.leaderless_indexes
-        if indexes:
-            found.append(TopicPartitions(topic=topic.name, partitions=indexes))
-    return found
-
-
-def _elect(
-    topic: str, index: int, request: ElectLeadersRequest, context: RequestContext
-) -> PartitionResult:
-    refusal = _refusal(topic, index, request.election_type, context)
-    return PartitionResult(
-        partition_id=index, error_code=refusal.code, error_message=refusal.message
-    )
-
-
-def _refusal(topic: str, index: int, election_type: int, context: RequestContext) -> ApiError:
-    if election_type not in LEADERLESS:
-        return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
-    try:
-        context.broker.topics.online_partition(topic, index)
-    except ApiError as error:
-        is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-        return ApiError(LEADERLESS[election_type]) if is_offline else error.without_traceback()
-    return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")
+def _results(outcomes: Mapping[TopicPartition, Outcome]) -> list[ReplicaElectionResult]:
+    topics: dict[str, ReplicaElectionResult] = freed_in_turns({})
+    for place, error in in_turns(outcomes.items()):
+        topic = topics.get(place.topic)
+        if topic is None:
+            topic = topics[place.topic] = ReplicaElectionResult(topic=place.topic)
+        topic.partition_result.append(
+            PartitionResult(
+                partition_id=place.partition,
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+            )
+        )
+    return [*in_turns(topics.values())]

@@ -8,13 +8,13 @@ Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
+from ottla.broker.configs.resources import ResourceType
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 from ottla.server.request_context import RequestContext
-from ottla.server.resources import ResourceType
 
 
 def handle(

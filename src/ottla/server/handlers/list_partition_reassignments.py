@@ -1,16 +1,61 @@
-"""ListPartitionReassignments, 0: always empty with one broker.
+"""ListPartitionReassignments, 0: the replicas that are being moved.
 
-Kafka's counterpart: `ReplicationControlManager.listPartitionReassignments` (KIP-455).
+Kafka's counterparts: `ReplicationControlManager.listPartitionReassignments`,
+`KafkaController.listPartitionReassignments` (KIP-455).
 """
 
+from collections.abc import Mapping
+
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.control.controller import Reassignments
+from ottla.codec.schema import Message
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
-from ottla.server.request_context import RequestContext
+from ottla.registries.topics import ReplicaAssignment
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 
 def handle(
     request: ListPartitionReassignmentsRequest, context: RequestContext
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_message=None)
+) -> Message | PendingResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = [
+            TopicPartition(topic.name, index)
+            for topic in in_turns(request.topics)
+            for index in in_turns(topic.partition_indexes)
+        ]
+
+    def answer(found: Reassignments) -> ListPartitionReassignmentsResponse:
+        freed_in_turns(wanted or [])
+        return ListPartitionReassignmentsResponse(
+            error_code=found.error.code if found.error else 0,
+            error_message=None,
+            topics=_topics(found.moves),
+        )
+
+    return respond(context.broker.controller.list_reassignments(wanted), answer)
+
+
+def _topics(
+    found: Mapping[TopicPartition, ReplicaAssignment],
+) -> list[OngoingTopicReassignment]:
+    topics: dict[str, OngoingTopicReassignment] = freed_in_turns({})
+    for place, its in in_turns(found.items()):
+        topic = topics.get(place.topic)
+        if topic is None:
+            topic = topics[place.topic] = OngoingTopicReassignment(name=place.topic)
+        topic.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=place.partition,
+                replicas=list(its.replicas),
+                adding_replicas=list(its.adding),
+                removing_replicas=list(its.removing),
+            )
+        )
+    return [*in_turns(topics.values())]

@@ -1,22 +1,30 @@
-"""The common part of AlterConfigs and IncrementalAlterConfigs: changes resources in ZooKeeper.
+"""Changes of settings as changes of nodes, which all brokers read after a notice.
 
-Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`.
+Kafka's counterparts: `ZkAdminManager`, `ConfigAdminManager`, `ZkConfigRepository`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_bytes
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import ClusterState
-from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.kept_passwords import KeptPasswords
-from ottla.broker.configs.settings import ConfigSource, check_dynamic, passwords_among
+from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings
+from ottla.broker.configs.settings import (
+    BrokerSettings,
+    ConfigSource,
+    check_dynamic,
+    passwords_among,
+)
+from ottla.broker.control.controller import Outcome
+from ottla.broker.membership import Membership
+from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.topics.topic_rules import check_changed_settings, check_name
-from ottla.codec.schema import Message
+from ottla.broker.waiting import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.setting import SettingError, settings_of
@@ -24,11 +32,6 @@ from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
 from ottla.registries.paths import DEFAULT_ENTITY
-from ottla.server.altering import ResourceAlteration
-from ottla.server.broker_loggers import alter_loggers, check_logger_name
-from ottla.server.cluster.applying import membership_of, replicas_of
-from ottla.server.request_context import PendingAnswer, RequestContext
-from ottla.server.resources import ResourceType, check_broker_name, no_settings
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Returns the new settings of an entity; raises `ApiError`."""
@@ -37,72 +40,66 @@ REGISTERED: Final = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners"}
 )
 
-Refusals = list[ApiError | None]
+
+class Known(NamedTuple):
+    """What this broker knows: its id, its settings, and the cluster's topics."""
+
+    node_id: int
+    settings: BrokerSettings
+    metadata: MetadataCache
 
 
-def alter_all(
+def alter_configs(
+    membership: Membership,
+    known: Known,
     wanted: Sequence[ResourceAlteration],
-    answer: Callable[[Refusals], Message],
-    context: RequestContext,
     *,
     validate_only: bool,
-) -> PendingAnswer:
-    """The response with each result."""
-    counts = freed_in_turns(
-        Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
-    )
-    planned: list[tuple[str, Change] | ApiError | None] = []
+) -> Later[Sequence[Outcome]]:
+    planned: list[tuple[str, Change] | ApiError] = []
     for one in in_turns(wanted):
         try:
-            if counts[one.resource_type, one.resource_name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if one.resource_type == ResourceType.BROKER_LOGGER:
-                check_logger_name(one.resource_name, context.broker.node_id)
-                alter_loggers(one.alteration(), validate_only=validate_only)
-                planned.append(None)
-            else:
-                planned.append(_plan(one, context))
+            planned.append(_plan(one, known))
         except ApiError as error:
             planned.append(error.without_traceback())
+    deed = check_change if validate_only else change_settings
 
-    def steps() -> Steps[Refusals]:
-        refusals: Refusals = []
+    def steps() -> Steps[list[Outcome]]:
+        outcomes: list[Outcome] = []
         for one in planned:
-            if one is None or isinstance(one, ApiError):
-                refusals.append(one)
-                continue
-            deed = check_change if validate_only else change_settings
-            result = yield from deed(*one)
-            refusals.append(result if isinstance(result, ApiError) else None)
-        return refusals
+            result = one if isinstance(one, ApiError) else (yield from deed(*one))
+            outcomes.append(result if isinstance(result, ApiError) else None)
+        return outcomes
 
-    def answered(refusals: Refusals) -> Message:
+    def answered(outcomes: list[Outcome]) -> Sequence[Outcome]:
         freed_in_turns(planned)
-        return answer(freed_in_turns(refusals))
+        return freed_in_turns(outcomes)
 
-    return PendingAnswer(membership_of(context).run(steps), answered, takes_long=True)
+    return Later(membership.run(steps), answered)
 
 
-def _plan(wanted: ResourceAlteration, context: RequestContext) -> tuple[str, Change]:
+def _plan(wanted: ResourceAlteration, known: Known) -> tuple[str, Change]:
     """The entity, and the change; raises `ApiError`."""
     name, alteration = wanted.resource_name, wanted.alteration()
     match wanted.resource_type:
         case ResourceType.TOPIC:
             check_name(name)
-            if name not in replicas_of(context).metadata.topics:
+            if name not in known.metadata.topics:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return f"topics/{name}", _topic_change(alteration, context)
+            return f"topics/{name}", _topic_change(alteration, known.settings)
         case ResourceType.BROKER:
             if not name:
-                change = _broker_change(alteration, ConfigSource.ALL_BROKERS, context)
+                change = _broker_change(alteration, ConfigSource.ALL_BROKERS, known.settings)
                 return f"brokers/{DEFAULT_ENTITY}", change
-            check_broker_name(name, context.broker.node_id)
-            return f"brokers/{name}", _broker_change(alteration, ConfigSource.BROKER, context)
+            check_broker_name(name, known.node_id)
+            return f"brokers/{name}", _broker_change(
+                alteration, ConfigSource.BROKER, known.settings
+            )
     raise no_settings(wanted.resource_type)
 
 
-def _topic_change(alteration: Alteration, context: RequestContext) -> Change:
-    defaults = context.broker.config.topic_defaults
+def _topic_change(alteration: Alteration, settings_here: BrokerSettings) -> Change:
+    defaults = settings_here.config.topic_defaults
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         settings = alteration.apply(known, settings_of(TopicConfig))
@@ -112,8 +109,7 @@ def _topic_change(alteration: Alteration, context: RequestContext) -> Change:
     return change
 
 
-def _broker_change(alteration: Alteration, scope: ConfigSource, context: RequestContext) -> Change:
-    settings = context.broker.settings
+def _broker_change(alteration: Alteration, scope: ConfigSource, settings: BrokerSettings) -> Change:
     passwords = KeptPasswords(settings.config, token_bytes)
     named = {one.name for one in alteration.changes}
 
