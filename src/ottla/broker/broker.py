@@ -141,13 +141,14 @@ class Broker:
         if self.membership is None or self.replicas is None:
             from ottla.broker.control.alone import AloneController
 
-            return AloneController(self.node_id, self.topics, self.admin, self.security)
+            return AloneController(self)
         from ottla.broker.control.zookeeper import ZooKeeperController
 
         return ZooKeeperController(
             node_id=self.node_id,
             membership=self.membership,
             replicas=self.replicas,
+            topics=self.topics,
             security=self.security,
             settings=self.settings,
             new_id=self.new_id,

@@ -14,6 +14,7 @@ from ottla.base.timers import AllTimers, Timers
 
 Query = TypeVar("Query")
 Result = TypeVar("Result")
+Made = TypeVar("Made", covariant=True)
 Other = TypeVar("Other")
 
 
@@ -26,7 +27,7 @@ class Waiting(Generic[Result]):
         self.result: Result | None = None
 
 
-class Later(Generic[Result]):
+class Later(Generic[Made]):
     """A result that `make` makes of what `waiting` brings; `make` may return another `Later`.
 
     The maker runs in turns.
@@ -34,13 +35,11 @@ class Later(Generic[Result]):
 
     __slots__ = ("make", "waiting")
 
-    def __init__(
-        self, waiting: Waiting[Any], make: "Callable[[Any], Result | Later[Result]]"
-    ) -> None:
+    def __init__(self, waiting: Waiting[Any], make: "Callable[[Any], Made | Later[Made]]") -> None:
         self.waiting = waiting
         self.make = make
 
-    def then(self, change: "Callable[[Result], Other | Later[Other]]") -> "Later[Other]":
+    def then(self, change: "Callable[[Made], Other | Later[Other]]") -> "Later[Other]":
         """A later result that `change` makes of this one."""
 
         def made(brought: Any) -> "Other | Later[Other]":

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.timestamps import Timestamps
+from ottla.base.turns import freed_in_turns, in_turns, yield_turn
 from ottla.broker.admin import Admin
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.resources import (
@@ -17,16 +19,32 @@ from ottla.broker.configs.resources import (
     no_settings,
 )
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.control.controller import ByPartition, Outcome, Reassignments
+from ottla.broker.control.controller import (
+    NOT_YET,
+    ByPartition,
+    CreatedTopic,
+    Outcome,
+    Reassignments,
+)
+from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.security import Security
 from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topic_rules import check_name
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.topics import (
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    Topics,
+    check_total_count,
+)
+from ottla.config.broker import BrokerConfig
 
 T = TypeVar("T")
+
+UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 LEADERLESS: Final = {
     False: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -35,12 +53,98 @@ LEADERLESS: Final = {
 """The error of a partition on an offline disk, by whether an unclean election was asked for."""
 
 
+class TopicBroker(Protocol):
+    """The part of a broker that has the topics."""
+
+    node_id: int
+    topics: Topics
+    admin: Admin
+    security: Security
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    def create_topic(self, new: NewTopic, *, validate_only: bool) -> Topic: ...
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]: ...
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None: ...
+
+
 class AloneController:
-    def __init__(self, node_id: int, topics: Topics, admin: Admin, security: Security) -> None:
-        self._node_id = node_id
-        self._topics = topics
-        self._admin = admin
-        self._security = security
+    has_client_metrics: Final = True
+
+    def __init__(self, broker: TopicBroker) -> None:
+        self._broker = broker
+        self._node_id = broker.node_id
+        self._topics = broker.topics
+        self._admin = broker.admin
+        self._security = broker.security
+
+    # Topics
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool, deadline_ms: float
+    ) -> Sequence[CreatedTopic | ApiError]:
+        try:
+            check_total_count(sum(map(self._count_of, in_turns(wanted))))
+        except ApiError as error:
+            return [error.without_traceback()] * len(wanted)
+        made: list[Topic | ApiError]
+        if validate_only:
+            made = [self._validated(new) for new in in_turns(wanted)]
+        else:
+            made = self._broker.create_topics(wanted)
+        return freed_in_turns([_created(one, validate_only) for one in in_turns(made)])
+
+    def _count_of(self, new: NewTopic) -> int:
+        if new.assignments:
+            return len(new.assignments)
+        count = new.partition_count
+        return self._broker.config.num_partitions if count == -1 else max(0, count)
+
+    def _validated(self, new: NewTopic) -> Topic | ApiError:
+        try:
+            return self._broker.create_topic(new, validate_only=True)
+        except ApiError as error:
+            return error.without_traceback()
+
+    def create_named(self, names: Sequence[str]) -> Mapping[str, ApiError]:
+        """They exist at once; all are created together, so that the files with all topics are
+        written once.
+        """
+        factor = self._broker.config.default_replication_factor
+        news = [NewTopic(name=name, replication_factor=factor) for name in names]
+        refusals: dict[str, ApiError] = freed_in_turns({})
+        for new, made in zip(news, self._broker.create_topics(news), strict=True):
+            if isinstance(made, ApiError):
+                is_made_by_another = made.code is ErrorCode.TOPIC_ALREADY_EXISTS
+                refusals[new.name] = NOT_YET if is_made_by_another else made
+        return refusals
+
+    def create_partitions(
+        self, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
+    ) -> Sequence[Outcome]:
+        return freed_in_turns(self._admin.grow_topics(wanted, validate_only=validate_only))
+
+    def delete_topics(
+        self, names: Sequence[str], at: Timestamps, *, deadline_ms: float
+    ) -> Sequence[Outcome]:
+        found = [(name, self._topics.find(name)) for name in in_turns(names)]
+        try:
+            self._broker.delete_topics([topic for _, topic in found if topic is not None])
+            while self._broker.groups.forget_some(at):
+                yield_turn()
+        except ApiError as error:
+            return [error.without_traceback()] * len(names)
+        return [None if topic else ApiError(UNKNOWN) for _, topic in found]
+
+    def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        found = ((name, self._topics.find(name)) for name in in_turns(names))
+        return {name: topic for name, topic in found if topic is not None}
 
     # Access
 
@@ -174,6 +278,13 @@ class AloneController:
 
     def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
         return Reassignments(None, {})
+
+
+def _created(made: Topic | ApiError, validate_only: bool) -> CreatedTopic | ApiError:
+    if isinstance(made, ApiError):
+        return made
+    topic_id = ZERO_UUID if validate_only else made.topic_id
+    return CreatedTopic(topic_id, made.partition_count, 1, made.config, made.overrides)
 
 
 def _outcome(change: Callable[[T], None], what: T) -> Outcome:

@@ -9,14 +9,19 @@ broker when its result is there. Kafka's counterpart: `Controller`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
+from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.broker.waiting import Later
+from ottla.config.topic import TopicConfig
 from ottla.registries.topics import ReplicaAssignment
 
 T = TypeVar("T")
@@ -25,6 +30,10 @@ Soon: TypeAlias = T | Later[T]
 
 Outcome = ApiError | None
 """The error of a change, or `None` if it was made."""
+
+
+NOT_YET = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+"""Clients ask again."""
 
 
 class ByPartition(NamedTuple):
@@ -41,7 +50,48 @@ class Reassignments(NamedTuple):
     moves: Mapping[TopicPartition, ReplicaAssignment]
 
 
+class CreatedTopic(NamedTuple):
+    """A topic as it was created, or would be; `topic_id` is zero if nothing was created."""
+
+    topic_id: Uuid
+    partition_count: int
+    replication_factor: int
+    config: TopicConfig
+    overrides: Mapping[str, str]
+
+
 class Controller(Protocol):
+    @property
+    def has_client_metrics(self) -> bool:
+        """Whether clients' metrics are resources with settings: not in ZooKeeper."""
+
+    # Topics
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool, deadline_ms: float
+    ) -> Soon[Sequence[CreatedTopic | ApiError]]:
+        """Creates topics, each named once. Their partitions have leaders when the result is there,
+        or it says that the deadline is over.
+        """
+
+    def create_named(self, names: Sequence[str]) -> Mapping[str, ApiError]:
+        """Begins to create topics that a client has named, with the defaults of a topic; returns
+        why those do not exist yet that do not.
+        """
+
+    def create_partitions(
+        self, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
+    ) -> Soon[Sequence[Outcome]]:
+        """Adds partitions to topics, each named once."""
+
+    def delete_topics(
+        self, names: Sequence[str], at: Timestamps, *, deadline_ms: float
+    ) -> Soon[Sequence[Outcome]]:
+        """Deletes existing topics, each named once."""
+
+    def find_topics(self, names: Sequence[str]) -> Soon[Mapping[str, Topic]]:
+        """Those of the topics that exist, with their settings."""
+
     # Access
 
     def create_acls(self, acls: Sequence[Acl]) -> Soon[Sequence[Outcome]]:

@@ -12,13 +12,22 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.control import zookeeper_access as access
 from ottla.broker.control import zookeeper_configs as configs
-from ottla.broker.control.controller import ByPartition, Outcome, Reassignments
+from ottla.broker.control import zookeeper_topics
+from ottla.broker.control.controller import (
+    NOT_YET,
+    ByPartition,
+    CreatedTopic,
+    Outcome,
+    Reassignments,
+    Soon,
+)
 from ottla.broker.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.replicas import Replicas
@@ -27,6 +36,7 @@ from ottla.broker.security.registered import token_node
 from ottla.broker.security.security import Security
 from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
+from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth, Topics
 from ottla.broker.waiting import Later
 from ottla.controller import tokens
 from ottla.controller.events import (
@@ -45,12 +55,52 @@ T = TypeVar("T")
 class ZooKeeperController:
     """Made of the parts of its broker."""
 
+    has_client_metrics = False
+
     node_id: int
     membership: Membership
     replicas: Replicas
+    topics: Topics
     security: Security
     settings: BrokerSettings
     new_id: Callable[[], Uuid]
+
+    # Topics
+
+    @property
+    def _member(self) -> zookeeper_topics.Member:
+        return zookeeper_topics.Member(self.membership, self.replicas)
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool, deadline_ms: float
+    ) -> Soon[Sequence[CreatedTopic | ApiError]]:
+        return zookeeper_topics.create_topics(
+            self._member,
+            self.settings.config,
+            wanted,
+            self.new_id,
+            validate_only=validate_only,
+            deadline_ms=deadline_ms,
+        )
+
+    def create_named(self, names: Sequence[str]) -> Mapping[str, ApiError]:
+        self.membership.create_topics(names)
+        return dict.fromkeys(names, NOT_YET)
+
+    def create_partitions(
+        self, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
+    ) -> Soon[Sequence[Outcome]]:
+        return zookeeper_topics.create_partitions(
+            self._member, wanted, validate_only=validate_only, deadline_ms=deadline_ms
+        )
+
+    def delete_topics(
+        self, names: Sequence[str], at: Timestamps, *, deadline_ms: float
+    ) -> Soon[Sequence[Outcome]]:
+        return zookeeper_topics.delete_topics(self._member, names, deadline_ms)
+
+    def find_topics(self, names: Sequence[str]) -> Soon[Mapping[str, Topic]]:
+        return zookeeper_topics.find_topics(self._member, self.topics, self.settings.config, names)
 
     # Access
 

@@ -105,6 +105,11 @@ class MetadataCache:
             if one.state.leader == LEADER_DURING_DELETE and place.topic not in self.topics
         }
 
+    @property
+    def brokers_by_rack(self) -> dict[int, str | None]:
+        """The rack of each broker that is up, in order of their ids."""
+        return {broker: one.rack for broker, one in sorted(self.brokers.items())}
+
     def partition(self, place: TopicPartition) -> PartitionMetadata | None:
         return self.topics.get(place.topic, {}).get(place.partition)
 

@@ -17,11 +17,7 @@ OWN: Final = frozenset(
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.FIND_COORDINATOR,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
         ApiKey.DELETE_RECORDS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DESCRIBE_CONFIGS,
         *(one.key for one in CLUSTER_APIS.values()),
     }
 )

@@ -1,45 +1,60 @@
-"""CreatePartitions, 0 to 3: adds partitions to topics, or validates that. They exist when the
-response is sent, so `timeout_ms` has no effect. Kafka's counterparts:
-`ControllerApis.createPartitions`, `ReplicationControlManager` (KIP-195).
+"""CreatePartitions, 0 to 3: adds partitions to topics, or validates that.
+
+They exist and have leaders when the response is sent. Kafka's counterparts:
+`ReplicationControlManager`, `ZkAdminManager.createPartitions` (KIP-195).
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.topics.topics import TopicGrowth
+from ottla.codec.schema import Message
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+def handle(request: CreatePartitionsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    counts = freed_in_turns(Counter(wanted.name for wanted in in_turns(request.topics)))
-    growths = freed_in_turns(
-        [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
-    )
-    admin = context.broker.admin
-    refusals = admin.grow_topics(growths, validate_only=request.validate_only)
-    errors = iter(freed_in_turns(refusals))
-    results = []
-    for name, count in in_turns(counts.items()):
-        error = next(errors) if count == 1 else DUPLICATE
-        results.append(
-            CreatePartitionsTopicResult(
-                name=name,
-                error_code=error.code if error else 0,
-                error_message=error.message if error else None,
-            )
+    counts = Counter(wanted.name for wanted in in_turns(request.topics))
+    growths = [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
+
+    def answer(outcomes: Sequence[ApiError | None]) -> CreatePartitionsResponse:
+        freed_in_turns(counts)
+        freed_in_turns(growths)
+        left = iter(outcomes)
+        return CreatePartitionsResponse(
+            results=[
+                _result(name, next(left) if count == 1 else DUPLICATE)
+                for name, count in in_turns(counts.items())
+            ]
         )
-    return CreatePartitionsResponse(results=results)
+
+    return respond(
+        context.broker.controller.create_partitions(
+            growths,
+            validate_only=request.validate_only,
+            deadline_ms=context.at.monotonic_ms + request.timeout_ms,
+        ),
+        answer,
+    )
+
+
+def _result(name: str, error: ApiError | None) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(
+        name=name,
+        error_code=error.code if error else 0,
+        error_message=error.message if error else None,
+    )
 
 
 def _growth(wanted: CreatePartitionsTopic) -> TopicGrowth:

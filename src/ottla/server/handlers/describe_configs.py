@@ -1,9 +1,9 @@
 """DescribeConfigs, 0 to 4: settings of topics, groups and this broker, and where they come from.
 
-Left out: loggers and client metrics. Kafka's counterpart: `ConfigHelper`.
+Kafka's counterpart: `ConfigHelper`.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -17,6 +17,7 @@ from ottla.broker.configs.resources import (
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topics import Topic
+from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,32 +36,35 @@ from ottla.server.config_entries import (
     logger_entries,
     topic_entries,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.request_context import PendingResponse, RequestContext, respond
 
-FindTopic = Callable[[str], Topic]
-"""Raises `ApiError`."""
+FoundTopics = Mapping[str, Topic]
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    return describe(request, context, context.broker.topics.get)
+    names = [
+        one.resource_name
+        for one in in_turns(request.resources)
+        if one.resource_type == ResourceType.TOPIC
+    ]
 
+    def answer(found: FoundTopics) -> DescribeConfigsResponse:
+        return DescribeConfigsResponse(
+            results=[
+                _describe(resource, request, context, found)
+                for resource in in_turns(request.resources)
+            ]
+        )
 
-def describe(
-    request: DescribeConfigsRequest, context: RequestContext, find: FindTopic
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            _describe(resource, request, context, find) for resource in in_turns(request.resources)
-        ]
-    )
+    return respond(context.broker.controller.find_topics(names), answer)
 
 
 def _describe(
     resource: DescribeConfigsResource,
     request: DescribeConfigsRequest,
     context: RequestContext,
-    find: FindTopic,
+    found: FoundTopics,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",  # as in Kafka not null, even without an error
@@ -68,7 +72,7 @@ def _describe(
         resource_name=resource.resource_name,
     )
     try:
-        entries = _entries(resource, context, find)
+        entries = _entries(resource, context, found)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
@@ -83,13 +87,15 @@ def _describe(
 
 
 def _entries(
-    resource: DescribeConfigsResource, context: RequestContext, find: FindTopic
+    resource: DescribeConfigsResource, context: RequestContext, found: FoundTopics
 ) -> list[ConfigEntry]:
     broker, name = context.broker, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_name(name)
-            topic = find(name)
+            topic = found.get(name)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return topic_entries(topic.config, topic.overrides, broker.settings)
         case ResourceType.BROKER if name == "":
             return all_brokers_entries(broker.settings)
@@ -102,7 +108,7 @@ def _entries(
         case ResourceType.BROKER_LOGGER:
             check_logger_name(name, broker.node_id)
             return logger_entries(logger_levels())
-        case ResourceType.CLIENT_METRICS if broker.replicas is None:
+        case ResourceType.CLIENT_METRICS if broker.controller.has_client_metrics:
             if not name:
                 message = "Client metrics subscription name must not be empty"
                 raise ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -1,0 +1,336 @@
+"""Creation, growth and deletion of topics by the controller's broker, which must be this one.
+
+The result comes when leaders are elected and this broker knows them, so that its clients can
+continue. Kafka's counterparts: `ZkAdminManager`, `AdminZkClient`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import freed_in_turns, in_turns
+from ottla.broker.control.controller import CreatedTopic, Outcome
+from ottla.broker.membership import Membership
+from ottla.broker.replicas import Replicas
+from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.broker.topics.topic_rules import (
+    INTERNAL_TOPICS,
+    check_name,
+    metric_name,
+    stored_config,
+    topic_config,
+)
+from ottla.broker.topics.topics import (
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    Topics,
+    check_grown_count,
+    check_partition_count,
+)
+from ottla.broker.waiting import Later
+from ottla.config.broker import BrokerConfig
+from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
+from ottla.controller.placement import Start, place
+from ottla.controller.settings import Settings, read_settings
+from ottla.registries.topics import NO_LEADER
+from ottla.storage.files.topic_file import TopicEntry
+
+T = TypeVar("T")
+
+Assignment = Mapping[int, tuple[int, ...]]
+
+
+class Member(NamedTuple):
+    """A broker's place in its cluster: whom it asks, and by what it learns of the result."""
+
+    membership: Membership
+    replicas: Replicas
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self.replicas.metadata
+
+    def check_is_controller(self) -> None:
+        """Raises `ApiError`."""
+        if not self.membership.is_controller:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+
+class Asked(Generic[T]):
+    """Requests to the controller, and the results, which say what it refused or was late with.
+
+    `places` has an event and the place of its result for each. `is_heard`: whether this broker
+    knows what an event has led to.
+    """
+
+    def __init__(
+        self,
+        results: list[T],
+        places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]],
+        is_heard: Callable[[CreateTopic | CreatePartitions | DeleteTopic], bool],
+        refuse: Callable[[int, ErrorCode], None],
+    ) -> None:
+        self._results = results
+        self._places = places
+        self._is_heard = is_heard
+        self._refuse = refuse
+
+    def ask(self, member: Member, deadline_ms: float) -> Later[list[T]]:
+        def answered(answers: list[Answer]) -> list[T] | Later[list[T]]:
+            left = []
+            for (event, number), answer in in_turns(zip(self._places, answers, strict=True)):
+                if answer.error is ErrorCode.NONE:
+                    left.append((event, number))
+                else:
+                    self._refuse(number, answer.error)
+            freed_in_turns(self._places)
+            self._places = left
+            if self._is_over():
+                return freed_in_turns(self._results)
+            heard = member.replicas.await_metadata(self._is_over, deadline_ms)
+            return Later(heard, self._heard)
+
+        events = [event for event, _ in in_turns(self._places)]
+        return Later(member.membership.ask(events), answered)
+
+    def _is_over(self) -> bool:
+        while self._places and self._is_heard(self._places[-1][0]):
+            self._places.pop()
+        return not self._places
+
+    def _heard(self, has_come: bool) -> list[T]:
+        for event, number in in_turns(self._places):
+            if not has_come and not self._is_heard(event):
+                self._refuse(number, ErrorCode.REQUEST_TIMED_OUT)
+        return freed_in_turns(self._results)
+
+
+def _is_led(member: Member, event: CreateTopic | CreatePartitions | DeleteTopic) -> bool:
+    assert not isinstance(event, DeleteTopic)
+    known = member.metadata.topics.get(event.topic, {})
+    return all(
+        index in known and known[index].state.leader != NO_LEADER for index in event.assignment
+    )
+
+
+# Creation
+
+
+def create_topics(
+    member: Member,
+    config: BrokerConfig,
+    wanted: Sequence[NewTopic],
+    new_id: Callable[[], Uuid],
+    *,
+    validate_only: bool,
+    deadline_ms: float,
+) -> Sequence[CreatedTopic | ApiError] | Later[list[CreatedTopic | ApiError]]:
+    results: list[CreatedTopic | ApiError] = []
+    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = []
+    for number, new in enumerate(in_turns(wanted)):
+        try:
+            member.check_is_controller()
+            event = _creation(new, member, config, new_id)
+        except ApiError as error:
+            results.append(error.without_traceback())
+            continue
+        places.append((event, number))
+        results.append(
+            CreatedTopic(
+                topic_id=ZERO_UUID if validate_only else event.topic_id or ZERO_UUID,
+                partition_count=len(event.assignment),
+                replication_factor=len(event.assignment[0]),
+                config=topic_config(config.topic_defaults, event.settings),
+                overrides=event.settings,
+            )
+        )
+    if validate_only or not places:
+        return results
+
+    def refuse(number: int, code: ErrorCode) -> None:
+        results[number] = ApiError(code)
+
+    return Asked(results, places, lambda one: _is_led(member, one), refuse).ask(member, deadline_ms)
+
+
+def _creation(
+    new: NewTopic, member: Member, config: BrokerConfig, new_id: Callable[[], Uuid]
+) -> CreateTopic:
+    """Raises `ApiError` for a topic that cannot be created."""
+    _check_new_name(new.name, member.metadata)
+    topic_config(config.topic_defaults, new.overrides)
+    return CreateTopic(
+        pending_id=None,
+        topic=new.name,
+        assignment=_assignment(new, member.metadata.brokers_by_rack, config, new_id),
+        topic_id=new_id(),
+        settings={name: text for name, text in new.overrides.items() if text is not None},
+    )
+
+
+def _check_new_name(name: str, metadata: MetadataCache) -> None:
+    check_name(name)
+    if name in metadata.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    collides = [one for one in in_turns(metadata.topics) if metric_name(one) == metric_name(name)]
+    for other in collides:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with the existing topic '{other}': "
+            "metrics do not distinguish '.' from '_'.",
+        )
+
+
+def _assignment(
+    new: NewTopic,
+    racks: Mapping[int, str | None],
+    config: BrokerConfig,
+    new_id: Callable[[], Uuid],
+) -> Assignment:
+    if new.assignments:
+        if new.partition_count != -1 or new.replication_factor != -1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "With replicas assigned, the partitions and the replication factor must be -1.",
+            )
+        assigned = {index: tuple(brokers) for index, brokers in new.assignments.items()}
+        _check_assignment(assigned, 0, len(assigned), racks)
+        return assigned
+    count, factor = new.partition_count, new.replication_factor
+    count = config.num_partitions if count == -1 else count
+    factor = config.default_replication_factor if factor == -1 else factor
+    check_partition_count(count)
+    chance = int.from_bytes(new_id(), "big")
+    size = max(1, len(racks))
+    return place(racks, count, factor, Start(index=chance % size, shift=chance // size % size))
+
+
+def _check_assignment(
+    assigned: Assignment, first: int, count: int, brokers: Mapping[int, object]
+) -> None:
+    """Raises `ApiError` unless partitions from `first` on are assigned to brokers that are up."""
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if sorted(assigned) != list(range(first, first + count)):
+        raise ApiError(code, f"Partitions must be assigned from {first} on, gapless.")
+    if len({len(replicas) for replicas in assigned.values()}) > 1:
+        raise ApiError(code, "All partitions must have the same number of replicas.")
+    for index, replicas in assigned.items():
+        if not replicas or len(set(replicas)) < len(replicas):
+            raise ApiError(code, f"Partition {index} needs replicas, each broker once.")
+        unknown = [one for one in replicas if one not in brokers]
+        if unknown:
+            raise ApiError(code, f"There is no broker {unknown[0]}.")
+
+
+# Growth
+
+
+def create_partitions(
+    member: Member, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
+) -> Sequence[Outcome] | Later[list[Outcome]]:
+    results: list[Outcome] = []
+    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = []
+    for number, growth in enumerate(in_turns(wanted)):
+        result: Outcome = None
+        try:
+            member.check_is_controller()
+            assignment = _added(growth, member.metadata)
+        except ApiError as error:
+            result = error.without_traceback()
+        else:
+            event = CreatePartitions(pending_id=None, topic=growth.name, assignment=assignment)
+            places.append((event, number))
+        results.append(result)
+    if validate_only or not places:
+        return results
+
+    def refuse(number: int, code: ErrorCode) -> None:
+        results[number] = ApiError(code)
+
+    return Asked(results, places, lambda one: _is_led(member, one), refuse).ask(member, deadline_ms)
+
+
+def _added(growth: TopicGrowth, metadata: MetadataCache) -> Assignment:
+    """The replicas of the added partitions; raises `ApiError`."""
+    known = metadata.topics.get(growth.name)
+    if known is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if growth.name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{growth.name}' is internal.")
+    count = len(known)
+    check_grown_count(growth.name, count, growth.partition_count)
+    added, first = growth.partition_count - count, known[0].replicas
+    racks = metadata.brokers_by_rack
+    if growth.assignments is not None:
+        lists = [tuple(brokers) for brokers in growth.assignments]
+        assigned = dict(enumerate(lists, count))
+        _check_assignment(assigned, count, added, racks)
+        if any(len(replicas) != len(first) for replicas in lists):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The partitions of {growth.name} have {len(first)} replicas each.",
+            )
+        return assigned
+    index = next((at for at, one in enumerate(racks) if one >= first[0]), 0)
+    start = Start(index=index, shift=index, partition=count)
+    return place(racks, added, len(first), start)
+
+
+# Deletion
+
+
+def delete_topics(
+    member: Member, names: Sequence[str], deadline_ms: float
+) -> Sequence[Outcome] | Later[list[Outcome]]:
+    """The result comes when this broker has removed them."""
+    if not member.membership.is_controller:
+        return [ApiError(ErrorCode.NOT_CONTROLLER)] * len(names)
+    results: list[Outcome] = [None] * len(names)
+    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = [
+        (DeleteTopic(pending_id=None, topic=name), number)
+        for number, name in enumerate(in_turns(names))
+    ]
+
+    def refuse(number: int, code: ErrorCode) -> None:
+        results[number] = ApiError(code)
+
+    def is_gone(event: CreateTopic | CreatePartitions | DeleteTopic) -> bool:
+        return event.topic not in member.metadata.topics
+
+    return Asked(results, places, is_gone, refuse).ask(member, deadline_ms)
+
+
+# Settings of topics without a partition on this broker
+
+
+def find_topics(
+    member: Member, topics: Topics, config: BrokerConfig, names: Sequence[str]
+) -> Mapping[str, Topic] | Later[Mapping[str, Topic]]:
+    metadata = member.metadata
+    here = {name: topics.find(name) for name in in_turns(names) if name in metadata.topics}
+    known = {name: topic for name, topic in here.items() if topic is not None}
+    elsewhere = [name for name, topic in here.items() if topic is None]
+    if not elsewhere:
+        return known
+
+    def found(settings: Settings) -> Mapping[str, Topic]:
+        for name in in_turns(elsewhere):
+            overrides = settings.get(f"topics/{name}")
+            if overrides is None:
+                continue
+            entry = TopicEntry(
+                name=name,
+                topic_id=metadata.topic_ids.get(name, ZERO_UUID),
+                partition_count=len(metadata.topics[name]),
+                overrides=overrides,
+                revision=1,
+            )
+            its_config, _ = stored_config(config.topic_defaults, overrides)
+            known[name] = Topic(entry, its_config)
+        return freed_in_turns(known)
+
+    reading = member.membership.run(lambda: read_settings(f"topics/{one}" for one in elsewhere))
+    return Later(reading, found)
