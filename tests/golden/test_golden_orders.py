@@ -8,7 +8,7 @@ from ottla.codec.schema import Message, writer
 from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.controller.requests import LeaderAndIsr, Order, Outgoing
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.cluster import orders
+from ottla.server.orders import decoding
 from tests.golden.exchanges import RECORDED, Exchange, exchanges
 
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="no recorded exchanges (OTTLA_SHARED)")
@@ -28,11 +28,11 @@ def order_in(exchange: Exchange) -> Order:
     version, request = exchange.header.api_version, exchange.request
     match exchange.header.api_key:
         case ApiKey.LEADER_AND_ISR:
-            return orders.leader_and_isr(request)
+            return decoding.leader_and_isr(request)
         case ApiKey.STOP_REPLICA:
-            return orders.stop_replica(request, version)
+            return decoding.stop_replica(request, version)
         case _:
-            return orders.update_metadata(request, version)
+            return decoding.update_metadata(request, version)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -43,7 +43,7 @@ def test_an_order_is_written_again_as_it_was_read(name: str) -> None:
             continue
         count += 1
         request, order = exchange.request, order_in(exchange)
-        sender = orders.sender_of(request)
+        sender = decoding.sender_of(request)
         writer = OrderWriter(
             controller_id=sender.controller,
             version=parse_inter_broker_version(FILES[name]),

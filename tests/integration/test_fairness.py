@@ -48,7 +48,6 @@ from ottla.protocol.messages.transaction_offset_commit import TransactionOffsetC
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server import listener as listener_module
 from ottla.server.apis import APIS, CLUSTER_APIS
-from ottla.server.cluster.handlers import OWN
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
@@ -69,8 +68,34 @@ WITH_ARRAYS = [
     if any(field.kind == "array" for field in request_class(ApiKey(one)).FIELDS)
 ]
 
+THROUGH_ITS_CLUSTER = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+}
+"""What a member asks its controller for, or sends others elsewhere with."""
+
 OF_A_CLUSTER = [
-    key for key in sorted(OWN) if any(one.kind == "array" for one in request_class(key).FIELDS)
+    key
+    for key in sorted({ApiKey(one) for one in CLUSTER_APIS} | THROUGH_ITS_CLUSTER)
+    if any(one.kind == "array" for one in request_class(key).FIELDS)
 ]
 
 

@@ -22,16 +22,16 @@ from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns, pa
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
 from ottla.broker.configs.cluster_file import Quotas
-from ottla.broker.events import TopicCreated, TopicDeleted
+from ottla.broker.events import TopicDeleted
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.parts import BrokerParts
 from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.topics.auto_creation import AutoCreation
-from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.partition import Partition, take_back
 from ottla.broker.topics.topic_rules import TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic, Topic, partition_count_of
+from ottla.broker.topics.topics import NewTopic, Topic, created, partition_count_of
 from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.catalog import TopicCatalog
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from ottla.broker.membership import Membership
     from ottla.broker.replicas import Replicas
     from ottla.broker.transactions.coordinator import TransactionCoordinator
+    from ottla.metadata.cluster_view import ClusterView
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class Broker:
         self.auto_creation = AutoCreation(lambda: self.config)
         self.admin = Admin(self._store, parts.cluster, settings, self)
         self._controller: Controller | None = None
+        self._view: ClusterView | None = None
         self._cluster = None if parts.replicas is None else parts.replicas.topics
         self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
         """All topics; in a cluster also those without a replica on this broker."""
@@ -131,28 +133,22 @@ class Broker:
             parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
 
     @property
+    def view(self) -> "ClusterView":
+        """Created like `groups`."""
+        if self._view is None:
+            from ottla.broker.control.choosing import view_for
+
+            self._view = view_for(self)
+        return self._view
+
+    @property
     def controller(self) -> "Controller":
         """Created like `groups`."""
         if self._controller is None:
-            self._controller = self._new_controller()
+            from ottla.broker.control.choosing import controller_for
+
+            self._controller = controller_for(self)
         return self._controller
-
-    def _new_controller(self) -> "Controller":
-        if self.membership is None or self.replicas is None:
-            from ottla.broker.control.alone import AloneController
-
-            return AloneController(self)
-        from ottla.broker.control.zookeeper import ZooKeeperController
-
-        return ZooKeeperController(
-            node_id=self.node_id,
-            membership=self.membership,
-            replicas=self.replicas,
-            topics=self.topics,
-            security=self.security,
-            settings=self.settings,
-            new_id=self.new_id,
-        )
 
     @property
     def fetch_sessions(self) -> "FetchSessions":
@@ -258,7 +254,7 @@ class Broker:
         """Creates a topic durably; if it raises `ApiError`, nothing is left of it."""
         topic = self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
         if not validate_only:
-            self.on_event(_created(topic))
+            self.on_event(created(topic))
         return topic
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
@@ -276,7 +272,7 @@ class Broker:
         results = [one if isinstance(one, ApiError) else next(made) for one in in_turns(counts)]
         for result in in_turns(results):
             if isinstance(result, Topic):
-                self.on_event(_created(result))
+                self.on_event(created(result))
         return results
 
     def _partition_count_of(self, new: NewTopic) -> int:
@@ -501,7 +497,7 @@ class Broker:
         result = self._fetch(query, found)
         if result.answers(query):
             return result
-        _take_back(result, found)
+        take_back(result, found)
         waiting: LongPoll = WaitingFetch(
             query, found, deadline_ms, reads_ahead=query.is_of_follower
         )
@@ -524,7 +520,7 @@ class Broker:
         if result.answers(query):
             self._waiting.end(waiting)
             return result
-        _take_back(result, found)
+        take_back(result, found)
         self._waiting.release(waiting)
         return waiting
 
@@ -555,7 +551,7 @@ class Broker:
                 self._waiting.end(waiting)
                 answered.append(waiting)
             else:
-                _take_back(result, found)
+                take_back(result, found)
             if is_spent():
                 return answered
         for waiting in self._waiting.advance(monotonic_ms):
@@ -700,18 +696,3 @@ class Broker:
         self._segment_removals.run(monotonic_ms)
         self._jobs.advance(at)
         self.moves.advance(at)
-
-
-def _created(topic: Topic) -> TopicCreated:
-    return TopicCreated(
-        topic=topic.name, partition_count=topic.partition_count, settings=dict(topic.overrides)
-    )
-
-
-def _take_back(result: FetchResult, found: Sequence[Partition]) -> None:
-    """Takes an unsent result out of the partitions' counts: the partitions will be read again."""
-    if result.size:
-        for partition, data in zip(found, result.partitions, strict=True):
-            assert not isinstance(data, ApiError), "an error is an answer"
-            if data.records is not None:
-                partition.bytes_out -= data.records.size

@@ -251,9 +251,6 @@ class Replicas:
         )
         return awaited.key
 
-    def low_watermark(self, place: TopicPartition) -> int:
-        return self.manager.low_watermark(place)
-
     def _awaited(
         self, place: TopicPartition, pending: DelayedOperation, required_offset: int
     ) -> "Awaited":
@@ -471,6 +468,13 @@ class ReplicatedPartition:
 
     def await_commit(self, pending: DelayedOperation, required_offset: int) -> Hashable:
         return self._replicas.await_commit(self.place, pending, required_offset)
+
+    @property
+    def low_watermark(self) -> int:
+        return self._replicas.manager.low_watermark(self.place)
+
+    def await_deletion(self, pending: DelayedOperation, required_offset: int) -> Hashable:
+        return self._replicas.await_deletion(self.place, pending, required_offset)
 
     # Reading
 

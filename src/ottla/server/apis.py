@@ -3,9 +3,11 @@
 A new API is one row here and one file in `handlers/`, named like the file of its messages.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.base.values import dataclass
+from ottla.broker.broker import Broker
 from ottla.protocol.api_keys import ApiKey
 
 
@@ -104,3 +106,8 @@ CLUSTER_APIS: dict[int, Api] = {
 
 NOT_METERED: Final = frozenset({*CLUSTER_APIS, ApiKey.WRITE_TXN_MARKERS}) - {ApiKey.UPDATE_FEATURES}
 """Requests between brokers, which are exempt from quotas (Kafka: `sendResponseExemptThrottle`)."""
+
+
+def apis_of(broker: Broker) -> Mapping[int, Api]:
+    """What a broker answers: with peers, also what brokers and the controller ask each other."""
+    return {**APIS, **CLUSTER_APIS} if broker.view.has_peers else APIS

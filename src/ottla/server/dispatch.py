@@ -19,7 +19,7 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
-from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED, Api
+from ottla.server.apis import CLUSTER_APIS, NOT_METERED, Api, apis_of
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import CancelledError, LongAnswer, LongRequests
@@ -69,7 +69,7 @@ class Dispatcher:
         handlers: Callable[[ApiKey], Handler] | None = None,
     ) -> None:
         self._broker = broker
-        self._handlers = handlers or self._handler_of
+        self._handlers = handlers or handler_of
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
@@ -214,27 +214,16 @@ class Dispatcher:
         counts.take_errors(output.error_codes)
         self.counts.answered_late(counts, received_ms)
 
-    def _handler_of(self, api_key: ApiKey) -> Handler:
-        if self._broker.membership is not None:
-            from ottla.server.cluster.handlers import own_handler_of
-
-            own = own_handler_of(api_key)
-            if own is not None:
-                return own
-        return handler_of(api_key)
-
     def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
         """Returns the route, and the header of the response."""
         key, version = header.api_key, header.api_version
-        api = APIS.get(key)
-        if api is None and self._broker.membership is not None:
-            api = CLUSTER_APIS.get(key)
+        api = apis_of(self._broker).get(key)
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
             handle = self._handlers(api.key)
             route = self._routes[key, version] = Route(api, version, handle, self.counts.of(key))
-            if self._broker.replicas is not None:
+            if self._broker.view.has_peers:
                 from ottla.server.committing import committed
 
                 route.handle = committed(api.key, route.handle)
@@ -281,7 +270,8 @@ def load_first_modules() -> None:
 
 def handler_of(api_key: ApiKey) -> Handler:
     """A handler is imported when its API is first used, as its messages are."""
-    module: Any = import_module(f"ottla.server.handlers.{module_name(api_key)}")
+    room = "orders" if api_key in CLUSTER_APIS else "handlers"
+    module: Any = import_module(f"ottla.server.{room}.{module_name(api_key)}")
     handle: Handler = module.handle
     return handle
 

@@ -131,7 +131,7 @@ class Meter:
 
 def _is_of_follower(request: FetchRequest, context: RequestContext) -> bool:
     """Followers have their own quota, for throttled replicas (`ReplicationQuota`)."""
-    if context.broker.replicas is None:
+    if not context.broker.view.has_peers:
         return False
     state = request.replica_state
     return (request.replica_id if state is None else state.replica_id) >= 0

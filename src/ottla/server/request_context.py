@@ -12,6 +12,7 @@ from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.broker.waiting import Later, Waiting
 from ottla.codec.schema import Message
+from ottla.metadata.cluster_view import Reach
 from ottla.protocol.headers import RequestHeader
 
 ResultT = TypeVar("ResultT")
@@ -29,6 +30,10 @@ class Client(NamedTuple):
     listener: str = "PLAINTEXT"
     protocol: str = "PLAINTEXT"
     is_by_token: bool = False
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(self.listener, self.address)
 
 
 class RequestContext:

@@ -74,7 +74,7 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from ottla.server.cluster import update_metadata
+from ottla.server.orders import update_metadata
 from ottla.server.request_context import PendingResponse, RequestContext
 from tests.support.asking import PEER
 from tests.support.brokers import at

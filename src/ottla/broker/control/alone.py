@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -26,12 +26,7 @@ from ottla.broker.control.controller import (
     Outcome,
     Reassignments,
 )
-from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.security import Security
-from ottla.broker.security.tokens import DelegationToken
-from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topics import (
     NewTopic,
@@ -41,6 +36,13 @@ from ottla.broker.topics.topics import (
     check_total_count,
 )
 from ottla.config.broker import BrokerConfig
+
+if TYPE_CHECKING:
+    from ottla.broker.groups.coordinator import GroupCoordinator
+    from ottla.broker.quotas.quota_changes import QuotaAlteration
+    from ottla.broker.security.acls import Acl, AclFilter
+    from ottla.broker.security.tokens import DelegationToken
+    from ottla.broker.security.users import ScramUpsertion
 
 T = TypeVar("T")
 
@@ -65,7 +67,7 @@ class TopicBroker(Protocol):
     def config(self) -> BrokerConfig: ...
 
     @property
-    def groups(self) -> GroupCoordinator: ...
+    def groups(self) -> "GroupCoordinator": ...
 
     def create_topic(self, new: NewTopic, *, validate_only: bool) -> Topic: ...
 
@@ -148,28 +150,28 @@ class AloneController:
 
     # Access
 
-    def create_acls(self, acls: Sequence[Acl]) -> Sequence[Outcome]:
+    def create_acls(self, acls: "Sequence[Acl]") -> Sequence[Outcome]:
         return [_outcome(self._security.create_acls, acls)] * len(acls)
 
-    def delete_acls(self, filters: Sequence[AclFilter]) -> Sequence[list[Acl] | ApiError]:
+    def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[list[Acl] | ApiError]":
         try:
             return self._security.delete_acls(filters)
         except ApiError as error:
             return [error.without_traceback()] * len(filters)
 
-    def alter_users(self, wanted: Sequence[ScramUpsertion]) -> Mapping[str, Outcome]:
+    def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> Mapping[str, Outcome]:
         try:
             return self._security.alter_users(wanted)
         except ApiError as error:
             return dict.fromkeys((one.user for one in wanted), error.without_traceback())
 
-    def create_token(self, token: DelegationToken) -> Outcome:
+    def create_token(self, token: "DelegationToken") -> Outcome:
         return _outcome(self._security.put_token, token)
 
-    def change_token(self, token: DelegationToken) -> Outcome:
+    def change_token(self, token: "DelegationToken") -> Outcome:
         return _outcome(self._security.change_token, token)
 
-    def drop_token(self, token: DelegationToken) -> Outcome:
+    def drop_token(self, token: "DelegationToken") -> Outcome:
         return _outcome(self._security.drop_token, token)
 
     # Settings and quotas
@@ -221,7 +223,7 @@ class AloneController:
     def alter_quotas(
         self,
         entries: Sequence[T],
-        alteration_of: Callable[[T], QuotaAlteration],
+        alteration_of: "Callable[[T], QuotaAlteration]",
         *,
         validate_only: bool,
     ) -> Sequence[Outcome]:

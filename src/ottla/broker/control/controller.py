@@ -7,22 +7,24 @@ broker when its result is there. Kafka's counterpart: `Controller`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.broker.configs.config_changes import ResourceAlteration
-from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import Acl, AclFilter
-from ottla.broker.security.tokens import DelegationToken
-from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.broker.waiting import Later
 from ottla.config.topic import TopicConfig
-from ottla.registries.topics import ReplicaAssignment
+
+if TYPE_CHECKING:
+    from ottla.broker.configs.config_changes import ResourceAlteration
+    from ottla.broker.quotas.quota_changes import QuotaAlteration
+    from ottla.broker.security.acls import Acl, AclFilter
+    from ottla.broker.security.tokens import DelegationToken
+    from ottla.broker.security.users import ScramUpsertion
+    from ottla.registries.topics import ReplicaAssignment
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class Reassignments(NamedTuple):
     """The error of the request, and the replicas of the partitions that are being moved."""
 
     error: Outcome
-    moves: Mapping[TopicPartition, ReplicaAssignment]
+    moves: "Mapping[TopicPartition, ReplicaAssignment]"
 
 
 class CreatedTopic(NamedTuple):
@@ -94,32 +96,32 @@ class Controller(Protocol):
 
     # Access
 
-    def create_acls(self, acls: Sequence[Acl]) -> Soon[Sequence[Outcome]]:
+    def create_acls(self, acls: "Sequence[Acl]") -> Soon[Sequence[Outcome]]:
         """Adds rules; returns the outcome of each. Existing ones are not doubled."""
 
-    def delete_acls(self, filters: Sequence[AclFilter]) -> Soon[Sequence[list[Acl] | ApiError]]:
+    def delete_acls(self, filters: "Sequence[AclFilter]") -> "Soon[Sequence[list[Acl] | ApiError]]":
         """Removes the rules that match the filters; returns those of each filter, or its error."""
 
-    def alter_users(self, wanted: Sequence[ScramUpsertion]) -> Soon[Mapping[str, Outcome]]:
+    def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> Soon[Mapping[str, Outcome]]:
         """Sets and removes passwords; returns the outcome of each user."""
 
-    def create_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+    def create_token(self, token: "DelegationToken") -> Soon[Outcome]: ...
 
-    def change_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+    def change_token(self, token: "DelegationToken") -> Soon[Outcome]: ...
 
-    def drop_token(self, token: DelegationToken) -> Soon[Outcome]: ...
+    def drop_token(self, token: "DelegationToken") -> Soon[Outcome]: ...
 
     # Settings and quotas
 
     def alter_configs(
-        self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
+        self, wanted: "Sequence[ResourceAlteration]", *, validate_only: bool
     ) -> Soon[Sequence[Outcome]]:
         """Changes the settings of resources, each named once; returns the outcome of each."""
 
     def alter_quotas(
         self,
         entries: Sequence[T],
-        alteration_of: Callable[[T], QuotaAlteration],
+        alteration_of: "Callable[[T], QuotaAlteration]",
         *,
         validate_only: bool,
     ) -> Soon[Sequence[Outcome]]:

@@ -6,7 +6,6 @@ Kafka's counterpart: `ZkMetadataCache`.
 from collections.abc import Mapping
 from dataclasses import field
 from itertools import chain
-from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -15,23 +14,9 @@ from ottla.base.turns import freed_in_turns, in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
+from ottla.metadata.cluster_view import NO_CONTROLLER, PartitionView
 from ottla.registries.brokers import BrokerRegistration, Endpoint
 from ottla.registries.topics import NO_LEADER
-
-NO_CONTROLLER: Final = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionView:
-    """A partition as Metadata presents it to clients of one listener."""
-
-    partition: int
-    error: ErrorCode
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

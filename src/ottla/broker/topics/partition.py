@@ -3,12 +3,12 @@
 Kafka's counterpart: `Partition`, of which a broker without replicas needs little.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.waiting import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
@@ -31,6 +31,13 @@ class Replication(Protocol):
         """Has a produce wait until an offset is committed; returns the key of the partition's error
         in its result.
         """
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start offset of all replicas that are up."""
+
+    def await_deletion(self, pending: DelayedOperation, required_offset: int) -> Hashable:
+        """Has a DeleteRecords wait, as `await_commit`, until all live replicas begin there."""
 
     def read(
         self, wanted: PartitionQuery, query: FetchQuery, max_size: int, one_anyway: bool
@@ -97,3 +104,12 @@ class Partition:
         if known_epoch < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def take_back(result: FetchResult, found: Sequence[Partition]) -> None:
+    """Takes an unsent result out of the partitions' counts: the partitions will be read again."""
+    if result.size:
+        for partition, data in zip(found, result.partitions, strict=True):
+            assert not isinstance(data, ApiError), "an error is an answer"
+            if data.records is not None:
+                partition.bytes_out -= data.records.size

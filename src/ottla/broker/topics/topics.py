@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.broker.events import TopicCreated
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.config.topic import TopicConfig
@@ -226,6 +227,13 @@ class Topics:
                 f"Topic '{name}' collides with the existing topic '{other}': "
                 "metrics do not distinguish '.' from '_'.",
             )
+
+
+def created(topic: Topic) -> TopicCreated:
+    """The event of its creation."""
+    return TopicCreated(
+        topic=topic.name, partition_count=topic.partition_count, settings=dict(topic.overrides)
+    )
 
 
 def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:

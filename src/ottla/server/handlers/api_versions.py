@@ -14,20 +14,8 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.server.apis import APIS
+from ottla.server.apis import apis_of
 from ottla.server.request_context import RequestContext
-
-FEATURES = {
-    "group.version": (0, 1),
-    "kraft.version": (0, 1),
-    "metadata.version": (1, 25),
-    "transaction.version": (0, 2),
-}
-"""The lowest and highest level of each feature; the cluster runs at the highest.
-
-Level 25 of `metadata.version` is 4.0-IV3: Kafka finalizes these levels of `group.version` and
-`transaction.version` from 4.0 on. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
-"""
 
 FEATURES_EPOCH = 1
 """Features do not change while a broker runs, so the epoch that orders changes is always this."""
@@ -42,19 +30,20 @@ SOFTWARE_NAME = lazy_pattern(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(request: ApiVersionsRequest | None, context: RequestContext) -> ApiVersionsResponse:
     """`None` stands for a request in an unknown version."""
     if request is None:
-        return _answer(ErrorCode.UNSUPPORTED_VERSION, 0)
+        return _answer(ErrorCode.UNSUPPORTED_VERSION, 0, context)
     names = (request.client_software_name, request.client_software_version)
     if context.api_version >= 3 and not all(SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return _answer(ErrorCode.NONE, context.api_version)
+    return _answer(ErrorCode.NONE, context.api_version, context)
 
 
-def _answer(code: ErrorCode, api_version: int) -> ApiVersionsResponse:
+def _answer(code: ErrorCode, api_version: int, context: RequestContext) -> ApiVersionsResponse:
+    features = context.broker.view.features
     response = ApiVersionsResponse(
         error_code=code,
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
-            for api in APIS.values()
+            for api in apis_of(context.broker).values()
             if api.is_listed
         ],
     )
@@ -62,11 +51,11 @@ def _answer(code: ErrorCode, api_version: int) -> ApiVersionsResponse:
         response.finalized_features_epoch = FEATURES_EPOCH
         response.finalized_features = [
             FinalizedFeatureKey(name=name, min_version_level=newest, max_version_level=newest)
-            for name, (_, newest) in FEATURES.items()
+            for name, (_, newest) in features.items()
         ]
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=oldest, max_version=newest)
-            for name, (oldest, newest) in FEATURES.items()
+            for name, (oldest, newest) in features.items()
             if oldest > 0 or api_version >= FIRST_ZERO_LEVEL_VERSION
         ]
     return response

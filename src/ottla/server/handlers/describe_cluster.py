@@ -1,4 +1,4 @@
-"""DescribeCluster, 0 to 2: the cluster's id, and this broker, its only one.
+"""DescribeCluster, 0 to 2: the cluster's id, its brokers, and the controller among them.
 
 Kafka's counterpart: `AuthHelper.computeDescribeClusterResponse` (KIP-700, KIP-919).
 """
@@ -16,23 +16,6 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    refused = refusal(request)
-    if refused is not None:
-        return refused
-    broker = context.broker
-    host, port = context.client.address
-    response = DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
-    )
-    if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    return response
-
-
-def refusal(request: DescribeClusterRequest) -> DescribeClusterResponse | None:
-    """For endpoints that are not brokers."""
     if request.endpoint_type == CONTROLLERS:
         return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
     if request.endpoint_type != BROKERS:
@@ -40,7 +23,18 @@ def refusal(request: DescribeClusterRequest) -> DescribeClusterResponse | None:
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"There are no endpoints of type {request.endpoint_type}.",
         )
-    return None
+    view = context.broker.view
+    response = DescribeClusterResponse(
+        cluster_id=context.broker.cluster_id,
+        controller_id=view.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
+            for one in view.nodes(context.client.reach)
+        ],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
 
 
 def _refuse(code: ErrorCode, message: str) -> DescribeClusterResponse:

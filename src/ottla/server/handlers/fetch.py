@@ -38,6 +38,8 @@ from ottla.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from ottla.server.old_formats import MAGIC_BY_VERSION, convert
@@ -52,6 +54,9 @@ from ottla.storage.log.reader import FetchData, Isolation
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_SOFT_LIMIT_VERSION = 3
 """From here on, a batch larger than all limits comes anyway if it is the first (KIP-74)."""
+
+FIRST_LEADER_VERSION = 16
+"""From here on, the response to a client that asked the wrong broker has the leader (KIP-951)."""
 
 FIRST_FOLLOWER_VERSION = 11
 """From here on, consumers may read from followers (KIP-392)."""
@@ -160,12 +165,13 @@ def _fetcher(request: FetchRequest, version: int) -> Fetcher | None:
 class _Answering:
     """The parts of a request that its response needs, now or later."""
 
-    __slots__ = ("_broker", "_fetch", "_magic", "_session_id")
+    __slots__ = ("_broker", "_context", "_fetch", "_magic", "_session_id")
 
     def __init__(self, session_id: int, fetch: FetchContext, context: RequestContext) -> None:
         self._session_id = session_id
         self._fetch = fetch
         self._broker = context.broker
+        self._context = context
         self._magic = MAGIC_BY_VERSION.get(context.api_version)
 
     def of_many(self, query: FetchQuery, deadline_ms: float) -> Message | PendingResponse:
@@ -193,7 +199,10 @@ class _Answering:
                 topics.append(_topic(wanted))
             topics[-1].partitions.append(self._partition(wanted, data))
             last = wanted
-        return FetchResponse(session_id=response.session_id, responses=topics)
+        answer = FetchResponse(session_id=response.session_id, responses=topics)
+        if result.has_error and self._context.api_version >= FIRST_LEADER_VERSION:
+            _name_leaders(answer, self._context)
+        return answer
 
     def _partition(self, wanted: PartitionQuery, data: FetchData | ApiError) -> PartitionData:
         if isinstance(data, ApiError):
@@ -207,6 +216,19 @@ class _Answering:
             except ApiError as error:
                 return _refusal(wanted.index, error)
         return answer
+
+
+def _name_leaders(answer: FetchResponse, context: RequestContext) -> None:
+    from ottla.server.current_leaders import MOVED, Moved, name_leaders
+
+    moved = [
+        Moved(topic.topic, topic.topic_id, one.partition_index, one)
+        for topic in in_turns(answer.responses)
+        for one in in_turns(topic.partitions)
+        if one.error_code in MOVED
+    ]
+    if moved:
+        answer.node_endpoints = name_leaders(moved, LeaderIdAndEpoch, NodeEndpoint, context)
 
 
 def _is_same_topic(one: PartitionQuery, other: PartitionQuery) -> bool:

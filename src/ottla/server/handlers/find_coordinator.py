@@ -1,12 +1,13 @@
-"""FindCoordinator, 0 to 6: the coordinator of every group and transaction is this broker.
+"""FindCoordinator, 0 to 6: the broker with the partition that a group or a transaction belongs to.
 
-Left out: share groups. Kafka's counterpart: `KafkaApis.handleFindCoordinatorRequest`.
+Where that topic is the controller's to create, the first request asks for it, and the client asks
+again until it has leaders. Left out: share groups. Kafka's counterpart: `KafkaApis.getCoordinator`.
 """
 
-from collections.abc import Callable
-
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -15,27 +16,18 @@ from ottla.protocol.messages.find_coordinator import (
 from ottla.server.request_context import RequestContext
 
 GROUP, TRANSACTION = 0, 1
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 FIRST_LIST_VERSION = 4
 
 
-Find = Callable[[str, int, RequestContext], Coordinator]
-"""Finds the coordinator of a key of some type."""
-
-
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    return answer(request, context, _find)
-
-
-def answer(
-    request: FindCoordinatorRequest, context: RequestContext, find: Find
-) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_LIST_VERSION:
         return FindCoordinatorResponse(
             coordinators=[
-                find(key, request.key_type, context) for key in in_turns(request.coordinator_keys)
+                _find(key, request.key_type, context) for key in in_turns(request.coordinator_keys)
             ]
         )
-    found = find(request.key, request.key_type, context)
+    found = _find(request.key, request.key_type, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -46,24 +38,22 @@ def answer(
 
 
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION):
-        return none_of_type(key, key_type)
-    is_group = key_type == GROUP
-    coordinator = context.broker.groups if is_group else context.broker.transactions
-    what = "group" if is_group else "transaction"
-    if not coordinator.is_available(key):
-        reason = f"The log directory of the {what}'s partition is offline, or damaged."
-        return none_found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
-    host, port = context.client.address
-    return Coordinator(
-        key=key, node_id=context.broker.node_id, host=host, port=port, error_message=None
-    )
+    broker, topic = context.broker, TOPICS.get(key_type)
+    if topic is None:
+        reason = f"There is no coordinator for keys of type {key_type}."
+        return _none_found(key, ErrorCode.INVALID_REQUEST, reason)
+    try:
+        leader = broker.view.coordinator_of(topic, key)
+    except ApiError as error:
+        if broker.catalog.find(topic) is None:
+            broker.controller.create_named([topic])
+        return _none_found(key, error.code, error.message)
+    node = broker.view.node(leader, context.client.reach)
+    if node is None:
+        reason = f"The coordinator, broker {leader}, has no listener {context.client.listener}."
+        return _none_found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
+    return Coordinator(key=key, node_id=leader, host=node.host, port=node.port, error_message=None)
 
 
-def none_of_type(key: str, key_type: int) -> Coordinator:
-    reason = f"There is no coordinator for keys of type {key_type}."
-    return none_found(key, ErrorCode.INVALID_REQUEST, reason)
-
-
-def none_found(key: str, code: ErrorCode, reason: str) -> Coordinator:
+def _none_found(key: str, code: ErrorCode, reason: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=reason)

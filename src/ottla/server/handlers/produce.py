@@ -25,6 +25,8 @@ from ottla.broker.waiting import DelayedOperation
 from ottla.codec.compression import Compression
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -51,6 +53,7 @@ FIRST_BATCH_VERSION: Final = 3
 """From here on, a partition's records are exactly one batch of magic 2 (KIP-98)."""
 
 FIRST_ZSTD_VERSION: Final = 7
+FIRST_LEADER_VERSION: Final = 10
 FIRST_ABORTABLE_VERSION: Final = 11
 FIRST_ADDING_VERSION: Final = 12
 FIRST_TOPIC_ID_VERSION: Final = 13
@@ -108,7 +111,7 @@ class PendingProduce(PendingResponse):
         request, context, commit = self._request, self._context.later(at), self._commit
         for one, records in in_turns(zip(self._long, prepared, strict=True)):
             one.answers[one.place] = _append_prepared(one, records, request, context, commit)
-        return _answer(self._response, request, commit)
+        return _answer(self._response, request, context, commit)
 
 
 class Commit:
@@ -138,16 +141,17 @@ class Commit:
 class PendingCommit(PendingResponse):
     """The response to a request with acks=all."""
 
-    __slots__ = ("_commit", "_response")
+    __slots__ = ("_commit", "_context", "_response")
 
-    def __init__(self, commit: Commit, response: ProduceResponse) -> None:
+    def __init__(self, commit: Commit, response: ProduceResponse, context: RequestContext) -> None:
         super().__init__(commit.pending)
         self._commit = commit
+        self._context = context
         self._response = response
 
     def finish(self, at: Timestamps) -> ProduceResponse:
         self._commit.amend()
-        return self._response
+        return _named_leaders(self._response, self._context)
 
 
 def handle(
@@ -165,18 +169,45 @@ def handle(
     )
     if long:
         return PendingProduce(request, context, response, long, commit)
-    return _answer(response, request, commit)
+    return _answer(response, request, context, commit)
 
 
 def _answer(
-    response: ProduceResponse, request: ProduceRequest, commit: Commit | None
+    response: ProduceResponse,
+    request: ProduceRequest,
+    context: RequestContext,
+    commit: Commit | None,
 ) -> ProduceResponse | PendingResponse | None:
     if request.acks == 0:
         _close_on_failure(response)
         return None
     if commit is not None and not commit.pending.all_awaited():
-        return PendingCommit(commit, response)
+        return PendingCommit(commit, response, context)
+    return _named_leaders(response, context)
+
+
+def _named_leaders(response: ProduceResponse, context: RequestContext) -> ProduceResponse:
+    """Adds the leaders of partitions that the client finds elsewhere (KIP-951)."""
+    if context.api_version >= FIRST_LEADER_VERSION and _has_error(response):
+        from ottla.server.current_leaders import MOVED, Moved, name_leaders
+
+        moved = [
+            Moved(topic.name, topic.topic_id, one.index, one)
+            for topic in in_turns(response.responses)
+            for one in in_turns(topic.partition_responses)
+            if one.error_code in MOVED
+        ]
+        if moved:
+            response.node_endpoints = name_leaders(moved, LeaderIdAndEpoch, NodeEndpoint, context)
     return response
+
+
+def _has_error(response: ProduceResponse) -> bool:
+    for topic in response.responses:
+        for one in topic.partition_responses:
+            if one.error_code:
+                return True
+    return False
 
 
 def _append_topic(

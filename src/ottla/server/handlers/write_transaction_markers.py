@@ -100,12 +100,7 @@ def _append(
     try:
         written = broker.transactions.markers.write(marker, topic, index, now_ms=context.at.now_ms)
     except ApiError as error:
-        place = (
-            error
-            if broker.replicas is None
-            else broker.replicas.elsewhere(error, topic, None, index)
-        )
-        result.error_code = place.code
+        result.error_code = broker.refusal(error, topic, index).code
     else:
         commit.wait(written, result)
     return result

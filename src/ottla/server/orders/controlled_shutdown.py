@@ -9,7 +9,7 @@ from ottla.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from ottla.server.cluster.applying import membership_of
+from ottla.server.orders.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 

@@ -7,8 +7,8 @@ remove the topic's committed offsets. Kafka's counterpart:
 
 from ottla.base.error_codes import ErrorCode
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from ottla.server.cluster.applying import replicas_of
-from ottla.server.cluster.orders import sender_of, update_metadata
+from ottla.server.orders.applying import replicas_of
+from ottla.server.orders.decoding import sender_of, update_metadata
 from ottla.server.request_context import RequestContext
 
 

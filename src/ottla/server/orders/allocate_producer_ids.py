@@ -8,7 +8,7 @@ from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from ottla.server.cluster.applying import membership_of
+from ottla.server.orders.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 

@@ -16,7 +16,7 @@ from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from ottla.server.cluster.applying import membership_of
+from ottla.server.orders.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 FIRST_TOPIC_ID_VERSION = 2

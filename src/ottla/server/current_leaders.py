@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple, Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.server.cluster.applying import replicas_of
 from ottla.server.request_context import RequestContext
 
 MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -33,24 +32,23 @@ class Moved(NamedTuple):
 
 def name_leaders(
     moved: Sequence[Moved],
-    leader: Callable[..., Any],
-    node: Callable[..., Any],
+    leader_struct: Callable[..., Any],
+    node_struct: Callable[..., Any],
     context: RequestContext,
 ) -> list[Any]:
     """Adds leaders to errors; returns the nodes that the client's listener can reach.
 
-    `leader` and `node` are the structs of the response.
+    `leader_struct` and `node_struct` are those of the response.
     """
-    manager = replicas_of(context).manager
-    metadata, listener = manager.metadata, context.client.listener
+    broker = context.broker
     leaders = set()
     for topic, topic_id, partition, refused in moved:
-        place = TopicPartition(topic or metadata.topic_names.get(topic_id, ""), partition)
-        broker, epoch = manager.leader_of(place)
-        refused.current_leader = leader(leader_id=broker, leader_epoch=epoch)
-        leaders.add(broker)
+        name = topic or broker.catalog.name_by_id(topic_id) or ""
+        leader, epoch = broker.view.leader_of(TopicPartition(name, partition))
+        refused.current_leader = leader_struct(leader_id=leader, leader_epoch=epoch)
+        leaders.add(leader)
     return [
-        node(node_id=one, host=at.host, port=at.port, rack=metadata.brokers[one].rack)
-        for one in sorted(leaders)
-        if (at := metadata.endpoint(one, listener)) is not None
+        node_struct(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+        for one in broker.view.nodes(context.client.reach)
+        if one.id in leaders
     ]

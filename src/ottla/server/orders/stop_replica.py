@@ -10,8 +10,8 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
-from ottla.server.cluster.applying import apply_in_parts
-from ottla.server.cluster.orders import sender_of, stop_replica
+from ottla.server.orders.applying import apply_in_parts
+from ottla.server.orders.decoding import sender_of, stop_replica
 from ottla.server.request_context import RequestContext
 
 

@@ -10,7 +10,7 @@ from ottla.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ottla.server.cluster.applying import membership_of
+from ottla.server.orders.applying import membership_of
 from ottla.server.request_context import PendingAnswer, RequestContext
 
 MAX_FEATURES = 256

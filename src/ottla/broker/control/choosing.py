@@ -1,0 +1,60 @@
+"""The one place that asks whether a broker is alone: it has then no membership of a cluster."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.base.ids import Uuid
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from ottla.broker.control.alone import TopicBroker
+    from ottla.broker.control.controller import Controller
+    from ottla.broker.membership import Membership
+    from ottla.broker.replicas import Replicas
+    from ottla.broker.transactions.coordinator import TransactionCoordinator
+    from ottla.metadata.cluster_view import ClusterView
+
+    class Whole(TopicBroker, Protocol):
+        """A broker with all its parts."""
+
+        membership: Membership | None
+        replicas: Replicas | None
+        settings: BrokerSettings
+        new_id: Callable[[], Uuid]
+
+        @property
+        def transactions(self) -> TransactionCoordinator: ...
+
+
+def controller_for(broker: "Whole") -> "Controller":
+    if broker.membership is None or broker.replicas is None:
+        from ottla.broker.control.alone import AloneController
+
+        return AloneController(broker)
+    from ottla.broker.control.zookeeper import ZooKeeperController
+
+    return ZooKeeperController(
+        node_id=broker.node_id,
+        membership=broker.membership,
+        replicas=broker.replicas,
+        topics=broker.topics,
+        security=broker.security,
+        settings=broker.settings,
+        new_id=broker.new_id,
+    )
+
+
+def view_for(broker: "Whole") -> "ClusterView":
+    if broker.replicas is not None:
+        from ottla.broker.control.view_of_many import ViewOfMany
+
+        return ViewOfMany(broker.replicas.manager)
+    from ottla.broker.control.view_of_one import ViewOfOne
+
+    def is_available(topic: str, key: str) -> bool:
+        """Whether the partition of an internal topic is online and was read."""
+        is_of_groups = topic == CONSUMER_OFFSETS
+        return (broker.groups if is_of_groups else broker.transactions).is_available(key)
+
+    return ViewOfOne(broker.node_id, broker.topics, is_available)

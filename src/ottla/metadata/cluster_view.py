@@ -1,0 +1,75 @@
+"""The cluster as clients see it: brokers that they can reach, leaders, coordinators.
+
+Handlers ask a `ClusterView`, and never what kind of broker they run in. Kafka's counterpart:
+`MetadataCache`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+
+NO_CONTROLLER: Final = -1
+NO_LEADER: Final = -1
+NO_EPOCH: Final = -1
+
+
+class PartitionView(NamedTuple):
+    """A partition as Metadata presents it to clients of one listener."""
+
+    partition: int
+    error: ErrorCode
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """A broker, at the address at which clients of a listener reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Reach(NamedTuple):
+    """A client's listener, and the address at which it reaches this broker."""
+
+    listener: str
+    address: tuple[str, int]
+
+
+class ClusterView(Protocol):
+    @property
+    def has_peers(self) -> bool:
+        """Whether other brokers and a controller ask this one: only then are their requests known,
+        and responses of coordinators wait for replicas.
+        """
+
+    @property
+    def features(self) -> Mapping[str, tuple[int, int]]:
+        """The lowest and highest level of each feature; the cluster runs at the highest."""
+
+    @property
+    def controller_id(self) -> int:
+        """-1 without a controller that is up."""
+
+    def nodes(self, reach: Reach) -> list[Node]:
+        """The brokers that the client can reach, in order of their ids."""
+
+    def node(self, node_id: int, reach: Reach) -> Node | None: ...
+
+    def partitions(self, topic: str, listener: str) -> Iterable[PartitionView]:
+        """The partitions of a topic, in order of their numbers."""
+
+    def leader_of(self, place: TopicPartition) -> tuple[int, int]:
+        """The leader and its epoch, or -1."""
+
+    def coordinator_of(self, topic: str, key: str) -> int:
+        """The broker with the partition of an internal topic that a key belongs to; raises
+        `ApiError` if there is none now.
+        """

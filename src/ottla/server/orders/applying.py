@@ -1,0 +1,52 @@
+"""Orders of the controller, carried out in parts between which clients are served."""
+
+from dataclasses import replace
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
+from ottla.base.turns import parts_in_turns
+from ottla.broker.membership import Membership
+from ottla.broker.replicas import Replicas
+from ottla.broker.replication.replica_manager import Applied, Sender
+from ottla.controller.requests import LeaderAndIsr, StopReplica
+from ottla.server.request_context import RequestContext
+
+MAX_PARTITIONS = 16
+"""Partitions that become leader or follower, or are created, in one step."""
+
+
+def replicas_of(context: RequestContext) -> Replicas:
+    replicas = context.broker.replicas
+    assert replicas is not None, "these handlers are those of a member of a cluster"
+    return replicas
+
+
+def membership_of(context: RequestContext) -> Membership:
+    membership = context.broker.membership
+    assert membership is not None, "these handlers are those of a member of a cluster"
+    return membership
+
+
+def apply_in_parts(
+    order: LeaderAndIsr | StopReplica, sender: Sender, context: RequestContext
+) -> Applied:
+    """Returns the errors of all partitions; skips what a later controller has forbidden since."""
+    if len(order.orders) > MAX_PARTITIONS:
+        context.may_take_long()
+    replicas = replicas_of(context)
+    errors: dict[TopicPartition, ErrorCode] = {}
+    applied = Applied()
+    for part in parts_in_turns(order.orders, MAX_PARTITIONS) if order.orders else [[]]:
+        applied = replicas.apply(_part_of(order, part), sender, context.at)
+        errors |= applied.errors
+        if applied.error is not ErrorCode.NONE:
+            break
+    return Applied(error=applied.error, errors=errors)
+
+
+def _part_of(
+    order: LeaderAndIsr | StopReplica, part: list[TopicPartition]
+) -> LeaderAndIsr | StopReplica:
+    if isinstance(order, StopReplica):
+        return StopReplica(orders={one: order.orders[one] for one in part})
+    return replace(order, orders={one: order.orders[one] for one in part})
