@@ -21,7 +21,7 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
 
 
 class ViewOfOne:
-    """`is_available`: whether the partition of a key in an internal topic is online, and was read."""
+    """`is_available`: whether the partition with a key of an internal topic is online and read."""
 
     has_peers: Final = False
     features: Final = FEATURES
