@@ -6,7 +6,10 @@ from ottla.base.errors import UserError
 
 
 class BlockingCallError(UserError):
-    """A blocking call in the thread of an event loop; `ottla.aio` has the call to await.
+    """A call that would block the thread of an event loop, or wait for the thread it is made in.
+
+    `ottla.aio` has the call to await in a loop. In a delivery callback, which runs in the
+    producer's own thread, `flush` and the like have to be left to another thread.
 
     >>> async def order() -> None:
     ...     producer.flush()

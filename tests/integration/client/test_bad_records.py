@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ class Whole(int):
 PAIRS = "headers are a list of pairs"
 VALUE = "bytes or None, not"
 BAD: dict[str, list[tuple[Any, str]]] = {
-    "topic": [(b"t", "topic"), (None, "topic"), (HALF, "topic"), ([], "topic")],
+    "topic": [(b"t", "topic"), (None, "topic"), (HALF, "topic"), ([], "topic"), (5, "topic"), ("", "topic ")],
     "key": [("k", "a key"), (5, "a key"), (True, "a key")],
     "value": [("k", "a value"), ({}, "a value"), (1.5, "a value")],
     "partition": [
@@ -43,6 +44,9 @@ BAD: dict[str, list[tuple[Any, str]]] = {
         (True, "a time is"),
         (float("nan"), "a time is"),
         (np.float64(5), "a time is"),
+        (datetime(2024, 1, 1), "a time is"),  # noqa: DTZ001  # As an application has them.
+        (datetime(2024, 1, 1, tzinfo=UTC), "a time is"),
+        (np.datetime64(5, "ms"), "a time is"),
     ],
     "headers": [
         (5, PAIRS),
@@ -65,6 +69,7 @@ BAD: dict[str, list[tuple[Any, str]]] = {
 }
 ONLY_SENT: dict[str, list[tuple[Any, str]]] = {
     "key": [(bytearray(b"k"), "a key"), (memoryview(b"abcd")[::2], "a key")],
+    "value": [(np.int64(5), "a value")],
     "timestamp_ms": [(-1, "not negative"), (-(1 << 63), "not negative")],
     "headers": [([("a", bytearray(b"b"))], VALUE), ([("a", memoryview(b"b"))], VALUE)],
 }
@@ -98,12 +103,18 @@ def check_refused(call: Callable[..., object], kinds: dict[str, list[Any]]) -> N
         assert answer in str(caught.value), record
 
 
+SETTINGS = [{}, {"transactional.id": "waiter"}, {"enable.idempotence": False}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["idempotent", "transactional", "plain"])
 @pytest.mark.parametrize("is_served", [False, True])
 def test_a_bad_record_is_refused_and_others_of_its_batch_are_sent(
-    log: ottla.Log, is_served: bool
+    log: ottla.Log, is_served: bool, settings: dict[str, Any]
 ) -> None:
     target = log.listen("127.0.0.1:0").address if is_served else log
-    with ottla.Producer(target, settings={"linger.ms": 60_000}) as producer:
+    with ottla.Producer(target, settings={"linger.ms": 60_000, **settings}) as producer:
+        if settings.get("transactional.id"):
+            producer.begin_transaction()
         before = producer.send("t", b"before", partition=0)
         for kinds in (BAD, ONLY_SENT):
             check_refused(producer.send, kinds)
@@ -118,11 +129,19 @@ def test_a_bad_record_is_refused_and_others_of_its_batch_are_sent(
         headers.append(("a", 5))  # type: ignore[arg-type]
         assert producer.flush(10) == 0
         assert [one.exception(0) for one in (before, *good, changed)] == [None] * (len(good) + 2)
+        if settings.get("transactional.id"):
+            producer.commit_transaction()
 
 
-def test_a_producer_in_an_event_loop_refuses_the_same(log: ottla.Log) -> None:
+@pytest.mark.parametrize("settings", SETTINGS, ids=["idempotent", "transactional", "plain"])
+def test_a_producer_in_an_event_loop_refuses_the_same(
+    log: ottla.Log, settings: dict[str, Any]
+) -> None:
     async def send() -> None:
-        async with ottla.aio.Producer(log, settings={"linger.ms": 60_000}) as producer:
+        asked = {"linger.ms": 60_000, **settings}
+        async with ottla.aio.Producer(log, settings=asked) as producer:
+            if settings.get("transactional.id"):
+                await producer.begin_transaction()
             before = await producer.send("t", b"before", partition=0)
             for kinds in (BAD, ONLY_SENT):
                 for record, answer in calls(kinds):
@@ -133,6 +152,8 @@ def test_a_producer_in_an_event_loop_refuses_the_same(log: ottla.Log) -> None:
                 await producer.produce("t", b"tea", on_delivery=5)  # type: ignore[arg-type]
             assert await producer.flush(10) == 0
             await before
+            if settings.get("transactional.id"):
+                await producer.commit_transaction()
 
     asyncio.run(send())
 

@@ -166,6 +166,59 @@ def test_a_callback_may_send(target: Target, log: Log) -> None:
     assert values(log, "one") == [b"first", b"again"]
 
 
+@pytest.mark.parametrize("transactional_id", ["", "waiter"])
+def test_a_callback_that_would_wait_for_its_own_thread_is_told_so(
+    target: Target, log: Log, transactional_id: str
+) -> None:
+    told: list[str] = []
+    settings = {"linger.ms": 3_600_000, "transactional.id": transactional_id, "buffer.memory": 400}
+    producer = ottla.Producer(target, settings=settings)
+    calls: list[Callable[[], object]] = [
+        producer.flush,
+        lambda: producer.flush(PATIENCE_S),
+        producer.close,
+        lambda: producer.send("one", b"later").result(),
+        lambda: producer.send("one", b"later").exception(PATIENCE_S),
+        lambda: [producer.send("one", b"more" * 9) for _ in range(9)],
+        *([producer.commit_transaction, producer.abort_transaction] if transactional_id else ()),
+    ]
+
+    def call(*_: object) -> None:
+        assert producer.flush() == 0, "nothing is left to wait for"
+        producer.send("one", b"next")
+        assert producer.flush(0) == 1
+        for one in calls:
+            with pytest.raises(BlockingCallError, match="from another thread"):
+                one()
+            told.append("")
+
+    if transactional_id:
+        producer.begin_transaction()
+    producer.produce("one", b"tea", on_delivery=call)
+    assert producer.flush(PATIENCE_S) == 0
+    assert len(told) == len(calls)
+    if transactional_id:
+        producer.commit_transaction()
+    producer.close()
+    assert values(log, "one")[:2] == [b"tea", b"next"]
+
+
+def test_a_log_is_not_closed_by_a_callback_of_its_producer_that_has_more_to_send(log: Log) -> None:
+    told: list[str] = []
+
+    def call(*_: object) -> None:
+        producer.send("one", b"next")
+        with pytest.raises(BlockingCallError) as caught:
+            log.close()
+        told.append(str(caught.value))
+
+    with ottla.Producer(log, settings={"linger.ms": 3_600_000}) as producer:
+        producer.produce("one", b"tea", on_delivery=call)
+        assert producer.flush(PATIENCE_S) == 0
+    assert len(told) == 1
+    assert values(log, "one") == [b"tea", b"next"]
+
+
 def test_acks_0_waits_for_no_answer(place: Place, log: Log) -> None:
     with place.producer(settings={"acks": "0"}) as producer:
         assert producer.send("one", b"x").result(PATIENCE_S).offset == -1

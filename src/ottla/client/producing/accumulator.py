@@ -5,7 +5,7 @@ Kafka's counterpart: `RecordAccumulator`.
 """
 
 import time
-from threading import Condition, RLock
+from threading import RLock
 from typing import Any, Final
 
 from ottla.base.errors import UserError
@@ -17,6 +17,7 @@ from ottla.client.producing.fields import (
     checked_partition,
     checked_timestamp,
 )
+from ottla.client.producing.outcomes import OutcomeCondition
 from ottla.client.producing.partitioners import Partitioning
 from ottla.client.producing.sending import Sending
 from ottla.config.producer import ProducerConfig
@@ -48,7 +49,7 @@ class Accumulator:
     ) -> None:
         """`append` returns objects of `sending_class`."""
         self._mutex: Any = RLock()  # Quicker to take alone than the condition is.
-        self.lock = Condition(self._mutex)
+        self.lock = OutcomeCondition(self._mutex)
         self.used = 0
         self.record_count = 0
         self.unfinished: dict[RecordBatchInMaking, None] = {}

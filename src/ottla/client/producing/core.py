@@ -1,7 +1,6 @@
 """What both kinds of producers share: from an object to its place in a batch."""
 
 from collections.abc import Callable, Collection, Mapping
-from threading import Condition
 from typing import TYPE_CHECKING, Any, Union
 
 from ottla.base.arguments import check_offsets, check_topic_name
@@ -10,6 +9,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
+from ottla.client.producing.outcomes import OutcomeCondition
 from ottla.client.producing.partitioners import Partitioner, Partitioning
 from ottla.client.producing.sender import Sender
 from ottla.client.producing.sending import Sending
@@ -116,7 +116,7 @@ class ProducerCore:
         def refuse(*_: object) -> None:
             self._check_open()
 
-        self._lock = Condition()
+        self._lock = OutcomeCondition()
         if self._end_of_use is None:
             self._refuse(FORKED)
         self.append = refuse
@@ -201,6 +201,8 @@ class ProducerCore:
         with self._lock:
             if self._end_of_use is not None:
                 return
+            # In a callback this raises, before anything is refused.
+            self._lock.wait_for(lambda: not self.sender.is_own_thread)
             self._refuse(CLOSED)
             self.sender.is_closing = True
             self._lock.notify_all()

@@ -125,6 +125,8 @@ class Producer(OtherNames, Closing):
     def flush(self, timeout: float | None = None) -> int:
         """Waits until all sent records have an outcome; returns how many do not yet.
 
+        Raises `BlockingCallError` in a delivery callback, as `close` and `commit_transaction` do.
+
         >>> for number in range(100):
         ...     _ = producer.send("orders", b"%d" % number)
         >>> producer.flush(timeout=10)

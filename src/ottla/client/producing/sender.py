@@ -76,6 +76,7 @@ class Sender:
         self._thread = threading.Thread(target=self._run, name="ottla-producer", daemon=True)
 
     def start(self) -> None:
+        self._lock.sending_thread = self._thread
         UNCLOSED.add(self)
         self.cluster.before_close(partial(send_before_log_closes, self))
         self._thread.start()
@@ -116,7 +117,7 @@ class Sender:
     def flush(self, timeout_s: float | None) -> int:
         """Waits until earlier records have their outcome, and callbacks have been called.
 
-        Returns how many records do not.
+        Returns how many records do not. Raises `BlockingCallError` in a callback.
         """
         with self._lock:
             wanted = [] if self.is_own_thread else list(self.reporting)
