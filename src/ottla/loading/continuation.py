@@ -3,7 +3,8 @@
 A log that lost its end (a power cut, an unclean election) and then grew past the table's end again
 has offsets that fit, perhaps even the same leader epoch, and other records below the table's end.
 The fingerprint of the last range is compared, from the headers of its batches; if it differs, as it
-also does after compaction, or if there is none, the last row is compared with its record.
+also does after compaction, or if there is none (a broker's log), the last row of which the log has
+the record is compared with it: the row before it may be of a record that compaction removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,21 @@ from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.loading.plan import PlannedRange
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.sources.log_source import LogSource, OffsetsGoneError
-from ottla.tables.data_files import read_columns, read_part
+from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.data_files import read_columns, read_offsets, read_part
 from ottla.tables.ledger_entries import DataFile, FileRole, LoadedPartition
+from ottla.tables.values.record_decoder import HEADER, KEY, VALUE, RecordDecoder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ottla.tables.table_directory import TableDirectory
+
+COLUMNS = ("offset", "timestamp_ms", "key", "value", "headers")
+"""What is read of a record, to be compared as it is or decoded."""
+
+SPANS = (1, 100, 10_000)
+"""How many offsets before a file's end are looked through for one that the log still has."""
 
 
 def check_continues(
@@ -27,6 +38,7 @@ def check_continues(
     log: LogSource,
     loaded: Mapping[int, LoadedPartition],
     ranges: Sequence[PlannedRange],
+    login: RegistryLogin | None = None,
 ) -> None:
     """Raises `UserError` if the log has another record where the table has its last one."""
     for planned in ranges:
@@ -35,7 +47,7 @@ def check_continues(
             continue
         try:
             if not _has_same_batches(log, planned, before):
-                _check_last_row(table, log, planned, before)
+                _check_last_row(table, log, planned, before, login)
         except OffsetsGoneError:
             continue  # Retention has removed what could be compared.
 
@@ -47,63 +59,97 @@ def _has_same_batches(log: LogSource, planned: PlannedRange, before: LoadedParti
 
 
 def _check_last_row(
-    table: "TableDirectory", log: LogSource, planned: PlannedRange, before: LoadedPartition
+    table: "TableDirectory",
+    log: LogSource,
+    planned: PlannedRange,
+    before: LoadedPartition,
+    login: RegistryLogin | None,
 ) -> None:
     files = [
         file
         for file in table.current_files()
-        if file.partition == planned.partition
-        and file.role is FileRole.ROWS
-        and file.last_offset < before.until_offset
+        if file.partition == planned.partition and file.last_offset < before.until_offset
     ]
     if not files:
         return
     file = max(files, key=lambda one: one.last_offset)
-    ours = _last_row(table, file)
-    theirs = _record(log, planned, file.last_offset, list(ours))
-    names = [name for name in ours if theirs is not None and ours[name] != theirs[name]]
-    if names:
-        assert theirs is not None
-        found = "; ".join(
-            f"its {name} is {theirs[name]!r:.60}, in the table {ours[name]!r:.60}" for name in names
-        )
+    record = _last_record(log, planned, file, read_offsets(table.store, file))
+    if record is None:
+        return  # Compaction or retention has removed what could be compared.
+    found = _difference(_row(table, file, record["offset"][0].as_py()), record, table, login)
+    if found is not None:
         raise UserError(
-            f"{planned.topic}-{planned.partition}: the log's record at offset {file.last_offset} "
-            f"is not the one that was loaded: {found}; the log lost its end and has grown again, "
-            f"or is another log: load into another directory, or replace the rows that differ "
-            f"(ottla audit names them, --rerun --from OFFSET reads them again)"
+            f"{planned.topic}-{planned.partition}: the log's record at offset "
+            f"{record['offset'][0]} is not the one that was loaded: {found}; the log lost its end "
+            f"and has grown again, or is another log: load into another directory, or replace the "
+            f"rows that differ (ottla audit names them, --rerun --from OFFSET reads them again)"
         )
 
 
-def _last_row(table: "TableDirectory", file: DataFile) -> dict[str, Any]:
-    """The last row of a file, in those columns that are as in the log."""
+def _last_record(
+    log: LogSource, planned: PlannedRange, file: DataFile, offsets: Any
+) -> "pa.RecordBatch | None":
+    """The last of the log's records that is also a row of the file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    there = read_columns(table.store, file)
-    kinds = {one.name: one.type for one in there}
-    bytes_too = [one for one in ("key", "value") if kinds.get(one) == pa.binary()]
-    rows = read_part(table.store, file, ["offset", "timestamp", *bytes_too])
-    row = rows.filter(pc.equal(rows["offset"], file.last_offset)).slice(0, 1)
-    times_ms = row["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    row = row.drop(["timestamp"]).append_column("timestamp_ms", times_ms)
-    (found,) = row.to_pylist() or ({},)
-    return _comparable(found)
-
-
-def _record(
-    log: LogSource, planned: PlannedRange, offset: int, names: list[str]
-) -> dict[str, Any] | None:
-    wanted = OffsetRange(from_offset=offset, until_offset=offset + 1)
-    for split in log.splits({planned.place: wanted}):
-        for batch in log.read(split, names):
-            for row in batch.to_pylist():
-                return _comparable(row)
+    until = file.last_offset + 1
+    ours = pa.array(offsets)
+    for span in SPANS:
+        first, last = max(file.first_offset, file.last_offset + 1 - span), until
+        wanted = OffsetRange(from_offset=min(first, last), until_offset=last)
+        found = None
+        for split in log.splits({planned.place: wanted}):
+            for batch in log.read(split, COLUMNS):
+                both = batch.filter(pc.is_in(batch["offset"], ours))
+                found = both.slice(both.num_rows - 1) if both.num_rows else found
+        if found is not None:
+            return found
+        until = wanted.from_offset
     return None
 
 
-def _comparable(row: dict[str, Any]) -> dict[str, Any]:
+def _row(table: "TableDirectory", file: DataFile, offset: int) -> "pa.Table":
+    """A row with what can be compared: times, what is as in the log, and what was decoded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    there = read_columns(table.store, file).names
+    names = ["offset", "timestamp", "commit_id", KEY, VALUE, HEADER]
+    rows = read_part(table.store, file, [one for one in names if one in there])
+    row = rows.filter(pc.equal(rows["offset"], offset)).slice(0, 1)
+    times_ms = row["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    row = row.drop(["timestamp"]).append_column("timestamp_ms", times_ms)
+    if file.role is FileRole.QUARANTINE:  # Perhaps without its bytes, which no schema fits.
+        row = row.drop([one for one in row.column_names if row[one].null_count])
+    return row
+
+
+def _difference(
+    row: "pa.Table", record: "pa.RecordBatch", table: "TableDirectory", login: RegistryLogin | None
+) -> str | None:
+    """What differs between a row and its record."""
+    import pyarrow as pa
+
+    theirs = {name: record[name] for name in record.schema.names}
+    in_bytes = [one for one in (KEY, VALUE) if one in row.column_names]
+    if any(row[one].type != pa.binary() for one in in_bytes) or HEADER in row.column_names:
+        decoding = table.layout().record_decoding_of(row["commit_id"][0].as_py())
+        theirs |= RecordDecoder(decoding, login).decode(record).columns
+    texts = []
+    for name in row.column_names:
+        if name not in theirs:
+            continue
+        mine, its = row[name][0].as_py(), theirs[name].cast(row[name].type)[0].as_py()
+        if name == "timestamp_ms":
+            mine, its = _time(mine), _time(its)
+        if repr(mine) != repr(its):  # As text: NaN is not equal to itself.
+            texts.append(f"its {name} is {its!r:.60}, in the table {mine!r:.60}")
+    return "; ".join(texts) or None
+
+
+def _time(time_ms: int | None) -> int:
     """With -1 for a time that a table does not have (`sources.rows`)."""
-    time_ms = row.get("timestamp_ms")
-    is_there = time_ms is not None and FIRST_TIME_MS <= time_ms <= LAST_TIME_MS
-    return {**row, "timestamp_ms": time_ms if is_there else NO_TIMESTAMP}
+    if time_ms is None or not FIRST_TIME_MS <= time_ms <= LAST_TIME_MS:
+        return NO_TIMESTAMP
+    return time_ms

@@ -253,7 +253,8 @@ def load_planned(job: LoadJob, plan: LoadPlan, planner: Planner = plan_new) -> L
 def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     """Writes, verifies and publishes the plan."""
     started = time.monotonic()
-    check_continues(job.table, job.log, plan.state.loaded, plan.ranges)
+    login = job.options.layout.login
+    check_continues(job.table, job.log, plan.state.loaded, plan.ranges, login)
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)
     partitions = verify_files(plan.ranges, written.files, job.log, job.table.store)
