@@ -40,7 +40,7 @@ class GroupList(Protocol):
         on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[ListedGroup]: ...
 
-    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]: ...
+    def describe_groups(self, groups: Iterable[str | ListedGroup]) -> list[GroupDescription]: ...
 
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
@@ -82,8 +82,8 @@ class GroupsAtRest:
         ]
         return sorted(found, key=lambda one: one.group)
 
-    def describe_groups(self, groups: Iterable[str]) -> list[GroupDescription]:
-        return [self._described(one) for one in groups]
+    def describe_groups(self, groups: Iterable[str | ListedGroup]) -> list[GroupDescription]:
+        return [self._described(one if isinstance(one, str) else one.group) for one in groups]
 
     def _described(self, group: str) -> GroupDescription:
         classic = self._shard.describe(group)

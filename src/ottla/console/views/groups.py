@@ -1,13 +1,14 @@
 """Groups: the list, one group with its lag over time, and a reset with its preview."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlencode
 
-from ottla.base.errors import RefusalError, UnknownNameError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.errors import CorruptionError, RefusalError, UnknownNameError, UserError
 from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
+from ottla.client.at_rest.groups import GroupList, GroupsAtRest
 from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
@@ -16,7 +17,7 @@ from ottla.console.places import Place
 from ottla.console.state import LagSample
 from ottla.console.views.view import View, check_writes
 from ottla.diagnosis.offset_reset import PLACES, PlannedOffset, Reset, ResetKind, parse_place
-from ottla.mirror.directory_source import DirectorySource
+from ottla.storage.reading.read_only_directory import LostPartitionError
 
 PER_PAGE = 50
 
@@ -24,12 +25,15 @@ PER_PAGE = 50
 def groups(ask: Ask) -> Page:
     """The list of groups, one page at a time; only the lags of those shown are requested."""
     wanted = ask.query.get("q", "").strip()
-    rows, listed = _listed(ask.place)
-    rows = [row for row in rows if wanted.lower() in row["name"].lower()]
-    pages = max(1, -(-len(rows) // PER_PAGE))
-    number = ask.number("page", 1, least=1, most=pages)
-    shown = rows[(number - 1) * PER_PAGE : number * PER_PAGE]
-    _add_lags(ask, shown, listed)
+    lost: list[str] = []
+    with _groups_of(ask.place, lost) as known:
+        found = [one for one in known.list_groups() if wanted.lower() in one.group.lower()]
+        pages = max(1, -(-len(found) // PER_PAGE))
+        number = ask.number("page", 1, least=1, most=pages)
+        shown = []
+        for one in found[(number - 1) * PER_PAGE : number * PER_PAGE]:
+            shown.append(row := _row(one.group, one.state, one.kind))
+            _add_lags(known, row, one, ask.now_ms, lost)
     shown.sort(key=lambda row: (-(row["lag"] or 0), row["name"]))
     return Page(
         template="groups.html",
@@ -37,7 +41,8 @@ def groups(ask: Ask) -> Page:
         section="groups",
         data={
             "groups": shown,
-            "count": len(rows),
+            "count": len(found),
+            "lost": [visible(line) for line in lost],
             "page_number": number,
             "page_count": pages,
             "q": wanted,
@@ -45,13 +50,14 @@ def groups(ask: Ask) -> Page:
     )
 
 
-def _listed(place: Place) -> tuple[list[Fields], Mapping[str, ListedGroup]]:
-    """A row for each group, and the groups found."""
+@contextmanager
+def _groups_of(place: Place, lost: list[str]) -> Iterator[GroupList]:
+    """The groups of a broker, or of files, with lines about what is lost of these."""
     if place.has_broker:
         with place.admin() as admin:
-            found = {one.group: one for one in admin.list_groups()}
-        return [_row(one.group, one.state, one.kind) for one in found.values()], found
-    return [_row(name) for name in sorted(_committed_in_files(place))], {}
+            yield admin
+    else:
+        yield GroupsAtRest(place.target.directories, lost.append)
 
 
 def _row(name: str, state: str = "", kind: str = "") -> Fields:
@@ -59,55 +65,21 @@ def _row(name: str, state: str = "", kind: str = "") -> Fields:
             "uncommitted": 0, "late_ms": None, "members": None, "topics": []}  # fmt: skip
 
 
-def _add_lags(ask: Ask, rows: list[Fields], listed: Mapping[str, ListedGroup]) -> None:
-    if not ask.place.has_broker:
-        committed = _committed_in_files(ask.place)
-        for row in rows:
-            lags = _lags_in_files(ask.place, committed.get(row["name"], {}))
-            row |= totals(lags)
-            row["topics"] = sorted({one.place.topic for one in lags})
+def _add_lags(
+    known: GroupList, row: Fields, one: ListedGroup, now_ms: int, lost: list[str]
+) -> None:
+    try:
+        (described,) = known.describe_groups([one])
+        row["members"] = len(described.members)
+        row["state"] = described.state
+        lags = known.group_lag(described, now_ms=now_ms)
+    except UnknownNameError:
+        return  # deleted meanwhile
+    except (CorruptionError, LostPartitionError) as error:
+        lost.append(f"group {row['shown']}: {error}")
         return
-    with ask.place.admin() as admin:
-        for row in rows:
-            try:
-                (described,) = admin.describe_groups([listed.get(row["name"], row["name"])])
-                lags = admin.group_lag(described, now_ms=ask.now_ms)
-            except UnknownNameError:
-                continue  # deleted meanwhile
-            row["members"] = len(described.members)
-            row["state"] = described.state
-            row["topics"] = sorted({one.place.topic for one in lags})
-            row |= totals(lags)
-
-
-def _committed_in_files(place: Place) -> dict[str, dict[TopicPartition, int]]:
-    """The committed offsets by group, from the files of a stopped broker."""
-    found: dict[str, dict[TopicPartition, int]] = {}
-    first, *others = place.target.directories
-    source = DirectorySource(first, others=others)
-    for one in source.committed_offsets():
-        found.setdefault(one.group, {})[TopicPartition(one.topic, one.partition)] = one.offset
-    return found
-
-
-def _lags_in_files(place: Place, committed: dict[TopicPartition, int]) -> list[PartitionLag]:
-    files = place.files()
-    assert files is not None
-    found = []
-    for topic in sorted({one.topic for one in committed}):
-        if topic not in files.topics:
-            continue
-        for log in files.logs(topic):
-            at = TopicPartition(topic, log.partition)
-            found.append(
-                PartitionLag(
-                    place=at,
-                    committed=committed.get(at),
-                    start_offset=log.log_start_offset,
-                    end_offset=log.log_end_offset,
-                )
-            )
-    return found
+    row["topics"] = sorted({one.place.topic for one in lags})
+    row |= totals(lags)
 
 
 def group(ask: Ask) -> Page:
@@ -123,40 +95,38 @@ def group(ask: Ask) -> Page:
 
 def group_fields(ask: Ask, name: str, now_ms: int) -> Fields:
     """The content of the page, which the stream sends repeatedly."""
-    place = ask.place
+    lost: list[str] = []
+    with _groups_of(ask.place, lost) as known:
+        try:
+            (described,) = known.describe_groups([name])
+        except UnknownNameError as error:
+            if lost:  # The group may be among what is lost.
+                raise UserError("; ".join((str(error), *lost))) from error
+            raise
+        lags = known.group_lag(described, now_ms=now_ms)
     data: Fields = {
-        "name": name, "shown": visible(name), "state": "", "kind": "", "assignor": "",
-        "coordinator": None, "members": [],
-    }  # fmt: skip
-    if place.has_broker:
-        with place.admin() as admin:
-            (described,) = admin.describe_groups([name])
-            lags = admin.group_lag(described, now_ms=now_ms)
-        data |= {
-            "state": described.state,
-            "kind": described.kind,
-            "assignor": described.assignor,
-            "coordinator": described.coordinator,
-            "members": [
-                {
-                    "client_id": visible(one.client_id),
-                    "member_id": visible(one.member_id),
-                    "instance_id": visible(one.instance_id or ""),
-                    "host": visible(one.host),
-                    "topics": [visible(topic) for topic in one.topics],
-                    "assigned": [f"{topic}-{index}" for topic, index in one.assigned],
-                }
-                for one in described.members
-            ],
-        }
-    else:
-        committed = _committed_in_files(place)
-        if name not in committed:
-            raise UnknownNameError("group", name, committed)
-        lags = _lags_in_files(place, committed[name])
+        "name": name,
+        "shown": visible(name),
+        "lost": [visible(line) for line in lost],
+        "state": described.state,
+        "kind": described.kind,
+        "assignor": described.assignor,
+        "coordinator": described.coordinator,
+        "members": [
+            {
+                "client_id": visible(one.client_id),
+                "member_id": visible(one.member_id),
+                "instance_id": visible(one.instance_id or ""),
+                "host": visible(one.host),
+                "topics": [visible(topic) for topic in one.topics],
+                "assigned": [f"{topic}-{index}" for topic, index in one.assigned],
+            }
+            for one in described.members
+        ],
+    }
     summed = dict(totals(lags))
     sample = LagSample(now_ms, summed["lag"] or 0, summed["late_ms"])
-    samples = ask.state.lags.add(place.user, name, sample)
+    samples = ask.state.lags.add(ask.place.user, name, sample)
     return data | summed | {
         "partitions": [_lag_fields(one) for one in lags],
         "chart": _chart(samples),

@@ -1,6 +1,6 @@
 """Transactions: hanging ones first, then those of the coordinators; and the form to abort one."""
 
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import MAX_PARTITION
 from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
@@ -18,6 +18,7 @@ from ottla.storage.diagnosis.open_transactions import (
     began_ms,
     judge,
 )
+from ottla.storage.reading.read_only_directory import LostPartitionError
 
 URGENCY = {
     Verdict.HANGING: 0,
@@ -38,6 +39,7 @@ def transactions(ask: Ask) -> Page:
     """
     topic = ask.query.get("topic", "").strip()
     is_everywhere = ask.query.get("everywhere") == "1"
+    lost: list[str] = []
     if ask.place.has_broker:
         with ask.place.admin() as admin:
             view = admin.coordinator_view()
@@ -50,7 +52,7 @@ def transactions(ask: Ask) -> Page:
                     if one.holding.identity not in known
                 ]
     else:
-        view, judged = _on_disk(ask, topic)
+        view, judged = _on_disk(ask, topic, lost)
     judged.sort(key=lambda one: (URGENCY[one.verdict], one.holding.last_timestamp_ms))
     listed = sorted(view.transactions, key=lambda one: (one.due_ms is None, one.transactional_id))
     return Page(
@@ -59,6 +61,7 @@ def transactions(ask: Ask) -> Page:
         section="transactions",
         data={
             "topic": topic,
+            "lost": [visible(line) for line in lost],
             "is_everywhere": is_everywhere or not ask.place.has_broker,
             "open": [_fields(one, ask) for one in judged],
             "stuck_count": sum(one.verdict in (Verdict.HANGING, Verdict.OVERDUE) for one in judged),
@@ -78,18 +81,22 @@ def _open(admin: Admin, view: CoordinatorView, topic: str, now_ms: int) -> list[
     return [judge(one, view, now_ms) for one in holdings]
 
 
-def _on_disk(ask: Ask, topic: str) -> tuple[CoordinatorView, list[Judged]]:
+def _on_disk(ask: Ask, topic: str, lost: list[str]) -> tuple[CoordinatorView, list[Judged]]:
+    """What is sound; `lost` gets a line for each file that is not."""
     files = ask.place.files()
     assert files is not None
-    view = coordinators_on_disk(files)
+    view = coordinators_on_disk(files, lost.append)
     named = {place.topic for one in view.transactions for place in one.partitions}
     topics = [topic] if topic else sorted(named.intersection(files.topics))
-    return view, [
-        judge(one, view, ask.now_ms)
-        for name in topics
-        for held in held_on_disk(files, name)
-        for one in held.holdings
-    ]
+    judged = []
+    for name in topics:
+        try:
+            held = held_on_disk(files, name)
+        except (CorruptionError, LostPartitionError) as error:
+            lost.append(f"{error}; the open transactions of {name} are not shown")
+            continue
+        judged += [judge(one, view, ask.now_ms) for each in held for one in each.holdings]
+    return view, judged
 
 
 def _fields(one: Judged, ask: Ask) -> Fields:
