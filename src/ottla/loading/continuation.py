@@ -30,7 +30,7 @@ COLUMNS = ("offset", "timestamp_ms", "key", "value", "headers")
 """What is read of a record, to be compared as it is or decoded."""
 
 SPANS = (1, 100, 10_000)
-"""How many offsets before a file's end are looked through for one that the log still has."""
+"""How many offsets before a file's end may be searched for one that the log still has."""
 
 
 def check_continues(
