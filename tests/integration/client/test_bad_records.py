@@ -25,7 +25,14 @@ class Whole(int):
 PAIRS = "headers are a list of pairs"
 VALUE = "bytes or None, not"
 BAD: dict[str, list[tuple[Any, str]]] = {
-    "topic": [(b"t", "topic"), (None, "topic"), (HALF, "topic"), ([], "topic"), (5, "topic"), ("", "topic ")],
+    "topic": [
+        (b"t", "topic"),
+        (None, "topic"),
+        (HALF, "topic"),
+        ([], "topic"),
+        (5, "topic"),
+        ("", "topic "),
+    ],
     "key": [("k", "a key"), (5, "a key"), (True, "a key")],
     "value": [("k", "a value"), ({}, "a value"), (1.5, "a value")],
     "partition": [

@@ -120,9 +120,7 @@ def test_what_compaction_removed_is_not_missed_and_what_it_left_is_compared(
     assert loaded(one, table, layout) > 0
 
 
-def test_the_same_records_in_other_batches_are_loaded_on(
-    tmp_path: Path, loaded: Loaded
-) -> None:
+def test_the_same_records_in_other_batches_are_loaded_on(tmp_path: Path, loaded: Loaded) -> None:
     one, other, table = tmp_path / "one", tmp_path / "other", tmp_path / "table"
     with ottla.open(one) as log:
         log.create_topic("t")
