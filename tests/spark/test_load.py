@@ -1,5 +1,6 @@
 """Loads with a real Spark: what comes into a table, once, and what is refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,58 @@ def test_directories_of_kafka_are_loaded_as_a_consumer_reads_them(
     rows = table_rows(local_session.spark, tmp_path / "table")
     assert rows == log_rows(log, topic=topic)
     assert 0 < len(rows) == report.row_count
+
+
+FAR_TIMES = [-(2**63), -62_135_596_800_001, 1_700_000_000_000_000, 2**63 - 1, 1_700_000_000_000]
+
+
+@pytest.mark.parametrize("into", ["table", "iceberg://lake/shop.far"])
+def test_a_time_that_no_calendar_has_is_null_beside_the_others(
+    tmp_path: Path, local_session: LocalSession, into: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Microseconds that are sent as milliseconds are in the year 58,000."""
+    pytest.importorskip("pyiceberg" if "iceberg" in into else "deltalake")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        for time_ms in FAR_TIMES:
+            batch = ottla.RecordBatchBuilder()
+            batch.append(b"k", b"v", time_ms)
+            log.append_batch("orders", 0, batch)
+    spark = local_session.spark
+    table = into if "iceberg" in into else str(tmp_path / into)
+    load(str(tmp_path / "log"), "orders", table, spark=spark)
+    expected = [None] * 4 + [1_700_000_000_000]
+    tables = {
+        "loaded": read_table(spark, table),
+        "source": spark.read.format("ottla").options(
+            path=str(tmp_path / "log"), subscribe="orders"
+        ).load(),
+    }  # fmt: skip
+    for name, rows in tables.items():
+        times = rows.orderBy("offset").selectExpr("unix_millis(timestamp)").toArrow()
+        assert times.column(0).to_pylist() == expected, name
+    opened = open_log(topic_options(str(tmp_path / "log"), "orders"))
+    assert audit(TableDirectory(table), opened, "orders", compare_all=True).is_equal
+
+
+def test_a_brokers_log_that_lost_its_end_and_grew_again_is_refused(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    one, other, table = tmp_path / "one", tmp_path / "other", str(tmp_path / "table")
+    append(one, {0: 2})
+    shutil.copytree(one, other)
+    for directory, value, count in ((one, b"tea", 2), (other, b"cake", 3)):
+        with ottla.open(directory) as log:
+            for _ in range(count):
+                log.append("orders", value, partition=0)
+            address = log.listen("127.0.0.1:0").address
+            if directory == one:
+                load(address, "orders", table, spark=local_session.spark)
+                continue
+            with pytest.raises(UserError, match="orders-0: the log's record at offset 3 is not"):
+                load(address, "orders", table, spark=local_session.spark)
 
 
 def test_a_recreated_topic_is_refused(tmp_path: Path, local_session: LocalSession) -> None:

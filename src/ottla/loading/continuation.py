@@ -15,8 +15,8 @@ from ottla.base.partitions import OffsetRange
 from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.loading.plan import PlannedRange
 from ottla.record.batch import NO_TIMESTAMP
-from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables.data_files import read_columns, read_offsets, read_part
 from ottla.tables.ledger_entries import DataFile, FileRole, LoadedPartition
 from ottla.tables.values.record_decoder import HEADER, KEY, VALUE, RecordDecoder

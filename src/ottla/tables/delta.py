@@ -36,7 +36,7 @@ from ottla.tables.transaction_log import (
     version_made,
     whole_files,
 )
-from ottla.tables.widening import changed_column, grown_schema
+from ottla.tables.widening import check_columns, grown_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +55,7 @@ WIDENING = "ottla-widening"
 _FACTS = "ottla"
 """In `commitInfo`: the facts of a commit, and the number of actions in its entry."""
 
+MAPPING = "delta.columnMapping.mode"
 _COLUMNS_BEFORE = "ottla-columns-before"
 """In `commitInfo` of a transaction that only replaces columns: the previous columns."""
 
@@ -192,6 +193,7 @@ class DeltaLog:
                 f"{self._store.address} holds a Delta table that ottla did not load; name one that "
                 f"it loaded, or an empty directory to load into"
             )
+        self._check_unmapped(table)
         return LogState(version=table.version(), commit_count=last + 1)
 
     def _files_of(self, table: "DeltaTable") -> list[str]:
@@ -201,8 +203,20 @@ class DeltaLog:
         # A file from another program may lack statistics.
         return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
 
+    def _check_unmapped(self, table: "DeltaTable") -> None:
+        """Raises `UserError` if columns are not named in files as they are in the table."""
+        mode = self._asked(table.metadata).configuration.get(MAPPING, "none")
+        if mode != "none":
+            raise UserError(
+                f"{self._store.address}: another program has set {MAPPING} to {mode}, by which "
+                f"columns have other names in files, as ottla neither reads nor writes them; ALTER "
+                f"TABLE delta.`{self._store.address}` SET TBLPROPERTIES ('{MAPPING}' = 'none') "
+                f"rewrites the files, or load into another table"
+            )
+
     def _check_whole(self, table: "DeltaTable") -> None:
         """Raises `UserError` if rows are deleted that are still in files."""
+        self._check_unmapped(table)
         features = self._asked(table.protocol).reader_features or ()
         if "deletionVectors" not in features:
             return
@@ -400,12 +414,7 @@ def _grown(table: "DeltaTable", change: Change) -> "Schema":
 
     has = table.schema()
     columns = pa.schema(has)
-    changed = changed_column(columns, pa.schema(_schema(change.schema)))
-    if changed is not None:
-        raise UserError(
-            f"the table's column {changed}: another version of Ottla or another program made it; "
-            f"load into another table"
-        )
+    check_columns(columns, pa.schema(_schema(change.schema)))
     grown = grown_schema(columns, change.schema)
     return has if grown == columns else _schema(grown)
 

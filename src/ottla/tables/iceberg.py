@@ -36,6 +36,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.tables.durable_files import DurableFileIO, local_path
 from ottla.tables.ledger_entries import DataFile
+from ottla.tables.plain_parquet import plain_type
 from ottla.tables.store import TableStore, open_store
 from ottla.tables.transaction_log import (
     Change,
@@ -49,6 +50,7 @@ from ottla.tables.transaction_log import (
     version_made,
     whole_files,
 )
+from ottla.tables.widening import check_columns, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,8 +111,7 @@ class IcebergLog:
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
         table = self._table()
         transaction = self._staged(self._location) if table is None else _OneTry(table)
-        with transaction.update_schema() as update:
-            update.union_by_name(schema)
+        _unite(transaction, schema)
         return index_by_name(transaction.table_metadata.schema())
 
     def commit(self, change: Change) -> int:
@@ -374,12 +375,23 @@ def _grow(transaction: Transaction, change: Change) -> None:
     if not change.added and transaction.table_metadata.schema().fields:
         return
     is_new = not transaction.table_metadata.schema().fields
-    with transaction.update_schema() as update:
-        update.union_by_name(change.schema)
+    _unite(transaction, change.schema)
     if is_new and change.partition_columns:
         with transaction.update_spec() as parting:
             for name in change.partition_columns:
                 parting.add_identity(name)
+
+
+def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:
+    """Adds columns, fields and wider numbers; raises `UserError` for columns of other types."""
+    import pyarrow as pa
+
+    there = transaction.table_metadata.schema().as_arrow()
+    check_columns(
+        pa.schema([one.with_type(plain_type(one.type)) for one in there]), wanted, numbers
+    )
+    with transaction.update_schema() as update:
+        update.union_by_name(wanted)
 
 
 def _primitive(field: NestedField) -> PrimitiveType:

@@ -18,7 +18,7 @@ class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
     @property
     def schema_arrow(self) -> pa.Schema:
         given = super().schema_arrow
-        fields = [one.with_type(_plain(one.type)) for one in given]
+        fields = [one.with_type(plain_type(one.type)) for one in given]
         return pa.schema(fields, given.metadata)
 
     def iter_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
@@ -33,19 +33,20 @@ class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
 
 
 def _with_plain_types(rows: Any) -> Any:
-    fields = [one.with_type(_plain(one.type)) for one in rows.schema]
+    fields = [one.with_type(plain_type(one.type)) for one in rows.schema]
     plain = pa.schema(fields, rows.schema.metadata)
     return rows if plain.equals(rows.schema) else rows.cast(plain)
 
 
-def _plain(kind: Any) -> Any:
+def plain_type(kind: Any) -> Any:
+    """The type of our own for one of any writer."""
     if types.is_struct(kind):
-        return pa.struct([one.with_type(_plain(one.type)) for one in kind])
+        return pa.struct([one.with_type(plain_type(one.type)) for one in kind])
     if types.is_map(kind):
-        item = kind.item_field.with_type(_plain(kind.item_type))
-        return pa.map_(kind.key_field.with_type(_plain(kind.key_type)), item)
+        item = kind.item_field.with_type(plain_type(kind.item_type))
+        return pa.map_(kind.key_field.with_type(plain_type(kind.key_type)), item)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
     if types.is_large_string(kind) or types.is_string_view(kind):
         return pa.string()
     if types.is_large_binary(kind) or types.is_binary_view(kind):

@@ -1,9 +1,15 @@
 """Changes of columns in a later schema: `int` to `bigint`, and new fields."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from ottla.base.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Family = Callable[[Any], Any]
+"""What two types have in common that a column may change to each other."""
 
 
 def is_narrower(has: "pa.Schema", wanted: "pa.Schema") -> bool:
@@ -27,7 +33,35 @@ def grown_schema(has: "pa.Schema", wanted: "pa.Schema") -> "pa.Schema":
     return pa.schema(_fields(has, wanted, with_new=True))
 
 
-def changed_column(has: Any, wanted: Any, place: str = "") -> str | None:
+def whole_numbers(kind: Any) -> Any:
+    """The same for `int` and `bigint`, which Delta's columns may change to each other."""
+    import pyarrow.types as types
+
+    return "whole" if types.is_int32(kind) or types.is_int64(kind) else kind
+
+
+def numbers(kind: Any) -> Any:
+    """The same for all types of numbers that Iceberg's columns may change to each other."""
+    import pyarrow.types as types
+
+    if types.is_floating(kind):
+        return "floating"
+    return ("decimal", kind.scale) if types.is_decimal(kind) else whole_numbers(kind)
+
+
+def check_columns(has: "pa.Schema", wanted: "pa.Schema", family: Family = whole_numbers) -> None:
+    """Raises `UserError` if no load may make of a table's columns what is wanted."""
+    changed = changed_column(has, wanted, family)
+    if changed is not None:
+        raise UserError(
+            f"the table's column {changed}: another version of Ottla or another program made it; "
+            f"load into another table"
+        )
+
+
+def changed_column(
+    has: Any, wanted: Any, family: Family = whole_numbers, place: str = ""
+) -> str | None:
     """What differs between two schemas or types in a way that no load may change."""
     import pyarrow as pa
     import pyarrow.types as types
@@ -38,16 +72,16 @@ def changed_column(has: Any, wanted: Any, place: str = "") -> str | None:
             index = wanted.get_field_index(field.name)
             if index >= 0:
                 inner = f"{place}.{field.name}" if place else field.name
-                found = changed_column(field.type, wanted.field(index).type, inner)
+                found = changed_column(field.type, wanted.field(index).type, family, inner)
                 if found is not None:
                     return found
         return None
     if types.is_list(has) and types.is_list(wanted):
-        return changed_column(has.value_type, wanted.value_type, f"{place}[]")
+        return changed_column(has.value_type, wanted.value_type, family, f"{place}[]")
     if types.is_map(has) and types.is_map(wanted):
-        return changed_column(has.item_type, wanted.item_type, f"{place}{{}}")
-    is_whole = {has, wanted} <= {pa.int32(), pa.int64()}
-    return None if has == wanted or is_whole else f"{place} is {has} and would be {wanted}"
+        return changed_column(has.item_type, wanted.item_type, family, f"{place}{{}}")
+    is_same = family(has) == family(wanted)
+    return None if is_same else f"{place} is {has} and would be {wanted}"
 
 
 def _fields(has: Any, wanted: Any, *, with_new: bool) -> list[Any]:

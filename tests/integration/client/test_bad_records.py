@@ -51,7 +51,7 @@ BAD: dict[str, list[tuple[Any, str]]] = {
         (True, "a time is"),
         (float("nan"), "a time is"),
         (np.float64(5), "a time is"),
-        (datetime(2024, 1, 1), "a time is"),  # noqa: DTZ001  # As an application has them.
+        (datetime(2024, 1, 1), "a time is"),
         (datetime(2024, 1, 1, tzinfo=UTC), "a time is"),
         (np.datetime64(5, "ms"), "a time is"),
     ],

@@ -4,6 +4,7 @@ Producers that send microseconds as milliseconds write year 58,000. Every place 
 such a record, or says null, and shows the records beside it.
 """
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import ottla
+import ottla.table
 from ottla.cli.main import cli
 
 pytestmark = pytest.mark.slow
@@ -38,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.create_topic("t")
         for number, time_ms in enumerate(TIMES):
             batch = ottla.RecordBatchBuilder()
-            batch.append(b"k", b'{"n": %d}' % number, time_ms)
+            batch.append(b"k%d" % number, b'{"n": %d}' % number, time_ms)
             log.append_batch("t", 0, batch)
     return directory
 
@@ -93,6 +95,38 @@ def test_every_record_is_exported_with_its_time_or_with_null(
     else:
         expected = [None if one == -1 else one for one in TIMES]
         assert rows["timestamp"].cast("int64").to_pylist() == expected
+
+
+LOADS = [(), ("--partition-by", "hour"), ("--upsert-by", "key"), ("--decode", "json")]
+
+
+@pytest.mark.parametrize("into", ["table", "iceberg://lake/shop.far"])
+@pytest.mark.parametrize("options", LOADS, ids=" ".join)
+def test_every_record_is_loaded_with_its_time_or_with_null(
+    data: Path, tmp_path: Path, into: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyiceberg" if "iceberg" in into else "deltalake")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    table = into if "iceberg" in into else str(tmp_path / into)
+    local = ("--engine", "local")
+    run("load", data, "--topic", "t", "--into", table, *local, *options)
+    for _ in range(2):
+        found = ottla.table.dataset(table).to_table().sort_by("offset")["timestamp"]
+        known = [one for one in TIMES if one not in (*FAR, -1)]
+        assert found.drop_null().cast("int64").to_pylist() == [one * 1000 for one in known]
+        assert [one is None for one in found.to_pylist()] == [one not in known for one in TIMES]
+        run("audit", data, "t", "--table", table, "--all")
+        assert run("table", "read", table).count("null") >= len(TIMES) - len(known)
+        run("table", "compact", table, *local, "--sort-by", "timestamp")
+
+
+def test_every_record_is_found_by_a_query(data: Path) -> None:
+    pytest.importorskip("duckdb")
+    known = [one for one in TIMES if one not in (*FAR, -1)]
+    (count,) = run("sql", data, "select count(timestamp) as n from t", "--json").splitlines()
+    assert json.loads(count)["n"] == len(known)
+    assert run("sql", data, "select * from t", "--json").count("\n") == len(TIMES)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Other programs rewrite a table's files and clean up in between, by `OPTIMIZE` and `VACUUM`."""
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
@@ -202,10 +204,61 @@ def test_deletion_vectors_are_named_and_never_read_as_if_their_rows_were_there(
     removed = {"path": added["path"], "dataChange": True, "deletionTimestamp": 1}
     actions = [{"protocol": protocol}, {"remove": removed}, {"add": {**added, **FIRST_ROW_GONE}}]
     (log / f"{1:020d}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
-    for work in (orders.audited, orders.rerun, lambda: orders.sort(SortColumn.KEY)):
+    reads = (
+        orders.audited,
+        orders.rerun,
+        lambda: orders.sort(SortColumn.KEY),
+        lambda: ottla.table.dataset(orders.table),
+        lambda: ottla.table.dataset(orders.table, offsets={0: 1}),
+        lambda: ottla.table.files(orders.table),
+        lambda: ottla.table.data_files(orders.table),
+    )
+    for work in reads:
         with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
             work()
     orders.load(4)
+
+
+def named_by_number(fields: list[dict[str, Any]], numbers: Iterator[int]) -> None:
+    """Each column, at any depth, is also called by the name that Delta keeps in files."""
+    for field in fields:
+        name, kind = field["name"], field["type"]
+        field["metadata"] = {
+            "delta.columnMapping.id": next(numbers),
+            "delta.columnMapping.physicalName": name,
+        }
+        while isinstance(kind, dict):
+            named_by_number(kind.get("fields", []), numbers)
+            kind = kind.get("elementType")
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_table_with_mapped_columns_is_refused_by_name(tmp_path: Path, mode: str) -> None:
+    orders = Orders(tmp_path, LayoutOptions())
+    orders.load(0, 1)
+    log = Path(orders.table, "_delta_log")
+    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    changed = next(one["metaData"] for one in actions if "metaData" in one)
+    schema = json.loads(changed["schemaString"])
+    named_by_number(schema["fields"], itertools.count(1))
+    changed["schemaString"] = json.dumps(schema)
+    changed["configuration"] |= {
+        "delta.columnMapping.mode": mode,
+        "delta.columnMapping.maxColumnId": "20",
+    }
+    actions = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, {"metaData": changed}]
+    (log / f"{1:020d}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+    works = (
+        lambda: orders.load(2),
+        orders.audited,
+        orders.rerun,
+        lambda: orders.sort(SortColumn.KEY),
+        lambda: ottla.table.dataset(orders.table),
+        lambda: ottla.table.files(orders.table),
+    )
+    for work in works:
+        with pytest.raises(UserError, match=f"columnMapping.mode to {mode}, .*rewrites the files"):
+            work()
 
 
 def test_a_table_with_a_file_of_no_table_is_left_alone(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ from ottla.tables.table_directory import TableDirectory
 from ottla.tables.transaction_log import CommitTakenError
 from ottla.tables.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.values.schema import parse_schema
 from tests.support.patience import PATIENCE_S
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
 
+import pyarrow as pa
 from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import pyarrow_to_schema
@@ -521,6 +523,34 @@ def test_an_int_that_becomes_bigint_reads_as_one_in_all_rows(
     rows = sorted(read(tmp_path), key=lambda row: row["offset"])
     nothing = {"id": 0, "more": None}
     assert [row["value"] for row in rows] == [nothing, nothing, {"id": 2**40, "more": [2**40]}]
+
+
+@pytest.mark.parametrize(
+    ("has", "wanted"),
+    [
+        ("decimal(10,2)", "decimal(10,4)"),
+        ("string", "binary"),
+        ("timestamp", "date"),
+        ("string", "bigint"),
+        ("struct<b: bigint>", "string"),
+        ("array<timestamp>", "array<string>"),
+    ],
+)
+def test_a_column_that_would_be_of_another_type_is_named_before_files_are_written(
+    tmp_path: Path, has: str, wanted: str
+) -> None:
+    """A table of another version of Ottla may have decoded the same schema otherwise."""
+    load_new(tmp_path, 1, layout=LayoutOptions(decoding=json_of(f"a {has}, more int")))
+    opened = TableDirectory(TABLE)
+    value = f"value struct<a: {wanted}, more: bigint>"
+    schema = pa.schema(list(parse_schema(f"partition int, offset bigint, {value}")))
+    with pytest.raises(UserError, match=r"column value\.a.* is .* and would be .*another version"):
+        opened.log.field_ids(schema)
+    opened.log.field_ids(schema.remove(2))
+
+
+def json_of(schema: str) -> Decoding:
+    return Decoding(format=ValueFormat.JSON, schema=schema)
 
 
 STATEMENTS: dict[str, Callable[[Any], object]] = {

@@ -189,9 +189,11 @@ def test_an_unknown_reference_is_named_with_its_place(reference: str, words: str
     assert words in str(caught.value)
 
 
-def test_a_dynamic_reference_is_said_to_be_unsupported() -> None:
-    with pytest.raises(UserError, match=r"value\.a: .*\$dynamicRef, which is not supported"):
-        columns_of(an_object(a={"$dynamicRef": "#x"}, b=STRING))
+@pytest.mark.parametrize("word", ["$dynamicRef", "$recursiveRef"])
+def test_a_dynamic_reference_is_said_to_be_unsupported(word: str) -> None:
+    for schema in ({word: "#"}, {"type": "array", "items": {word: "#"}}, {"anyOf": [{word: "#"}]}):
+        with pytest.raises(UserError, match=rf"value\.a.*: .*\{word}, which is not supported"):
+            columns_of(an_object(a=schema, b=STRING))
 
 
 def test_what_contains_itself_by_any_reference_has_no_column() -> None:

@@ -135,10 +135,11 @@ class _Reader:
             self._open.discard(id(schema))
 
     def _node(self, schema: Mapping[str, Any], place: str) -> Node:
-        require(
-            "$dynamicRef" not in schema,
-            f"{place}: the JSON Schema has a $dynamicRef, which is not supported: use $ref",
-        )
+        for word in ("$dynamicRef", "$recursiveRef"):
+            require(
+                word not in schema,
+                f"{place}: the JSON Schema has a {word}, which is not supported: use $ref",
+            )
         if "$ref" in schema:
             found = self._references.found(str(schema["$ref"]), schema, place)
             return self.node(found, place)
