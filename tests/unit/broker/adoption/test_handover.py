@@ -38,6 +38,7 @@ from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_writing import epoch_bytes
 from ottla.metadata.records import (
+    CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
     AccessControlEntryRecord,
     BeginTransactionRecord,
@@ -500,3 +501,44 @@ def test_a_handover_without_an_open_in_between_keeps_what_kafka_has_changed(
     assert broker.topics.get("t").overrides == {"retention.ms": "5000"}
     broker.close()
     assert image_of(stopped).topics["t"].configs == {"retention.ms": "5000"}
+
+
+def subscription(name: str, **values: str) -> list[ConfigRecord]:
+    return [
+        ConfigRecord(
+            resource_type=CLIENT_METRICS_RESOURCE,
+            resource_name=name,
+            name=key.replace("_", "."),
+            value=value,
+        )
+        for key, value in values.items()
+    ]
+
+
+def test_subscriptions_to_clients_metrics_go_there_and_back(stopped: FakeFileSystem) -> None:
+    broker = open_broker(stopped)
+    for name in ("kept", "gone"):
+        broker.admin.alter_client_metrics(name, change("interval.ms", "5000"))
+    broker.close()
+    hand_over(stopped)
+
+    def theirs() -> dict[str, dict[str, str]]:
+        configs = image_of(stopped).configs.items()
+        return {name: dict(one) for (kind, name), one in configs if kind == CLIENT_METRICS_RESOURCE}
+
+    assert theirs() == {"kept": {"interval.ms": "5000"}, "gone": {"interval.ms": "5000"}}
+    new = subscription("new", interval_ms="700", metrics="org.apache.kafka.consumer.")
+    append_to_log(stopped, *new, *subscription("kept", interval_ms="800"))
+    broker = open_broker(stopped)
+    assert broker.settings.client_metrics == {
+        "kept": {"interval.ms": "800"},
+        "gone": {"interval.ms": "5000"},
+        "new": {"interval.ms": "700", "metrics": "org.apache.kafka.consumer."},
+    }
+    broker.admin.alter_client_metrics("gone", change("interval.ms", None))
+    broker.close()
+    hand_over(stopped)
+    assert theirs() == {
+        "kept": {"interval.ms": "800"},
+        "new": {"interval.ms": "700", "metrics": "org.apache.kafka.consumer."},
+    }
