@@ -183,8 +183,11 @@ def _change(
     dry_run: bool,
     output: Output,
 ) -> None:
+    from ottla.client.administration.config_values import ResourceKind, no_loggers
     from ottla.client.administration.configs import ConfigAdmin
 
+    if kind is ResourceKind.BROKER_LOGGER and not target.broker_addresses():
+        raise no_loggers()
     with target.open() as cluster:
         admin = ConfigAdmin(cluster)
         before = _known_entries(cluster, kind, name, list(changes))

@@ -12,6 +12,7 @@ from ottla.client.administration.config_values import (
     ConfigOrigin,
     ResourceKind,
     default_of,
+    no_loggers,
 )
 from ottla.client.at_rest.known import check_known, check_topic_known
 from ottla.client.refusals import refusals
@@ -65,7 +66,7 @@ class SettingsAtRest:
             case ResourceKind.CLIENT_METRICS:
                 return config_entries.client_metrics_entries(name, self._settings)
             case ResourceKind.BROKER_LOGGER:
-                raise UserError("a directory has no loggers; name a broker that runs: HOST:PORT")
+                raise no_loggers()
             case ResourceKind.BROKER if name == ALL_BROKERS:
                 return config_entries.all_brokers_entries(self._settings)
             case ResourceKind.BROKER:

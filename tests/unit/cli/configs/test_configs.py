@@ -1,8 +1,12 @@
 """`ottla configs`: values with their origin, and changes to them."""
 
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from tests.unit.cli.administered import Administered
+from tests.unit.cli.administered import Administered, administered
 
 
 def test_a_value_is_shown_with_its_origin_and_default(broker: Administered) -> None:
@@ -112,3 +116,41 @@ def test_a_mistake_is_one_line_that_helps(
     words: str, code: int, text: str, same_broker: Administered
 ) -> None:
     assert same_broker.end(*words.split()) == (code, f"ottla: {text}")
+
+
+NAME = "ottla.server.listener"
+
+
+@pytest.fixture
+def level() -> Iterator[int]:
+    """Of a logger of the server, which a test changes."""
+    level = logging.getLogger(NAME).level
+    yield level
+    logging.getLogger(NAME).setLevel(level)
+
+
+def test_a_brokers_loggers_have_levels(same_broker: Administered, level: int) -> None:
+    owner = ("TARGET", "--broker-logger", "1")
+    same_broker.lines("configs", "set", *owner, f"{NAME}=DEBUG")
+    assert logging.getLogger(NAME).level == logging.DEBUG
+    (found,) = same_broker.json("configs", "get", *owner, NAME)
+    assert (found["name"], found["value"]) == (NAME, "DEBUG")
+    assert same_broker.run("configs", "set", *owner, f"{NAME}=LOUD").exit_code != 0
+    assert logging.getLogger(NAME).level == logging.DEBUG
+    same_broker.lines("configs", "unset", *owner, NAME)
+    assert logging.getLogger(NAME).level == logging.NOTSET
+    assert same_broker.run("configs", "get", "TARGET", "--broker-logger", "7").exit_code != 0
+
+
+def test_a_directory_has_no_loggers_whose_levels_could_be_seen_or_changed(
+    tmp_path: Path, level: int
+) -> None:
+    with administered(tmp_path, is_served=False) as directory:
+        for words in (("get",), ("set", f"{NAME}=DEBUG"), ("unset", NAME)):
+            deed, *rest = words
+            ended = directory.end("configs", deed, "TARGET", "--broker-logger", "1", *rest)
+            assert ended == (
+                2,
+                "ottla: a directory has no loggers; name a broker that runs: HOST:PORT",
+            )
+    assert logging.getLogger(NAME).level == level
