@@ -24,7 +24,7 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -288,12 +288,20 @@ class Judging:
     told: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def is_boot_unknown(self) -> bool:
+        """Whether it may have been a power failure, which leaves holes and torn ends."""
+        return any(BOOT_NOTE in one for one in self.touched)
+
     def compare(self, where: str, key: tuple[str, int], rows: Rows) -> None:
+        lacks = self.original.rows[key].keys() - rows.keys()
+        if self.is_boot_unknown and lacks and min(lacks) > max(rows, default=-1):
+            return  # nothing says any more how far a killed broker has written
         names = [f"{key[0]}-{key[1]}", *(one.rpartition("/")[2] for one in self.touched)]
         told = "\n".join(self.told)
         if rows != self.original.rows[key] and not any(name in told for name in names):
-            lacks = sorted(self.original.rows[key].keys() - rows.keys())
-            self.faults.append(f"{where}: {key} lacks {lacks} or has others, and nothing is named")
+            text = f"{key} lacks {sorted(lacks)} or has others, and nothing is named"
+            self.faults.append(f"{where}: {text}")
 
 
 def judge(original: Directory, files: Files, touched: list[str]) -> list[str]:
@@ -306,12 +314,18 @@ def judge(original: Directory, files: Files, touched: list[str]) -> list[str]:
                 damaged = step(damaged, judging)
         except Exception:
             judging.faults.append(f"{step.__name__}: {traceback.format_exc(limit=-4)}")
-    left = [one for one in all_files(damaged, DIRECTORY).values() if one]
-    for path, position, content in original.stored:
-        stays = (files.get(path) or b"")[position : position + len(content)] == content
-        if stays and not any(content in one for one in left):
-            judging.faults.append(f"a sound batch of {path} at {position} was removed")
+    if not judging.is_boot_unknown:
+        check_what_stays(judging, files, all_files(damaged, DIRECTORY))
     return judging.faults
+
+
+def check_what_stays(judging: Judging, files: Files, left: dict[str, bytes]) -> None:
+    """No start may remove a batch that the damage has left as it was."""
+    contents = [one for one in left.values() if one]
+    for path, position, content in judging.original.stored:
+        stays = (files.get(path) or b"")[position : position + len(content)] == content
+        if stays and not any(content in one for one in contents):
+            judging.faults.append(f"a sound batch of {path} at {position} was removed")
 
 
 def disk_of(files: Files) -> FakeFileSystem:

@@ -11,6 +11,7 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import REPLICAS_MARK, log_file_name
@@ -242,6 +243,24 @@ def test_a_lost_topic_file_hides_no_records_from_readers_of_committed_ones() -> 
     assert not directory.is_replicated
     files.make_directory(join("/d", REPLICAS_MARK))  # which is no mark
     assert not directory.is_replicated
+
+
+@pytest.mark.parametrize("mode", [CrashMode.KEEP, CrashMode.STRICT], ids=lambda one: one.value)
+def test_an_empty_log_file_inside_a_segment_hides_none_of_its_records(
+    mode: CrashMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, key = killed(), ("one", 0)
+    if mode is CrashMode.STRICT:
+        open_broker(files).close()
+        files = files.crash(mode)
+    path = join("/d/one-0", log_file_name(1))
+    files.open(path, create=True).close()
+    log = open_broker(files).topics.partition(*key).log
+    for offset in range(COUNT):
+        found = log.reader.read(offset, 1, Isolation.HIGH_WATERMARK).records
+        assert found is not None
+        assert batch_at(found.read()).base_offset == offset
+    assert f"{path} is empty, and lies inside the segment before it" in caplog.text
 
 
 def test_a_torn_append_is_cut_off_after_a_kill() -> None:

@@ -6,10 +6,12 @@ not served. Kafka's counterpart: `LogLoader.loadSegmentFiles`.
 
 import logging
 from bisect import bisect_right
+from contextlib import suppress
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
-from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileSuffix
+from ottla.storage import scan
+from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
 from ottla.storage.files.integrity import begins_as
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
@@ -31,8 +33,11 @@ def open_segments(log: OpenedLog) -> None:
         log.lost_end = log.request.integrity.end_of_missing(log.base_offsets)
     recovered_from = _first_to_recover(log)
     followings = [*log.base_offsets, None][1:]
-    for base_offset, following in zip(log.base_offsets, followings, strict=True):
+    for base_offset, following in zip(tuple(log.base_offsets), followings, strict=True):
         segment = log.open_segment(base_offset)
+        if not segment.size and _is_inside_another(log, base_offset):
+            _set_aside(log, segment)
+            continue
         if _is_wrong_file(log, segment):
             log.wrong_files.append(segment)
             continue
@@ -69,6 +74,24 @@ def _first_to_recover(log: OpenedLog) -> int:
         return MAX_OFFSET
     index = bisect_right(log.base_offsets, log.request.recovery_point) - 1
     return log.base_offsets[index] if index >= 0 else 0
+
+
+def _is_inside_another(log: OpenedLog, base_offset: int) -> bool:
+    """Whether the segment before has a record at this offset: fetches would not find it."""
+    end = 0
+    if log.segments.values:
+        with suppress(CorruptionError):
+            for _, header in scan.headers(log.segments.active.log):
+                end = header.last_offset + 1
+    return end > base_offset
+
+
+def _set_aside(log: OpenedLog, segment: Segment) -> None:
+    path = segment.log.path
+    logger.error("%s is empty, and lies inside the segment before it; it is set aside", path)
+    segment.close_files()
+    log.request.file_system.rename(path, path + SET_ASIDE)
+    log.base_offsets.remove(segment.base_offset)
 
 
 def _is_wrong_file(log: OpenedLog, segment: Segment) -> bool:
