@@ -8,6 +8,7 @@ import base64
 import json
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -93,12 +94,18 @@ def read_json(data: bytes | str) -> Any:
     """Parses JSON; raises `ValueError`, also for NaN and infinities, which Python accepts."""
     from ottla.tables.values.json_texts import refuse_constant  # only where JSON is read
 
-    return json.loads(data, parse_constant=refuse_constant)
+    text = data if isinstance(data, str) else data.decode()
+    return json.loads(text, parse_constant=refuse_constant)
+
+
+_MINUTE = timedelta(minutes=1)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, datetime) and (value.utcoffset() or timedelta()) % _MINUTE:
+        value = value.astimezone(UTC)  # RFC 3339 has no offsets with seconds, which old times have
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 

@@ -6,6 +6,7 @@ A source of bytes yields `PAUSE` when it may block for a while, so that what was
 import json
 import os
 import select
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -15,7 +16,7 @@ from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.browsing.positions import parse_time
-from ottla.cli.arrow_rows import python_rows
+from ottla.cli.arrow_rows import check_names, python_rows
 from ottla.cli.records.encodings import TEXT, Encoding, json_bytes, read_json
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, Headers, NewRecord
@@ -120,7 +121,7 @@ def line_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
 
 def json_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
     """Yields a record for each line, an object as `consume --json` prints."""
-    for number, line in _lines(stream, b"\n"):
+    for number, line in _text_lines(stream):
         if isinstance(line, Pause):
             yield line
         elif line.strip():
@@ -132,7 +133,7 @@ def json_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
 
 def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
     """Yields a record for each line, whose value is the line: any JSON document."""
-    for number, line in _lines(stream, b"\n"):
+    for number, line in _text_lines(stream):
         if isinstance(line, Pause):
             yield line
         elif line.strip():
@@ -146,9 +147,10 @@ def json_value_records(name: str, stream: BinaryIO, options: InputOptions) -> Re
 
 def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
     """Yields a record for each row below the heading: one column, or all columns as JSON."""
-    lines = (line for _, line in _lines(stream, b"\n"))
-    texts = (line.decode() + "\n" for line in lines if not isinstance(line, Pause))
     import csv
+
+    lines = (line for _, line in _text_lines(stream))
+    texts = (line.decode() + "\n" for line in lines if not isinstance(line, Pause))
 
     csv.field_size_limit(MAX_CSV_FIELD_SIZE)
     reader = csv.DictReader(texts, strict=True)
@@ -161,7 +163,7 @@ def csv_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
                 )
             yield _of_row(name, reader.line_num, row, options)
     except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(name, reader.line_num, error) from error
+        raise InputError(name, reader.line_num + 1, error) from error
 
 
 def parquet_records(name: str, stream: BinaryIO, options: InputOptions) -> Records:
@@ -174,15 +176,26 @@ def parquet_records(name: str, stream: BinaryIO, options: InputOptions) -> Recor
         _check_columns(name, file.schema_arrow.names, options)
         number = 0
         for batch in file.iter_batches(PARQUET_ROWS):
-            for row in python_rows(batch):
+            for row in _python_rows(name, batch):
                 number += 1
                 yield _of_row(name, number, row, options)
     except pa.ArrowException as error:
         raise UserError(f"{name}: this is not a Parquet file: {error}") from error
 
 
+def _python_rows(name: str, batch: Any) -> list[dict[str, Any]]:
+    try:
+        check_names(batch.schema)
+        return python_rows(batch)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
 def _check_columns(name: str, there: Iterable[str], options: InputOptions) -> None:
     names = list(there)
+    twice = next((one for one in names if names.count(one) > 1), None)
+    if twice is not None:
+        raise UserError(f"{name}: there are two columns {twice!r}; rename one")
     for wanted in (options.key_column, options.value_column, options.timestamp_column):
         if wanted is not None and wanted not in names:
             raise UserError(f"{name}: there is no column {wanted}; there are {', '.join(names)}")
@@ -251,6 +264,17 @@ def json_words(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"this is not JSON: {error.msg} at character {error.pos + 1}"
     return str(error)
+
+
+def _text_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Pause]]:
+    """Like `_lines`, without the byte order mark that some programs put before a text."""
+    is_first = True
+    for number, line in _lines(stream, b"\n"):
+        if isinstance(line, Pause):
+            yield number, line
+            continue
+        yield number, line.removeprefix(BOM_UTF8) if is_first else line
+        is_first = False
 
 
 def _lines(stream: BinaryIO, separator: bytes) -> Iterator[tuple[int, bytes | Pause]]:

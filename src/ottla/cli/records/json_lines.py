@@ -17,8 +17,6 @@ from ottla.cli.records.encodings import (
     BASE64_SUFFIX,
     HEX_SUFFIX,
     Encoding,
-    json_bytes,
-    read_json,
     text_field,
 )
 from ottla.cli.records.new_record import NewRecord
@@ -70,7 +68,9 @@ def parse_record(line: bytes, now_ms: int) -> NewRecord:
 
     A key or value that is not text becomes JSON. Headers may also be an object, or pairs.
     """
-    found = read_json(line)
+    from ottla.tables.values.json_texts import read_last  # only where JSON is read
+
+    found = read_last(line.decode())
     if not isinstance(found, dict):
         raise ValueError('a record is an object such as {"key": "k", "value": "v"}')
     unknown = sorted(found.keys() - _KNOWN)
@@ -78,7 +78,7 @@ def parse_record(line: bytes, now_ms: int) -> NewRecord:
         raise ValueError(
             f"a record has no member {unknown[0]!r}; with --json-value the whole line is the value"
         )
-    partition = found.get("partition")
+    partition = _whole(found.get("partition"))
     if partition is not None and (type(partition) is not int or partition < 0):
         raise ValueError(f"partition is a number from 0, not {partition!r}")
     return NewRecord(
@@ -94,14 +94,28 @@ def _bytes_of(found: Mapping[str, Any], name: str) -> bytes | None:
     for form in (BASE64_SUFFIX, HEX_SUFFIX):
         text = found.get(name + form)
         if text is not None:
-            if not isinstance(text, str):
+            if type(text) is not str:
                 raise ValueError(f"{name}{form} is a text")
             decode = bytes.fromhex if form == HEX_SUFFIX else _base64
             return decode(text)
     plain = found.get(name, found.get(f"{name}_text"))
     if plain is None:
         return None
-    return plain.encode("utf-8", "surrogatepass") if isinstance(plain, str) else json_bytes(plain)
+    from ottla.tables.values.json_texts import write  # only where JSON is read
+
+    return plain.encode("utf-8", "surrogatepass") if type(plain) is str else write(plain).encode()
+
+
+def _whole(value: Any) -> Any:
+    """An `int` for a number that is one; numbers of other members stay as they are written."""
+    from ottla.tables.values.json_texts import Number  # only where JSON is read
+
+    if not isinstance(value, Number):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        return float(value)
 
 
 def _base64(text: str) -> bytes:
@@ -131,7 +145,7 @@ def _headers(given: Any) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _timestamp(found: Mapping[str, Any], now_ms: int) -> int | None:
-    given = found.get("timestamp_ms", found.get("timestamp"))
+    given = _whole(found.get("timestamp_ms", found.get("timestamp")))
     match given:
         case None:
             return None

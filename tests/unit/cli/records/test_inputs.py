@@ -24,7 +24,9 @@ from ottla.cli.records.inputs import (
 )
 from ottla.cli.records.json_lines import parse_record, record_object
 from ottla.cli.records.new_record import NewRecord
+from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.json_values import JsonDecoder
+from ottla.tables.values.schema import schema_text
 from tests.unit.cli.records.support import entry
 
 TEXT = encoding_of("value", "text", None)
@@ -166,6 +168,9 @@ def test_json_of_parquet_is_json_that_a_load_reads(tmp_path: Path) -> None:
         "s": [{"f": [float("nan"), 1.0]}] * 3,
         "ns": pa.array([1_700_000_000_123_456_789] * 3, pa.timestamp("ns", "UTC")),
         "far": pa.array([253_402_300_800_000_000] * 3, pa.timestamp("us", "UTC")),
+        "fars": pa.array([[253_402_300_800_000_000]] * 3, pa.list_(pa.timestamp("us"), 1)),
+        "old": pa.array([-2_000_000_000_000_000] * 3, pa.timestamp("us", "Europe/Amsterdam")),
+        "clock": pa.array([45_296_123_456_789] * 3, pa.time64("ns")),
     }
     pq.write_table(pa.table(table), path)
     found = read(parquet_records, path.read_bytes(), timestamp_column="ns")
@@ -176,12 +181,91 @@ def test_json_of_parquet_is_json_that_a_load_reads(tmp_path: Path) -> None:
             "s": {"f": [None, 1.0]},
             "ns": "2023-11-14T22:13:20.123456789Z",
             "far": "+10000-01-01T00:00:00.000000Z",
+            "fars": ["+10000-01-01T00:00:00.000000"],
+            "old": "1906-08-16T20:26:40+00:00",
+            "clock": "12:34:56.123456789",
         }
-    decoder = JsonDecoder("f double, ns timestamp, far timestamp, s string", is_rescuing=True)
+    decoder = JsonDecoder(
+        "f double, ns timestamp, far timestamp, old timestamp, s string", is_rescuing=True
+    )
     del table["s"]
     pq.write_table(pa.table(table), path)
     values = [one.value for one in read(parquet_records, path.read_bytes())]
     assert decoder.decode(pa.array(values)).faults == {}
+
+
+def test_maps_of_parquet_are_objects_that_a_load_infers(tmp_path: Path) -> None:
+    """Or lists of key and value where the keys are no strings; wherever they are."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    by_text, by_number = (pa.map_(kind, pa.int64()) for kind in (pa.string(), pa.int64()))
+    named = pa.map_(pa.string(), pa.timestamp("ns"))
+    table = {
+        "m": pa.array([[("k", 1)], None, []], by_text),
+        "n": pa.array([[(7, 1)], None, []], by_number),
+        "l": pa.array([[[("k", 1)], None], None, []], pa.list_(by_text)),
+        "f": pa.array([[[("k", 1)]], [None], [None]], pa.list_(by_text, 1)),
+        "s": pa.array([{"m": [("k", 1)]}, None, {"m": None}], pa.struct([("m", by_text)])),
+        "mm": pa.array([[("k", [(7, 1)])], None, []], pa.map_(pa.string(), by_number)),
+        "t": pa.array([[("k", 1)], None, []], named),
+    }
+    pq.write_table(pa.table(table), path)
+    values = [one.value for one in read(parquet_records, path.read_bytes())]
+    assert json.loads(values[0] or b"") == {
+        "m": {"k": 1},
+        "n": [{"key": 7, "value": 1}],
+        "l": [{"k": 1}, None],
+        "f": [{"k": 1}],
+        "s": {"m": {"k": 1}},
+        "mm": {"k": [{"key": 7, "value": 1}]},
+        "t": {"k": "1970-01-01T00:00:00.000000001"},
+    }
+    nothing = dict.fromkeys(table)
+    assert json.loads(values[1] or b"") == nothing | {"f": [None]}
+    decoder = JsonDecoder(schema_text(infer_schema(values)))
+    assert decoder.decode(pa.array(values)).faults == {}
+    pq.write_table(pa.table({"l": pa.array([[[("k", 1), ("k", 2)]]], pa.list_(by_text))}), path)
+    with pytest.raises(UserError, match=r"input: the map l\[\] has the key 'k' twice"):
+        read(parquet_records, path.read_bytes())
+
+
+def test_no_column_is_lost_under_the_name_of_another(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    with pytest.raises(UserError, match="input: there are two columns 'a'; rename one"):
+        read(csv_records, b"a,b,a\n1,2,3\n")
+    one = pa.array([1])
+    inner = pa.StructArray.from_arrays([one, one], names=["a", "a"])
+    for columns, names, word in (([one, one], ["a", "a"], "'a'"), ([inner], ["s"], r"s\.'a'")):
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.Table.from_arrays(columns, names=names), path)
+        with pytest.raises(UserError, match=f"input: there are two columns {word}; rename one"):
+            read(parquet_records, path.read_bytes())
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_record() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert read(csv_records, mark + b"id\n1\n")[0].value == b'{"id":"1"}'
+    assert read(json_value_records, mark + b'{"a":1}')[0].value == b'{"a":1}'
+    assert read(json_records, mark + b'{"value":"x"}')[0].value == b"x"
+
+
+def test_numbers_in_a_json_value_keep_their_digits() -> None:
+    text = '{"a":[0.12345678901234567890,1.10],"b":1e400,"c":{"d":-0.0,"e":1E5}}'
+    (one,) = read(json_records, b'{"key": 1.10, "value": %s, "partition": 2}' % text.encode())
+    assert (one.key, one.value, one.partition) == (b"1.10", text.encode(), 2)
+    for wrong in (b'{"partition": 1.5}', b'{"partition": "1"}', b'{"value_hex": 12}'):
+        with pytest.raises(InputError, match=r"partition is a number|value_hex is a text"):
+            read(json_records, wrong)
+
+
+def test_json_that_is_not_utf_8_is_refused_as_a_load_refuses_it() -> None:
+    for text in (b'{"a":"\xff"}', b'{"a":"\xed\xa0\x80"}', '{"a":1}'.encode("utf-16")):
+        with pytest.raises(InputError, match="line 1: 'utf-8' codec"):
+            read(json_value_records, text)
+    with pytest.raises(InputError, match="line 1: 'utf-8' codec"):
+        read(csv_records, "a\n1\n".encode("utf-16"))
 
 
 @pytest.mark.parametrize("text", [b"NaN", b'{"a": NaN}', b"[Infinity]", b'{"a": {"b": -Infinity}}'])
