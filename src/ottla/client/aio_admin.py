@@ -108,6 +108,7 @@ class Admin(AsyncClosing):
     group_lag = _in_thread(admin.Admin.group_lag)
     group_offsets = _in_thread(admin.Admin.group_offsets)
     held_partitions = _in_thread(admin.Admin.held_partitions)
+    known_bounds = _in_thread(admin.Admin.known_bounds)
     list_groups = _in_thread(admin.Admin.list_groups)
     list_offsets = _in_thread(admin.Admin.list_offsets)
     list_partition_reassignments = _in_thread(admin.Admin.list_partition_reassignments)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.admin import MAX_TIMESTAMP, Admin
 from ottla.client.administration.asking import TIMEOUT_MS
@@ -234,3 +234,34 @@ def test_a_client_has_kafkas_settings_and_names_one_that_it_does_not_know(log: L
 def test_a_client_waits_as_long_for_a_response_as_a_broker_may_take_for_a_request() -> None:
     assert ClientSettings().request_timeout_s * 1000 >= TIMEOUT_MS
     assert ClientSettings() == admin_settings({"client.id": "ottla"})
+
+
+def test_a_leader_that_is_away_hides_no_lag_where_nothing_is_committed(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.create_partitions("orders", 3)
+    admin.alter_group_offsets("billing", {ORDERS: 0})
+    (billing,) = admin.describe_groups(["billing"])
+    leaders = admin._cluster.leaders
+    away = {TopicPartition("orders", 2)}
+    monkeypatch.setattr(
+        admin._cluster,
+        "leaders",
+        lambda places: {one: of for one, of in leaders(places).items() if one not in away},
+    )
+    found = [(one.end_offset, one.lag) for one in admin.group_lag(billing)]
+    assert found == [(0, 0), (0, None), (-1, None)]
+    bounds = admin.bounds
+
+    def refused(places: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        if not away.isdisjoint(places):
+            raise UnreachableError("h:9: Connection refused")
+        return bounds(places)
+
+    monkeypatch.setattr(admin, "bounds", refused)
+    monkeypatch.setattr(admin._cluster, "leaders", leaders)
+    found = [(one.end_offset, one.lag) for one in admin.group_lag(billing)]
+    assert found == [(0, 0), (-1, None), (-1, None)], "one broker leads both"
+    away = {ORDERS}
+    with pytest.raises(UnreachableError):
+        admin.group_lag(billing)

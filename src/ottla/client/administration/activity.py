@@ -1,8 +1,9 @@
 """Sizes and rates of topics, their producers, and the lag of groups."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import (
     ActiveProducer,
@@ -89,7 +90,8 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         """The lag of a group in each partition of topics of which it has committed or is assigned
         some; `None` where it has not committed.
 
-        With `now_ms` also in time, for which one batch of each partition is read. Raises
+        Partitions that it has not committed are listed even if their leader does not answer. With
+        `now_ms` also in time, for which one batch of each partition is read. Raises
         `RefusedError`. Partitions of deleted topics are left out.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
@@ -100,6 +102,23 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         """
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
         return lags_of(group, committed, self, now_ms)
+
+    def known_bounds(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Like `bounds`, without the partitions that have no leader, or one that does not answer.
+
+        >>> admin.known_bounds([ottla.TopicPartition("orders", 1)])
+        {TopicPartition(topic='orders', partition=1): (0, 1)}
+        """
+        by_node: dict[int, list[TopicPartition]] = {}
+        for place, leader in self._cluster.leaders(places).items():
+            by_node.setdefault(leader.node_id, []).append(place)
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for several in by_node.values():
+            with suppress(ApiError, UserError):
+                found |= self.bounds(several)
+        return found
 
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
         """The timestamp of the first record from an offset on; `None` without one.

@@ -136,10 +136,15 @@ class GroupDescription:
         return not self.members
 
 
+UNKNOWN_OFFSET = -1
+"""The offsets of a partition whose leader does not answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
     """The lag of a group in a partition. `late_ms` is the age of the first record that it has not
-    read; `None` if there is none, or if it was not requested.
+    read; `None` if there is none, or if it was not requested. Where nothing is committed and the
+    leader does not answer, `start_offset` and `end_offset` are -1.
     """
 
     place: TopicPartition

@@ -4,7 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from ottla.base.partitions import TopicPartition
-from ottla.client.administration.descriptions import GroupDescription, PartitionLag
+from ottla.client.administration.descriptions import (
+    UNKNOWN_OFFSET,
+    GroupDescription,
+    PartitionLag,
+)
 from ottla.record.batch import Batch
 from ottla.record.record import read_records
 
@@ -18,6 +22,11 @@ class Partitions(Protocol):
         self, places: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, int]]: ...
 
+    def known_bounds(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The bounds of partitions whose leader answers."""
+
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None: ...
 
 
@@ -29,14 +38,18 @@ def lags_of(
 ) -> list[PartitionLag]:
     """The lags of all partitions of topics of which a group has committed or is assigned some;
     with `now_ms` also in time.
+
+    Raises as `bounds` if one that the group has committed is not answered: no lag is known without
+    it. Of the others the offsets are then `UNKNOWN_OFFSET`.
     """
     members = {place: one.client_id for one in group.members for place in one.assigned}
     there = partitions.existing_of({place.topic for place in (*committed, *members)})
-    bounds = partitions.bounds(there)
+    bounds = partitions.bounds([place for place in there if place in committed])
+    bounds |= partitions.known_bounds([place for place in there if place not in committed])
     found = []
     for place in there:
         offset = committed.get(place)
-        start, end = bounds[place]
+        start, end = bounds.get(place, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
         late_ms = None
         if now_ms is not None and offset is not None and max(offset, start) < end:
             timestamp_ms = partitions.timestamp_at(place, max(offset, start))
