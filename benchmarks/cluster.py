@@ -42,9 +42,9 @@ from ottla.controller.events import ListReassignments
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.registries import paths
-from ottla.registries.brokers import BrokerRegistration, Endpoint, encode_broker
-from ottla.registries.topics import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, encode_broker
+from ottla.zookeeper.topics import (
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,

@@ -14,8 +14,8 @@ from benchmarks.report import Report, add_figure, figures_report
 from ottla.base.clock import SystemClock
 from ottla.broker.topics.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
-from ottla.mirror.places import open_source
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.mirror.verify import Verification, VerifyOptions

@@ -27,6 +27,7 @@ from time import perf_counter, thread_time
 from types import FrameType
 from typing import TypeVar
 
+from ottla.server.cluster.handlers import OWN
 from tests.support.busy_member import BusyMember
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
@@ -53,7 +54,6 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.runtime.collector import Collector
 from ottla.server import listener
 from ottla.server.apis import APIS, CLUSTER_APIS
-from ottla.server.cluster.handlers import OWN
 from ottla.server.listener import Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
 

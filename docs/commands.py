@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.main import cli
-from ottla.cli.mirror.command import MirrorCommand
+from ottla.cli.mirror.mirror_command import MirrorCommand
 from ottla.cli.mirror.verify import verify_command
 from ottla.cli.output import ERRORS_ONLY, NAMES_ONLY, RESULTS_ONLY
 from ottla.cli.target import TargetCommand

@@ -10,12 +10,12 @@ from typing import Any
 from starlette.testclient import TestClient
 
 import ottla
-from ottla.cli.console.command import console_target
+from ottla.cli.console.console_command import console_target
 from ottla.cli.target import Target, parse_target
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
-from ottla.console.places import Place
 from ottla.console.state import ConsoleState
+from ottla.console.targets import Place
 
 FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 """Internal topics of one partition each: fifty take a while to make."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ottla
-from ottla.cli.console.command import console_target
+from ottla.cli.console.console_command import console_target
 from ottla.cli.target import parse_target
 from ottla.client.admin import Admin
 from ottla.client.target import open_target

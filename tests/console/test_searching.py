@@ -10,7 +10,6 @@ import pytest
 
 import ottla
 from ottla.base.errors import OttlaError, UserError
-from ottla.browsing.sources import FileRecords
 from ottla.console.searching import (
     OLDEST,
     Search,
@@ -20,6 +19,7 @@ from ottla.console.searching import (
     parse_partitions,
 )
 from ottla.console.views.streams import SearchStream, TailStream
+from ottla.search.sources import FileRecords
 from ottla.testing import LocalBroker
 from tests.console.asking import Browser
 

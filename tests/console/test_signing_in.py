@@ -7,7 +7,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.cli.console.command import console_target
+from ottla.cli.console.console_command import console_target
 from ottla.cli.target import parse_target
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, HOST, PLACES, Browser, console_over, fill

@@ -12,12 +12,12 @@ from urllib.error import HTTPError
 import pytest
 
 from ottla.base.errors import UnreachableError
-from ottla.cli.console.command import console_target
+from ottla.cli.console.console_command import console_target
 from ottla.cli.target import parse_target
 from ottla.client.cluster import ClientSettings
 from ottla.console import app
 from ottla.console.events import Fragment, OpenStreams, SerialStream
-from ottla.console.places import Place
+from ottla.console.targets import Place
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, fill

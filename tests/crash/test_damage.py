@@ -20,11 +20,11 @@ import pytest
 from ottla.broker.configs import cluster_file
 from ottla.broker.security import security_file
 from ottla.broker.startup import opening
-from ottla.browsing.sources import FileRecords
 from ottla.cli.records import json_lines
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.record.record import Record
+from ottla.search.sources import FileRecords
 from ottla.storage.log.reader import LogReader
 from tests.crash import judging
 from tests.crash.damage import damage

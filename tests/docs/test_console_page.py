@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.console.command import console_command
+from ottla.cli.console.console_command import console_command
 from ottla.console.rendering import NAVIGATION, TEMPLATES
 from tests.console.screenshots import DIGESTS, PICTURES, SHOTS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ottla.cli.mirror.command import mirror_command
+from ottla.cli.mirror.mirror_command import mirror_command
 from ottla.cli.mirror.verify import verify_command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mirror.md").read_text()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ottla.base.errors import UserError
-from ottla.browsing.filters import parse_filter
-from ottla.browsing.positions import parse_position, parse_time
 from ottla.cli.visible import escaped, visible
 from ottla.console.searching import parse_cursor, parse_partitions
 from ottla.diagnosis.offset_reset import parse_place
+from ottla.search.filters import parse_filter
+from ottla.search.positions import parse_position, parse_time
 
 NOW_MS = 1_769_860_800_000
 ENDLESS = "9" * 5000

@@ -19,8 +19,8 @@ from ottla.controller.events import (
 )
 from ottla.controller.operations import Create
 from ottla.protocol.api_keys import ApiKey
-from ottla.registries import paths
-from ottla.registries.controllers import encode_controller_epoch
+from ottla.zookeeper import paths
+from ottla.zookeeper.controllers import encode_controller_epoch
 from tests.golden.exchanges import exchanges
 from tests.golden.znodes import RECORDED, dumps, znodes
 from tests.support.controllers import LonelyController

@@ -8,10 +8,10 @@ import pytest
 
 from ottla.base.partitions import TopicPartition
 from ottla.config.inter_broker_version import LATEST, parse_inter_broker_version
-from ottla.registries import controllers, notices, paths
-from ottla.registries.brokers import decode_broker, encode_broker, registration_version
-from ottla.registries.entities import decode_config, encode_config
-from ottla.registries.topics import decode_state, decode_topic, encode_state, encode_topic
+from ottla.zookeeper import controllers, notices, paths
+from ottla.zookeeper.brokers import decode_broker, encode_broker, registration_version
+from ottla.zookeeper.entities import decode_config, encode_config
+from ottla.zookeeper.topics import decode_state, decode_topic, encode_state, encode_topic
 from tests.golden.znodes import RECORDED, dumps, transient, znodes
 
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="no recorded nodes")

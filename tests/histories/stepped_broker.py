@@ -4,7 +4,7 @@ ARGUMENTS`, where FILE is that of a `WallClock`."""
 import sys
 from pathlib import Path
 
-from ottla.cli.serve.command import serve_command
+from ottla.cli.serve.serve_command import serve_command
 from tests.histories.clocks import SteppedClock
 
 if __name__ == "__main__":

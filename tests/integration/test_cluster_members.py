@@ -20,11 +20,11 @@ from ottla.controller.events import Answer, CreateTopic, ElectLeaders
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing, UpdateMetadata
 from ottla.controller.settings import change_settings, read_clients
-from ottla.registries import paths
-from ottla.registries.access import AclEntry, ResourceName
-from ottla.registries.brokers import BrokerRegistration, Endpoint, decode_broker
-from ottla.registries.controllers import decode_cluster_id, decode_controller
-from ottla.registries.topics import decode_state
+from ottla.zookeeper import paths
+from ottla.zookeeper.access import AclEntry, ResourceName
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, decode_broker
+from ottla.zookeeper.controllers import decode_cluster_id, decode_controller
+from ottla.zookeeper.topics import decode_state
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 from tests.support.zookeeper_server import SOON, TIMEOUT_S, zookeeper_client, zookeeper_server

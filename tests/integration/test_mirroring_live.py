@@ -16,8 +16,8 @@ from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.connection import Connection
 from ottla.client.reading import EARLIEST, FetchFrom, fetch, list_offset
 from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
-from ottla.mirror.places import open_source
 from ottla.mirror.source import Source
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import ottla
 from ottla.cli.main import cli
-from ottla.registries import paths
+from ottla.zookeeper import paths
 from tests.support.ports import free_port
 from tests.support.running_cluster import RunningBroker
 from tests.support.zookeeper_server import TICK_MS, TIMEOUT_S, ZooKeeper, zookeeper_client

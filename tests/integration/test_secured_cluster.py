@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import ottla
 from ottla.cli.main import cli
-from ottla.registries import paths
-from ottla.registries.brokers import decode_broker
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import decode_broker
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.running_cluster import RunningBroker, RunningCluster, Secured, Silence
 from tests.support.zookeeper_server import zookeeper_client

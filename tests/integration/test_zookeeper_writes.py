@@ -17,7 +17,7 @@ from ottla.controller.operations import (
     Result,
     Set,
 )
-from ottla.registries import paths
+from ottla.zookeeper import paths
 from tests.support.zookeeper_server import TIMEOUT_S, zookeeper_client, zookeeper_server
 
 pytest.importorskip("kazoo.client")

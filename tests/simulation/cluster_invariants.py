@@ -20,8 +20,8 @@ from ottla.broker.replication.effects import (
     Stopped,
     TruncateTo,
 )
-from ottla.registries import paths
-from ottla.registries.topics import decode_state, decode_topic
+from ottla.zookeeper import paths
+from ottla.zookeeper.topics import decode_state, decode_topic
 from tests.simulation.cluster_broker import MIN_ISR, ModelBroker, ModelLog, Record
 from tests.simulation.cluster_logs import LogBroker, LogView
 from tests.support.model_zookeeper import ModelZooKeeper

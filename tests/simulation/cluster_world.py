@@ -51,10 +51,10 @@ from ottla.controller.operations import Batch, Create, Outcome, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.placement import Start, place
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
-from ottla.registries import paths
-from ottla.registries.brokers import BrokerRegistration, encode_broker
-from ottla.registries.notices import encode_log_dir_event
-from ottla.registries.topics import NO_LEADER, decode_state, decode_topic
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import BrokerRegistration, encode_broker
+from ottla.zookeeper.notices import encode_log_dir_event
+from ottla.zookeeper.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker
 from tests.simulation.cluster_invariants import AnyBroker, ClusterInvariants
 from tests.simulation.cluster_logs import LogBroker

@@ -41,11 +41,11 @@ from ottla.protocol.messages.produce import (
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.registries.controllers import ProducerIdBlock
-from ottla.registries.topics import PartitionState
 from ottla.server import committing
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
+from ottla.zookeeper.controllers import ProducerIdBlock
+from ottla.zookeeper.topics import PartitionState
 from tests.support.brokers import NOW_MS, id_of
 from tests.support.replicated_brokers import (
     ClusterInProcess,

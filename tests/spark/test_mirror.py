@@ -12,8 +12,8 @@ from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.mirror import staging
 from ottla.mirror.directory_source import DirectorySource
+from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions, RoundReport
-from ottla.mirror.places import open_source
 from ottla.mirror.staging import STAGING, Staged, StagedLog, adopt
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle

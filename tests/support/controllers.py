@@ -6,8 +6,8 @@ from ottla.controller.machine import ControllerMachine
 from ottla.controller.operations import Operation, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
-from ottla.registries import paths
-from ottla.registries.brokers import BrokerRegistration, Endpoint, encode_broker
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, encode_broker
 from tests.support.model_zookeeper import ModelZooKeeper
 
 

@@ -12,7 +12,7 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from ottla.registries.controllers import ProducerIdBlock
+from ottla.zookeeper.controllers import ProducerIdBlock
 from tests.support.brokers import NOW_MS
 from tests.support.hostile_requests import SETTINGS, HostileClient, keyed_batch
 from tests.support.lonely_member import ME, LonelyMember

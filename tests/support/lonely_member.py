@@ -20,10 +20,10 @@ from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Result, Steps
 from ottla.controller.settings import Change, Refusals, change_all
 from ottla.controller.tokens import FoundTokens
-from ottla.registries.access import ResourceName
-from ottla.registries.controllers import ProducerIdBlock
-from ottla.registries.paths import PERSISTENT_WITH_ACLS, PERSISTENT_WITH_TOKENS
 from ottla.testing import FakeFileSystem
+from ottla.zookeeper.access import ResourceName
+from ottla.zookeeper.controllers import ProducerIdBlock
+from ottla.zookeeper.paths import PERSISTENT_WITH_ACLS, PERSISTENT_WITH_TOKENS
 from tests.support.asking import Asker
 from tests.support.controllers import LonelyController, cluster_of
 from tests.support.replicated_brokers import open_member, replicas_of

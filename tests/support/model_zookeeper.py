@@ -15,7 +15,7 @@ from ottla.controller.operations import (
     Result,
     Set,
 )
-from ottla.registries import paths
+from ottla.zookeeper import paths
 
 
 @dataclass(slots=True)

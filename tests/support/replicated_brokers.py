@@ -75,12 +75,12 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.batch import iter_batches
-from ottla.registries.brokers import BrokerRegistration, Endpoint
-from ottla.registries.controllers import ProducerIdBlock
-from ottla.registries.topics import PartitionState, ReplicaAssignment
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
+from ottla.zookeeper.controllers import ProducerIdBlock
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 from tests.support.asking import Asker
 from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, at, batch, disk, id_of
 

@@ -9,7 +9,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.replication.metadata_cache import MetadataCache
-from ottla.registries.topics import NO_LEADER
+from ottla.zookeeper.topics import NO_LEADER
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
-from ottla.broker.kept_state import KeptState
+from ottla.broker.coordinator_losses import KeptState
 from ottla.broker.stored_records import (
     STEP_RECORDS,
     LatestRecords,

@@ -15,8 +15,8 @@ from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals
 from ottla.controller.tokens import FoundTokens
-from ottla.registries.access import ResourceName
-from ottla.registries.controllers import ProducerIdBlock
+from ottla.zookeeper.access import ResourceName
+from ottla.zookeeper.controllers import ProducerIdBlock
 
 T = TypeVar("T")
 

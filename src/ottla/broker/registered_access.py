@@ -28,7 +28,7 @@ from ottla.broker.security.security_file import Credentials, SecurityState
 from ottla.controller.acls import FoundAcls
 from ottla.controller.settings import Settings
 from ottla.controller.tokens import FoundTokens
-from ottla.registries.nodes import NodeError
+from ottla.zookeeper.nodes import NodeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,10 +179,13 @@ groups_group = LazyGroup(
 configs_group = LazyGroup(
     "configs",
     {
-        "get": ("ottla.cli.configs.command:get_command", "Print settings with their origin."),
-        "set": ("ottla.cli.configs.command:set_command", "Change settings."),
-        "unset": ("ottla.cli.configs.command:unset_command", "Remove settings."),
-        "explain": ("ottla.cli.configs.command:explain_command", "Explain settings."),
+        "get": (
+            "ottla.cli.configs.config_commands:get_command",
+            "Print settings with their origin.",
+        ),
+        "set": ("ottla.cli.configs.config_commands:set_command", "Change settings."),
+        "unset": ("ottla.cli.configs.config_commands:unset_command", "Remove settings."),
+        "explain": ("ottla.cli.configs.config_commands:explain_command", "Explain settings."),
     },
     examples=("ottla configs get localhost:9092 orders",),
     help="See and change settings of topics, brokers and groups.",
@@ -191,9 +194,12 @@ configs_group = LazyGroup(
 quotas_group = LazyGroup(
     "quotas",
     {
-        "list": ("ottla.cli.quotas.command:list_command", "List quotas."),
-        "set": ("ottla.cli.quotas.command:set_command", "Limit a user, a client id or an address."),
-        "remove": ("ottla.cli.quotas.command:remove_command", "Remove limits."),
+        "list": ("ottla.cli.quotas.quota_commands:list_command", "List quotas."),
+        "set": (
+            "ottla.cli.quotas.quota_commands:set_command",
+            "Limit a user, a client id or an address.",
+        ),
+        "remove": ("ottla.cli.quotas.quota_commands:remove_command", "Remove limits."),
     },
     examples=("ottla quotas list localhost:9092",),
     help="Limit what users, client ids and addresses may send and fetch.",
@@ -202,9 +208,9 @@ quotas_group = LazyGroup(
 users_group = LazyGroup(
     "users",
     {
-        "list": ("ottla.cli.users.command:list_command", "List users with passwords."),
-        "set": ("ottla.cli.users.command:set_command", "Set a user's password."),
-        "remove": ("ottla.cli.users.command:remove_command", "Remove users' passwords."),
+        "list": ("ottla.cli.users.user_commands:list_command", "List users with passwords."),
+        "set": ("ottla.cli.users.user_commands:set_command", "Set a user's password."),
+        "remove": ("ottla.cli.users.user_commands:remove_command", "Remove users' passwords."),
     },
     examples=("ottla users list localhost:9092",),
     help="Set and remove the SCRAM passwords of clients.",
@@ -213,9 +219,9 @@ users_group = LazyGroup(
 acls_group = LazyGroup(
     "acls",
     {
-        "list": ("ottla.cli.acls.command:list_command", "List ACLs."),
-        "add": ("ottla.cli.acls.command:add_command", "Allow or deny operations."),
-        "remove": ("ottla.cli.acls.command:remove_command", "Remove ACLs."),
+        "list": ("ottla.cli.acls.acl_commands:list_command", "List ACLs."),
+        "add": ("ottla.cli.acls.acl_commands:add_command", "Allow or deny operations."),
+        "remove": ("ottla.cli.acls.acl_commands:remove_command", "Remove ACLs."),
     },
     examples=("ottla acls list localhost:9092",),
     help="List and change access rules.",
@@ -224,10 +230,13 @@ acls_group = LazyGroup(
 tokens_group = LazyGroup(
     "tokens",
     {
-        "list": ("ottla.cli.tokens.command:list_command", "List delegation tokens."),
-        "create": ("ottla.cli.tokens.command:create_command", "Create a delegation token."),
-        "renew": ("ottla.cli.tokens.command:renew_command", "Extend the lifetime of a token."),
-        "expire": ("ottla.cli.tokens.command:expire_command", "Expire a token."),
+        "list": ("ottla.cli.tokens.token_commands:list_command", "List delegation tokens."),
+        "create": ("ottla.cli.tokens.token_commands:create_command", "Create a delegation token."),
+        "renew": (
+            "ottla.cli.tokens.token_commands:renew_command",
+            "Extend the lifetime of a token.",
+        ),
+        "expire": ("ottla.cli.tokens.token_commands:expire_command", "Expire a token."),
     },
     examples=("ottla tokens list localhost:9092",),
     help="Create, renew and expire delegation tokens.",
@@ -236,11 +245,11 @@ tokens_group = LazyGroup(
 context_group = LazyGroup(
     "context",
     {
-        "add": ("ottla.cli.context.command:add_command", "Give a target a name."),
-        "list": ("ottla.cli.context.command:list_command", "List the contexts."),
-        "show": ("ottla.cli.context.command:show_command", "Show a context's settings."),
-        "use": ("ottla.cli.context.command:use_command", "Choose the current context."),
-        "remove": ("ottla.cli.context.command:remove_command", "Forget contexts."),
+        "add": ("ottla.cli.context.context_commands:add_command", "Give a target a name."),
+        "list": ("ottla.cli.context.context_commands:list_command", "List the contexts."),
+        "show": ("ottla.cli.context.context_commands:show_command", "Show a context's settings."),
+        "use": ("ottla.cli.context.context_commands:use_command", "Choose the current context."),
+        "remove": ("ottla.cli.context.context_commands:remove_command", "Forget contexts."),
     },
     examples=("ottla context add prod broker1:9092",),
     help="Name targets: @NAME stands for a broker and its security, or for a directory.",
@@ -288,16 +297,19 @@ snapshot_group = LazyGroup(
     "snapshot",
     {
         "create": (
-            "ottla.cli.snapshot.command:create_command",
+            "ottla.cli.snapshot.snapshot_commands:create_command",
             "Create a snapshot of a directory.",
         ),
-        "list": ("ottla.cli.snapshot.command:list_command", "List snapshots with sizes and times."),
-        "restore": ("ottla.cli.snapshot.command:restore_command", "Restore a snapshot."),
+        "list": (
+            "ottla.cli.snapshot.snapshot_commands:list_command",
+            "List snapshots with sizes and times.",
+        ),
+        "restore": ("ottla.cli.snapshot.snapshot_commands:restore_command", "Restore a snapshot."),
         "branch": (
-            "ottla.cli.snapshot.command:branch_command",
+            "ottla.cli.snapshot.snapshot_commands:branch_command",
             "Create another data directory from a snapshot.",
         ),
-        "delete": ("ottla.cli.snapshot.command:delete_command", "Delete snapshots."),
+        "delete": ("ottla.cli.snapshot.snapshot_commands:delete_command", "Delete snapshots."),
     },
     examples=(
         "ottla snapshot create data/ before-upgrade",
@@ -307,12 +319,15 @@ snapshot_group = LazyGroup(
 )
 
 COMMANDS = {
-    "serve": ("ottla.cli.serve.command:serve_command", "Serve a data directory to Kafka clients."),
+    "serve": (
+        "ottla.cli.serve.serve_command:serve_command",
+        "Serve a data directory to Kafka clients.",
+    ),
     "status": ("ottla.cli.serve.control:status_command", "Show what runs on a data directory."),
     "stop": ("ottla.cli.serve.control:stop_command", "Stop the broker of a data directory."),
-    "quick": ("ottla.cli.quick.command:quick_command", "Run a throw-away broker."),
+    "quick": ("ottla.cli.quick.quick_command:quick_command", "Run a throw-away broker."),
     "console": (
-        "ottla.cli.console.command:console_command",
+        "ottla.cli.console.console_command:console_command",
         "Show a broker or a directory in a browser.",
     ),
     "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
@@ -341,7 +356,7 @@ COMMANDS = {
         "Write exported files to a topic.",
     ),
     "sql": ("ottla.cli.records.sql:sql_command", "Query topics in SQL."),
-    "load": ("ottla.cli.load.command:load_command", "Load a topic into a table."),
+    "load": ("ottla.cli.load.load_command:load_command", "Load a topic into a table."),
     "table": ("ottla.cli.main:table_group", "Read a table, and maintain its files."),
     "audit": ("ottla.cli.table.audit:audit_command", "Verify that a table equals its log."),
     "compact": (
@@ -352,8 +367,11 @@ COMMANDS = {
         "ottla.cli.directory.adopt:adopt_command",
         "Confirm the topic settings of a directory that another Kafka wrote.",
     ),
-    "mirror": ("ottla.cli.mirror.command:mirror_command", "Copy another log, byte for byte."),
-    "doctor": ("ottla.cli.doctor.command:doctor_command", "Check the health of a broker."),
+    "mirror": (
+        "ottla.cli.mirror.mirror_command:mirror_command",
+        "Copy another log, byte for byte.",
+    ),
+    "doctor": ("ottla.cli.doctor.doctor_command:doctor_command", "Check the health of a broker."),
     "explain": ("ottla.cli.main:explain_group", "Explain why data is kept, or deleted."),
     "transactions": (
         "ottla.cli.main:transactions_group",
@@ -369,9 +387,12 @@ COMMANDS = {
         "Create and restore snapshots of a data directory.",
     ),
     "context": ("ottla.cli.main:context_group", "Name brokers and directories."),
-    "bench": ("ottla.cli.bench.command:bench_command", "Measure produce, consume and latency."),
+    "bench": (
+        "ottla.cli.bench.bench_command:bench_command",
+        "Measure produce, consume and latency.",
+    ),
     "completion": (
-        "ottla.cli.completion.command:completion_command",
+        "ottla.cli.completion.completion_command:completion_command",
         "Print the completion script of a shell.",
     ),
     "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),

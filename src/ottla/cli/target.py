@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ottla.client.at_rest.topics import TopicList
     from ottla.client.at_rest.transactions import TransactionList
     from ottla.client.cluster import ClientSettings, Cluster
-    from ottla.diagnosis.kept_records import OnLost
+    from ottla.diagnosis.internal_records import OnLost
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"

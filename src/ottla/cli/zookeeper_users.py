@@ -13,8 +13,8 @@ from ottla.broker.security.registered import user_path
 from ottla.cluster.access import Access
 from ottla.cluster.session import SessionLostError, ZooKeeperSession
 from ottla.controller.settings import change_settings
-from ottla.registries import paths
-from ottla.registries.entities import encode_scram
+from ottla.zookeeper import paths
+from ottla.zookeeper.entities import encode_scram
 
 TIMEOUT_S = 10.0
 SALT_SIZE = 16

@@ -12,7 +12,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.tls import in_tls
 from ottla.base.values import dataclass
-from ottla.registries import paths
+from ottla.zookeeper import paths
 
 NewContext = Callable[[], ssl.SSLContext]
 """Creates a context from the current key and certificate files, which may change at run time."""

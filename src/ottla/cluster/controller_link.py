@@ -47,15 +47,15 @@ from ottla.protocol.messages.alter_partition import (
 )
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.registries import paths
-from ottla.registries.controllers import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.controllers import (
     ProducerIdBlock,
     decode_producer_ids,
     encode_producer_ids,
     next_producer_ids,
 )
-from ottla.registries.notices import encode_log_dir_event
-from ottla.registries.topics import PartitionState
+from ottla.zookeeper.notices import encode_log_dir_event
+from ottla.zookeeper.topics import PartitionState
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.registered_access import (
     RegisteredAccess,
@@ -43,9 +43,9 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ottla.registries.brokers import BrokerRegistration
-from ottla.registries.paths import DEFAULT_ENTITY
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
+from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.zookeeper.paths import DEFAULT_ENTITY
 
 TOPICS, BROKERS = "topics/", "brokers/"
 ZOOKEEPER = "ZooKeeper"

@@ -45,15 +45,15 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
 from ottla.controller.settings import Settings, config_notices
 from ottla.controller.tokens import FoundTokens, token_notices
-from ottla.registries import paths
-from ottla.registries.brokers import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import (
     BrokerRegistration,
     decode_broker,
     encode_broker,
     registration_version,
 )
-from ottla.registries.controllers import decode_cluster_id, encode_cluster_id
-from ottla.registries.nodes import NodeError
+from ottla.zookeeper.controllers import decode_cluster_id, encode_cluster_id
+from ottla.zookeeper.nodes import NodeError
 
 logger = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from ottla.registries.brokers import BrokerRegistration, Endpoint
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
 
 GROUPED_BY_TOPIC: Final = {ApiKey.LEADER_AND_ISR: 2, ApiKey.UPDATE_METADATA: 5}
 """The first versions that group partitions by topic (KIP-380)."""

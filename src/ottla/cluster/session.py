@@ -30,7 +30,7 @@ from ottla.controller.operations import (
     Set,
     Steps,
 )
-from ottla.registries import paths
+from ottla.zookeeper import paths
 
 T = TypeVar("T")
 

@@ -36,9 +36,9 @@ from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
 from ottla.console.events import EventStream, OpenStreams, SerialStream, give_precedence
 from ottla.console.pages import Ask, Page, Redirect, to_json
-from ottla.console.places import ConsoleTarget, NoBrokerError, Place
 from ottla.console.rendering import Renderer
 from ottla.console.state import ConsoleState
+from ottla.console.targets import ConsoleTarget, NoBrokerError, Place
 from ottla.console.views import VIEWS, View
 from ottla.console.views.streams import STREAMS, Stream
 

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from ottla.base.patterns import lazy_pattern
-from ottla.browsing.fields import Entry
 from ottla.console.pages import Fields
+from ottla.search.fields import Entry
 
 LIST_SIZE = 400
 """The maximum bytes of a value in a list."""

@@ -6,8 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from ottla.base.values import dataclass
-from ottla.console.places import Place
 from ottla.console.state import ConsoleState
+from ottla.console.targets import Place
 
 Fields = dict[str, Any]
 

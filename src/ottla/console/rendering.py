@@ -15,8 +15,8 @@ from ottla.base.texts import duration_text, size_text, value_text
 from ottla.base.times import second_text, time_text
 from ottla.console.events import Fragment, event_bytes
 from ottla.console.pages import Page
-from ottla.console.places import Place
 from ottla.console.state import ConsoleState
+from ottla.console.targets import Place
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION = (

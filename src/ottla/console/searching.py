@@ -17,12 +17,12 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
-from ottla.browsing.fields import Entry, FieldReader
-from ottla.browsing.filters import Condition, Filter, all_conditions, parse_condition
-from ottla.browsing.positions import parse_position, resolve, times_of
-from ottla.browsing.skipping import Skipped
-from ottla.browsing.sources import SearchSource
-from ottla.browsing.words import exactly
+from ottla.search.fields import Entry, FieldReader
+from ottla.search.filters import Condition, Filter, all_conditions, parse_condition
+from ottla.search.positions import parse_position, resolve, times_of
+from ottla.search.skipping import Skipped
+from ottla.search.sources import SearchSource
+from ottla.search.words import exactly
 
 if TYPE_CHECKING:
     from ottla.record.record import Record

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from ottla.base.values import dataclass
 from ottla.console.findings import Doctor
-from ottla.console.places import ConsoleTarget, Place
+from ottla.console.targets import ConsoleTarget, Place
 
 SAMPLES = 720
 GROUPS = 500

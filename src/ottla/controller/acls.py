@@ -20,8 +20,8 @@ from ottla.controller.operations import (
     Steps,
     folders_of,
 )
-from ottla.registries import paths
-from ottla.registries.access import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.access import (
     AclEntry,
     ResourceName,
     decode_acl_change,
@@ -29,7 +29,7 @@ from ottla.registries.access import (
     encode_acl_change,
     encode_acls,
 )
-from ottla.registries.nodes import NodeError
+from ottla.zookeeper.nodes import NodeError
 
 Entries = tuple[AclEntry, ...]
 

@@ -31,16 +31,16 @@ from ottla.controller.topic_changes import (
     topic_changed,
     topics_changed,
 )
-from ottla.registries import paths
-from ottla.registries.controllers import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.controllers import (
     decode_features,
     decode_producer_ids,
     encode_features,
     encode_producer_ids,
     next_producer_ids,
 )
-from ottla.registries.entities import encode_config
-from ottla.registries.topics import (
+from ottla.zookeeper.entities import encode_config
+from ottla.zookeeper.topics import (
     RECOVERED,
     RECOVERING,
     PartitionState,

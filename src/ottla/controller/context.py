@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.registries.brokers import BrokerRegistration
-from ottla.registries.topics import NO_LEADER, PartitionState, ReplicaAssignment
+from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.zookeeper.topics import NO_LEADER, PartitionState, ReplicaAssignment
 
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2

@@ -17,7 +17,7 @@ from ottla.controller.partitions import PartitionStateMachine
 from ottla.controller.replicas import ReplicaStateMachine
 from ottla.controller.requests import RequestBatch
 from ottla.controller.store import Store
-from ottla.registries import paths
+from ottla.zookeeper import paths
 
 
 class TopicDeletion:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.controller.context import ControllerContext
-from ottla.registries.topics import RECOVERED, RECOVERING, PartitionState
+from ottla.zookeeper.topics import RECOVERED, RECOVERING, PartitionState
 
 
 class Strategy(Enum):

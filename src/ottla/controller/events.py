@@ -10,8 +10,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.registries.controllers import ProducerIdBlock
-from ottla.registries.topics import RECOVERED, PartitionState, ReplicaAssignment
+from ottla.zookeeper.controllers import ProducerIdBlock
+from ottla.zookeeper.topics import RECOVERED, PartitionState, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from ottla.controller.topic_changes import (
     read_topics,
     resume_reassignments,
 )
-from ottla.registries import paths
-from ottla.registries.controllers import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.controllers import (
     ControllerRegistration,
     FeatureState,
     decode_controller_epoch,

@@ -52,8 +52,8 @@ from ottla.controller.operations import (
 )
 from ottla.controller.parts import ControllerOptions, Parts
 from ottla.controller.requests import Outgoing
-from ottla.registries import paths
-from ottla.registries.nodes import NodeError
+from ottla.zookeeper import paths
+from ottla.zookeeper.nodes import NodeError
 
 _BROKER = lazy_pattern(re.escape(paths.BROKER_IDS) + r"/(\d+)")
 _TOPIC = lazy_pattern(re.escape(paths.TOPICS) + r"/([^/]+)")

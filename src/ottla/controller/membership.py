@@ -11,9 +11,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.controller.context import LiveBroker, PartitionPhase, Replica, ReplicaPhase
 from ottla.controller.operations import Steps
 from ottla.controller.parts import Parts
-from ottla.registries import paths
-from ottla.registries.brokers import decode_broker
-from ottla.registries.notices import decode_log_dir_event
+from ottla.zookeeper import paths
+from ottla.zookeeper.brokers import decode_broker
+from ottla.zookeeper.notices import decode_log_dir_event
 
 
 def read_brokers(parts: Parts) -> Steps[dict[int, LiveBroker]]:

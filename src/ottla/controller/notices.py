@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 from ottla.base.values import dataclass
 from ottla.controller.operations import Batch, Children, Delete, Get, Steps
-from ottla.registries.nodes import NodeError
-from ottla.registries.notices import CHANGE_EXPIRATION_MS
+from ottla.zookeeper.nodes import NodeError
+from ottla.zookeeper.notices import CHANGE_EXPIRATION_MS
 
 NONE_SEEN = -1
 

@@ -12,7 +12,7 @@ from ottla.controller.elections import Elected, Strategy, elect
 from ottla.controller.operations import Steps
 from ottla.controller.requests import RequestBatch
 from ottla.controller.store import Store, Updates
-from ottla.registries.topics import PartitionState
+from ottla.zookeeper.topics import PartitionState
 
 _BEFORE: Final = {
     PartitionPhase.NEW: {PartitionPhase.NON_EXISTENT},

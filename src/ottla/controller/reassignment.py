@@ -13,9 +13,9 @@ from ottla.controller.partitions import PartitionStateMachine
 from ottla.controller.replicas import ReplicaStateMachine
 from ottla.controller.requests import RequestBatch
 from ottla.controller.store import Store
-from ottla.registries import paths
-from ottla.registries.notices import decode_reassignment, encode_reassignment
-from ottla.registries.topics import ReplicaAssignment
+from ottla.zookeeper import paths
+from ottla.zookeeper.notices import decode_reassignment, encode_reassignment
+from ottla.zookeeper.topics import ReplicaAssignment
 
 
 class Reassignments:

@@ -9,7 +9,7 @@ from ottla.controller.context import ControllerContext, Leadership, Replica, Rep
 from ottla.controller.operations import Steps
 from ottla.controller.requests import RequestBatch
 from ottla.controller.store import Store
-from ottla.registries.topics import NO_LEADER, PartitionState, ReplicaAssignment
+from ottla.zookeeper.topics import NO_LEADER, PartitionState, ReplicaAssignment
 
 _UP_AND_DOWN: Final = {
     ReplicaPhase.NEW,

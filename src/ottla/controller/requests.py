@@ -17,8 +17,8 @@ from ottla.controller.context import (
     ControllerContext,
     Leadership,
 )
-from ottla.registries.brokers import BrokerRegistration
-from ottla.registries.topics import PartitionState, ReplicaAssignment
+from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from ottla.controller.operations import (
     Steps,
     folders_of,
 )
-from ottla.registries import paths
-from ottla.registries.entities import decode_config, encode_config
-from ottla.registries.nodes import NodeError
-from ottla.registries.notices import decode_config_change, encode_config_change
+from ottla.zookeeper import paths
+from ottla.zookeeper.entities import decode_config, encode_config
+from ottla.zookeeper.nodes import NodeError
+from ottla.zookeeper.notices import decode_config_change, encode_config_change
 
 Settings = Mapping[str, Mapping[str, str]]
 """Settings by entity, such as `topics/orders`."""

@@ -21,9 +21,9 @@ from ottla.controller.operations import (
     Set,
     Steps,
 )
-from ottla.registries import paths
-from ottla.registries.entities import decode_config
-from ottla.registries.topics import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.entities import decode_config
+from ottla.zookeeper.topics import (
     PartitionState,
     TopicAssignment,
     decode_state,

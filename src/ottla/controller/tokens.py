@@ -19,9 +19,9 @@ from ottla.controller.operations import (
     Steps,
     folders_of,
 )
-from ottla.registries import paths
-from ottla.registries.access import DelegationToken, decode_token, encode_token
-from ottla.registries.nodes import NodeError
+from ottla.zookeeper import paths
+from ottla.zookeeper.access import DelegationToken, decode_token, encode_token
+from ottla.zookeeper.nodes import NodeError
 
 FoundTokens = Mapping[str, DelegationToken | None]
 """Tokens by id; `None` if a token is gone or its node is not as Kafka writes it."""

@@ -12,9 +12,9 @@ from ottla.controller.elections import Strategy
 from ottla.controller.membership import tell
 from ottla.controller.operations import Delete, Steps
 from ottla.controller.parts import Parts
-from ottla.registries import paths
-from ottla.registries.notices import decode_partitions, decode_reassignment
-from ottla.registries.topics import ReplicaAssignment, TopicAssignment
+from ottla.zookeeper import paths
+from ottla.zookeeper.notices import decode_partitions, decode_reassignment
+from ottla.zookeeper.topics import ReplicaAssignment, TopicAssignment
 
 
 def read_topics(parts: Parts, names: Iterable[str]) -> Steps[list[TopicPartition]]:

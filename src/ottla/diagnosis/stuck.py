@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.kept_state import TRANSACTIONS
+from ottla.broker.coordinator_losses import TRANSACTIONS
 from ottla.broker.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.kept_records import OnLost, kept_records, refuse_loss, undecodable
+from ottla.diagnosis.internal_records import OnLost, kept_records, refuse_loss, undecodable
 from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.diagnosis.open_transactions import (
     NO_COORDINATOR,

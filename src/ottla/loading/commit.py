@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.base.values import dataclass
-from ottla.loading.carrying import carry_all
+from ottla.loading.copied_rows import carry_all
 from ottla.loading.job import LoadJob, LoadPlan, Progress, Step, TableState
 from ottla.loading.upserting import merge_changes, remove_changes
 from ottla.loading.writing import WrittenFiles

@@ -20,8 +20,8 @@ from ottla.base.errors import ApiError
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
 from ottla.client.security import PLAINTEXT, Security
+from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
-from ottla.mirror.places import open_source
 from ottla.mirror.plan import BulkCopy
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target

@@ -12,8 +12,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.loading.job import LoadOptions, LoadPlace, Progress
 from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
+from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
-from ottla.mirror.places import open_source
 from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle

@@ -16,10 +16,10 @@ import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.browsing.fields import Entry
 from ottla.cli.records.encodings import TEXT
 from ottla.client.reading import FetchFrom
 from ottla.record.record import Record
+from ottla.search.fields import Entry
 from ottla.storage.log.append import LongPreparationError
 
 SAMPLES: dict[str, Any] = {

@@ -16,10 +16,10 @@ from ottla.controller.requests import (
     StopOrder,
     StopReplica,
 )
-from ottla.registries.topics import PartitionState, ReplicaAssignment
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import CrashMode
 from ottla.testing.recording import IoKind, RecordingFileSystem
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 from tests.support.brokers import at, batch, disk, id_of
 from tests.support.replicated_brokers import TOPIC_ID, open_member, replicas_of
 from tests.support.turns import TakingTurns, with_others_in_between

@@ -16,9 +16,9 @@ from ottla.broker.producer_ids import (
     write_producer_ids,
 )
 from ottla.broker.waiting import Waiting
-from ottla.registries.controllers import ProducerIdBlock
 from ottla.storage.files.checksummed import with_checksum
 from ottla.testing import CrashMode, FakeFileSystem
+from ottla.zookeeper.controllers import ProducerIdBlock
 from tests.support.brokers import open_broker
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import LazyGroup, cli
-from ottla.cli.mirror.command import MirrorCommand
+from ottla.cli.mirror.mirror_command import MirrorCommand
 from ottla.cli.mirror.verify import verify_command
 from ottla.cli.terminal import ExampleCommand
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import cli
-from ottla.cli.quick.command import CLIENTS, settings_lines
+from ottla.cli.quick.quick_command import CLIENTS, settings_lines
 from tests.integration.cli.support import ENVIRONMENT, run_ottla
 from tests.support.patience import PATIENCE_S
 

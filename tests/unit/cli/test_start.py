@@ -42,7 +42,7 @@ def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> Non
         log.append("t", b"v")
     modules = imported("records", str(tmp_path), "--topic", "t")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms <= {"base", "browsing", "cli", "codec", "config", "record", "storage"}
+    assert rooms <= {"base", "search", "cli", "codec", "config", "record", "storage"}
     assert not modules & {"rich", "asyncio", "socket", "crc32c", "ottla.storage.segment.segment"}
 
 
@@ -51,7 +51,7 @@ def test_records_imports_neither_a_broker_nor_what_writes(tmp_path: Path) -> Non
 def test_help_of_what_reads_and_writes_imports_no_log_and_no_client(command: str) -> None:
     modules = imported(command, "--help")
     rooms = {name.split(".")[1] for name in modules if name.startswith("ottla.")}
-    assert rooms <= {"base", "browsing", "cli", "storage"}
+    assert rooms <= {"base", "search", "cli", "storage"}
     assert not {name for name in modules if name.startswith("ottla.storage.reading")}
 
 
@@ -90,7 +90,7 @@ def test_a_broker_alone_imports_no_http_and_nothing_for_tls_or_clusters(tmp_path
     assert "ottla.server.listener" in imported
     unwanted = {"http", "email", "ssl", "asyncio", "ctypes", "importlib.metadata", "rich", "numpy"}
     assert not imported & unwanted
-    rooms = ("cluster", "controller", "registries", "broker.replication", "server.cluster")
+    rooms = ("cluster", "controller", "zookeeper", "broker.replication", "server.orders")
     assert not [one for one in imported if one.startswith(tuple(f"ottla.{it}" for it in rooms))]
 
 
@@ -110,7 +110,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         ("groups list BROKER", {"coordinator"}),
         ("quotas list BROKER", set()),
         ("explain stuck BROKER orders", {"config", "coordinator", "diagnosis"}),
-        ("consume BROKER orders", {"browsing"}),
+        ("consume BROKER orders", {"search"}),
     ],
 )
 def test_what_asks_a_broker_imports_no_broker_and_nothing_for_tls(
@@ -170,7 +170,7 @@ def test_what_opens_a_directory_imports_no_extra_no_socket_and_nothing_for_clust
     assert not modules & extras
     assert not modules & {"asyncio", "socket", "ssl", "hmac", "http", "email", "multiprocessing"}
     assert not modules & {"pathlib", "tomllib"}
-    rooms = ("cluster", "controller", "registries", "spark", "loading", "console", "mirror")
+    rooms = ("cluster", "controller", "zookeeper", "spark", "loading", "console", "mirror")
     assert not [one for one in modules if one.startswith(tuple(f"ottla.{it}." for it in rooms))]
 
 

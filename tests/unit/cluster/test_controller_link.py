@@ -6,9 +6,9 @@ from typing import Any
 from ottla.cluster.controller_link import ControllerLink, LinkParts
 from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.controller.operations import Batch, Create
-from ottla.registries import paths
-from ottla.registries.notices import decode_log_dir_event
 from ottla.testing import FakeClock
+from ottla.zookeeper import paths
+from ottla.zookeeper.notices import decode_log_dir_event
 from tests.support.brokers import at, disk
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import open_member, replicas_of

@@ -11,15 +11,15 @@ from ottla.controller.acls import ChangedAcls, Entries, change_acls, read_acls
 from ottla.controller.operations import Batch, Create, Outcome, Result, Set, Steps
 from ottla.controller.settings import change_settings
 from ottla.controller.tokens import create_token
-from ottla.registries.access import (
+from ottla.zookeeper.access import (
     AclEntry,
     DelegationToken,
     ResourceName,
     decode_acls,
     encode_acls,
 )
-from ottla.registries.nodes import NodeError
-from ottla.registries.paths import PERSISTENT_WITH_ACLS
+from ottla.zookeeper.nodes import NodeError
+from ottla.zookeeper.paths import PERSISTENT_WITH_ACLS
 from tests.support.model_zookeeper import ModelZooKeeper
 
 T = TypeVar("T")

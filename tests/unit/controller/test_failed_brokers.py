@@ -10,9 +10,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.controller.events import ControlledShutdown, CreateTopic
 from ottla.controller.operations import Get, Set
 from ottla.controller.requests import LeaderAndIsr, UpdateMetadata
-from ottla.registries import paths
-from ottla.registries.entities import encode_config
-from ottla.registries.topics import NO_LEADER, PartitionState, decode_state, encode_state
+from ottla.zookeeper import paths
+from ottla.zookeeper.entities import encode_config
+from ottla.zookeeper.topics import NO_LEADER, PartitionState, decode_state, encode_state
 from tests.support.controllers import LonelyController, cluster_of
 
 COUNT = 6

@@ -28,15 +28,15 @@ from ottla.controller.events import (
 )
 from ottla.controller.operations import Create, Result, Set
 from ottla.controller.requests import LeaderAndIsr, StopReplica
-from ottla.registries import paths
-from ottla.registries.controllers import ProducerIdBlock, decode_controller_epoch
-from ottla.registries.entities import encode_config
-from ottla.registries.notices import (
+from ottla.zookeeper import paths
+from ottla.zookeeper.controllers import ProducerIdBlock, decode_controller_epoch
+from ottla.zookeeper.entities import encode_config
+from ottla.zookeeper.notices import (
     encode_log_dir_event,
     encode_partitions,
     encode_reassignment,
 )
-from ottla.registries.topics import (
+from ottla.zookeeper.topics import (
     NO_LEADER,
     RECOVERING,
     PartitionState,

@@ -9,12 +9,12 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.browsing.sources import FileRecords
 from ottla.loading.bounds import bounded, parse_place
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.plan import PlannedRange
+from ottla.search.sources import FileRecords
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, Split
 from ottla.sources.splits import SplitOptions

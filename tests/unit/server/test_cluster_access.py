@@ -10,7 +10,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.base.scram import make_credential, salt_password
-from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.registered_access import found_clients, found_rules
 from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.controller.acls import read_acls, read_all_acls
@@ -28,16 +28,16 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 )
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from ottla.registries.access import (
+from ottla.server.request_context import Client
+from ottla.zookeeper.access import (
     AclEntry,
     ResourceName,
     decode_acls,
     decode_token,
     encode_acls,
 )
-from ottla.registries.entities import decode_scram, encode_scram
-from ottla.registries.nodes import NodeError
-from ottla.server.request_context import Client
+from ottla.zookeeper.entities import decode_scram, encode_scram
+from ottla.zookeeper.nodes import NodeError
 from tests.support.asking import ADDRESS
 from tests.support.brokers import NOW_MS
 from tests.support.lonely_member import LonelyMember

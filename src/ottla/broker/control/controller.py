@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.security.acls import Acl, AclFilter
     from ottla.broker.security.tokens import DelegationToken
     from ottla.broker.security.users import ScramUpsertion
-    from ottla.registries.topics import ReplicaAssignment
+    from ottla.zookeeper.topics import ReplicaAssignment
 
 T = TypeVar("T")
 

@@ -37,8 +37,8 @@ from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.waiting import Later
 from ottla.controller.acls import AclChanges, ChangedAcls, Entries
 from ottla.controller.settings import Change, Refusals
-from ottla.registries.access import AclEntry, ResourceName
-from ottla.registries.paths import is_node_name, sanitized
+from ottla.zookeeper.access import AclEntry, ResourceName
+from ottla.zookeeper.paths import is_node_name, sanitized
 
 T = TypeVar("T")
 

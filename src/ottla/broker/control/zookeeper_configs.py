@@ -12,7 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.configs.cluster_file import ClusterState
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
-from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings
 from ottla.broker.configs.settings import (
     BrokerSettings,
@@ -31,7 +31,7 @@ from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
-from ottla.registries.paths import DEFAULT_ENTITY
+from ottla.zookeeper.paths import DEFAULT_ENTITY
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Returns the new settings of an entity; raises `ApiError`."""

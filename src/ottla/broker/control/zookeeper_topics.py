@@ -35,8 +35,8 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.controller.placement import Start, place
 from ottla.controller.settings import Settings, read_settings
-from ottla.registries.topics import NO_LEADER
 from ottla.storage.files.topic_file import TopicEntry
+from ottla.zookeeper.topics import NO_LEADER
 
 T = TypeVar("T")
 

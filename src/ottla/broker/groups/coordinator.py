@@ -14,6 +14,7 @@ from ottla.base.ids import Uuid
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import kept, yield_turn
+from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.internal_topic import (
@@ -22,7 +23,6 @@ from ottla.broker.internal_topic import (
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.kept_state import GROUPS
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic

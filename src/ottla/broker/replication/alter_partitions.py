@@ -11,9 +11,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.operations import Batch, Get, Outcome, Set, Steps
-from ottla.registries.notices import encode_partitions
-from ottla.registries.paths import state_path
-from ottla.registries.topics import PartitionState, decode_state, encode_state
+from ottla.zookeeper.notices import encode_partitions
+from ottla.zookeeper.paths import state_path
+from ottla.zookeeper.topics import PartitionState, decode_state, encode_state
 
 
 def place_of(change: AlteredIsr) -> TopicPartition:

@@ -6,7 +6,7 @@ Kafka's counterparts: `CommittedPartitionState`, `PendingExpandIsr`, `PendingShr
 from dataclasses import replace
 
 from ottla.base.values import dataclass
-from ottla.registries.topics import RECOVERED
+from ottla.zookeeper.topics import RECOVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

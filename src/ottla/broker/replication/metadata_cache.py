@@ -15,8 +15,8 @@ from ottla.base.values import dataclass
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
 from ottla.metadata.cluster_view import NO_CONTROLLER, PartitionView
-from ottla.registries.brokers import BrokerRegistration, Endpoint
-from ottla.registries.topics import NO_LEADER
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
+from ottla.zookeeper.topics import NO_LEADER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from ottla.registries.topics import NO_LEADER
+from ottla.zookeeper.topics import NO_LEADER
 
 NO_BROKER_EPOCH = -1
 

@@ -25,10 +25,10 @@ from ottla.broker.security.acls import (
 )
 from ottla.broker.security.security_file import Credentials
 from ottla.broker.security.tokens import DelegationToken
-from ottla.registries.access import AclEntry, ResourceName, constant_of, word_of
-from ottla.registries.access import DelegationToken as TokenNode
-from ottla.registries.entities import SCRAM_PREFIX, decode_scram, encode_scram
-from ottla.registries.paths import desanitized, sanitized
+from ottla.zookeeper.access import AclEntry, ResourceName, constant_of, word_of
+from ottla.zookeeper.access import DelegationToken as TokenNode
+from ottla.zookeeper.entities import SCRAM_PREFIX, decode_scram, encode_scram
+from ottla.zookeeper.paths import desanitized, sanitized
 
 Kind = TypeVar("Kind", bound=IntEnum)
 

@@ -19,6 +19,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
+from ottla.broker.coordinator_losses import TRANSACTIONS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import Shard, Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
@@ -28,7 +29,6 @@ from ottla.broker.internal_topic import (
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.kept_state import TRANSACTIONS
 from ottla.broker.marker_requests import Marker, MarkerRequest
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE

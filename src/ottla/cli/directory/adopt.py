@@ -19,7 +19,7 @@ from ottla.cli.terminal import ExampleCommand, counted, only_logged_from
 from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 if TYPE_CHECKING:
-    from ottla.broker.adoption.prospects import Prospect
+    from ottla.broker.adoption.retention_preview import Prospect
     from ottla.broker.broker import Broker
     from ottla.cli.directory.adopt_sources import ClusterSettings
 
@@ -62,7 +62,7 @@ def adopt_command(
     must be stopped. Exits with 1 when a topic stays unconfirmed.
     """
     from ottla.base.clock import SystemClock
-    from ottla.broker.adoption.prospects import prospects
+    from ottla.broker.adoption.retention_preview import prospects
     from ottla.cli.directory.adopt_cluster import TakingOver
     from ottla.cli.directory.adopt_sources import read_topic_settings, read_zookeeper
     from ottla.runtime.opening import open_broker

@@ -5,7 +5,7 @@ from secrets import token_bytes
 
 from ottla.broker.adoption.accepted_settings import accepted_quotas
 from ottla.broker.broker import Broker
-from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource, ScopedSetting
 from ottla.cli.directory.adopt_sources import ClusterSettings, TopicSettings
 from ottla.cli.output import Output

@@ -21,10 +21,10 @@ from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
 from ottla.broker.security.acls import Acl
 from ottla.broker.security.registered import acls_of, credentials_of, limits_of, token_of
 from ottla.broker.security.tokens import DelegationToken
-from ottla.registries.access import ResourceName, decode_acls, decode_token
-from ottla.registries.controllers import decode_features, decode_producer_ids
-from ottla.registries.entities import SCRAM_PREFIX, decode_config, setting_text
-from ottla.registries.paths import (
+from ottla.zookeeper.access import ResourceName, decode_acls, decode_token
+from ottla.zookeeper.controllers import decode_features, decode_producer_ids
+from ottla.zookeeper.entities import SCRAM_PREFIX, decode_config, setting_text
+from ottla.zookeeper.paths import (
     ACL_FOLDERS,
     CONFIG_TYPES,
     DEFAULT_ENTITY,

@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.cli.engines import engine_option
-from ottla.cli.load.places import check_places
+from ottla.cli.load.load_targets import check_places
 from ottla.cli.output import output_options
 from ottla.cli.settings_files import (
     client_config_option,

@@ -16,7 +16,7 @@ def reproduce(source: str, target: str, given: CopyOptions) -> None:
     """Sends, and reports the result; exits with 1 if something was refused."""
     from ottla.cli.mirror.text import Totals, draw, new_line
     from ottla.cli.settings_files import read_client_settings
-    from ottla.mirror.places import is_address, open_source
+    from ottla.mirror.endpoints import is_address, open_source
     from ottla.mirror.reproduce import ReproduceOptions, Reproducer
     from ottla.mirror.source import Selection
     from ottla.mirror.throttle import Throttle

@@ -61,7 +61,7 @@ def verify_command(
 
 
 def _opened(place: str, config: str | None) -> "Source":
-    from ottla.mirror.places import open_source
+    from ottla.mirror.endpoints import open_source
 
     return open_source(place, sleep=time.sleep, security=read_security(config))
 

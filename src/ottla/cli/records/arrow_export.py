@@ -10,8 +10,8 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.base.values import dataclass
-from ottla.browsing.positions import Position, PositionKind, resolve, times_of
 from ottla.cli.target import Target
+from ottla.search.positions import Position, PositionKind, resolve, times_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

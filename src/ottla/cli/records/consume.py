@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from ottla.base.events import pass_over
-from ottla.browsing.sources import ClusterRecords, FileRecords, RecordSource
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import report_remark
+from ottla.search.sources import ClusterRecords, FileRecords, RecordSource
 
 
 @click.command(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.browsing.fields import Decoder, FieldReader, with_header
 from ottla.cli.settings_files import FilePath
+from ottla.search.fields import Decoder, FieldReader, with_header
 
 if TYPE_CHECKING:
     from ottla.record.record import Record

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from ottla.base.errors import UserError
-from ottla.browsing.positions import parse_position
 from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range
 from ottla.cli.records.file_formats import (
@@ -18,6 +17,7 @@ from ottla.cli.records.file_formats import (
 )
 from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.search.positions import parse_position
 
 
 class ExportCommand(TargetCommand):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.addresses import address_text
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.browsing.fields import Entry
-from ottla.browsing.positions import Position, PositionKind
 from ottla.cli.records.reading import Printer, ReadPlan, is_pattern
 from ottla.cli.target import Target
 from ottla.record.record import Record
+from ottla.search.fields import Entry
+from ottla.search.positions import Position, PositionKind
 
 if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer

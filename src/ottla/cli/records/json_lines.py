@@ -11,8 +11,6 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.browsing.fields import Entry
-from ottla.browsing.positions import parse_time
 from ottla.cli.records.encodings import (
     BASE64_SUFFIX,
     HEX_SUFFIX,
@@ -20,6 +18,8 @@ from ottla.cli.records.encodings import (
     text_field,
 )
 from ottla.cli.records.new_record import NewRecord
+from ottla.search.fields import Entry
+from ottla.search.positions import parse_time
 
 if TYPE_CHECKING:
     from ottla.record.record import Record

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
-from ottla.browsing.positions import parse_time
 from ottla.cli.output import quiet_option
 from ottla.cli.records import inputs
 from ottla.cli.records.encodings import encoding_of
@@ -22,6 +21,7 @@ from ottla.cli.records.templates import unescaped
 from ottla.cli.settings_files import parse_setting, with_secrets
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import with_options
+from ottla.search.positions import parse_time
 
 if TYPE_CHECKING:
     from ottla.client.target import Target as ClientTarget

@@ -15,18 +15,6 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.browsing.fields import Entry, FieldReader
-from ottla.browsing.filters import Filter, all_of, parse_filter
-from ottla.browsing.patterns import Match, Pattern, compiled
-from ottla.browsing.positions import (
-    FROM_START,
-    Position,
-    PositionKind,
-    parse_position,
-    resolve,
-    times_of,
-)
-from ottla.browsing.sources import RecordSource
 from ottla.cli.late_line import LateLine, is_file
 from ottla.cli.output import quiet_option
 from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
@@ -34,6 +22,18 @@ from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import counted, with_options
 from ottla.cli.visible import own
+from ottla.search.fields import Entry, FieldReader
+from ottla.search.filters import Filter, all_of, parse_filter
+from ottla.search.patterns import Match, Pattern, compiled
+from ottla.search.positions import (
+    FROM_START,
+    Position,
+    PositionKind,
+    parse_position,
+    resolve,
+    times_of,
+)
+from ottla.search.sources import RecordSource
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry

@@ -6,12 +6,12 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
-from ottla.browsing.sources import FileRecords
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import report_remark, report_skipped
+from ottla.search.sources import FileRecords
 
 
 @click.command(

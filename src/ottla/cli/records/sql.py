@@ -13,7 +13,6 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.extras import needed_for
-from ottla.browsing.positions import FROM_START, Position, PositionKind
 from ottla.cli.arrow_rows import python_rows
 from ottla.cli.late_line import LateLine
 from ottla.cli.output import quiet_option
@@ -22,6 +21,7 @@ from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted, whole_file
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import counted, new_console, new_table
+from ottla.search.positions import FROM_START, Position, PositionKind
 
 if TYPE_CHECKING:
     import pyarrow as pa

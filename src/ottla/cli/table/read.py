@@ -11,10 +11,10 @@ import click
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.browsing.positions import parse_time
 from ottla.cli.arrow_rows import python_rows
 from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
+from ottla.search.positions import parse_time
 
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")

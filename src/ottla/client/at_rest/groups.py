@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ProtocolError, UnknownNameError, Unreach
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
-from ottla.broker.kept_state import GROUPS
+from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.administration.descriptions import (
@@ -26,7 +26,7 @@ from ottla.coordinator.consumer.partitions import Assignment
 from ottla.coordinator.consumer.requests import ConsumerMemberDescription
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
-from ottla.diagnosis.kept_records import OnLost, kept_records, refuse_loss, undecodable
+from ottla.diagnosis.internal_records import OnLost, kept_records, refuse_loss, undecodable
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.administration.descriptions import ListedTransaction
 from ottla.diagnosis.directories import read_directories
-from ottla.diagnosis.kept_records import OnLost, refuse_loss
+from ottla.diagnosis.internal_records import OnLost, refuse_loss
 from ottla.diagnosis.stuck import STATES, coordinators_on_disk
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction
 

@@ -19,6 +19,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.commits import Commits
+from ottla.client.consumer.delivery import Handed, Lists, cut
 from ottla.client.consumer.errors import (
     ClosedError,
     LogTruncatedError,
@@ -27,7 +28,6 @@ from ottla.client.consumer.errors import (
 from ottla.client.consumer.fetch_queue import FetchQueue
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group import GroupThread, Subscription, member_of
-from ottla.client.consumer.handed import Handed, Lists, cut
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster

@@ -27,7 +27,7 @@ from ottla.client.consumer.registry_shares import Owned, shares
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.groups import OUTSIDER, GroupMemberId
 from ottla.config.consumer import ConsumerConfig
-from ottla.registries.consumers import (
+from ottla.zookeeper.consumers import (
     ConsumerRegistration,
     consumer_ids_path,
     decode_consumer,
@@ -37,8 +37,8 @@ from ottla.registries.consumers import (
     offset_path,
     owner_path,
 )
-from ottla.registries.nodes import NodeError
-from ottla.registries.paths import BROKER_IDS
+from ottla.zookeeper.nodes import NodeError
+from ottla.zookeeper.paths import BROKER_IDS
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from ottla.client.resets import check_nobody_reads, places_to_reset, planned_res
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
-from ottla.console.places import Place
 from ottla.console.state import LagSample
+from ottla.console.targets import Place
 from ottla.console.views.view import View, check_writes
 from ottla.diagnosis.offset_reset import PLACES, PlannedOffset, Reset, ResetKind, parse_place
 from ottla.storage.reading.read_only_directory import LostPartitionError

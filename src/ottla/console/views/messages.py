@@ -7,7 +7,6 @@ from starlette.responses import Response
 from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
-from ottla.browsing.fields import Entry
 from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
 from ottla.console.pages import Ask, Fields, Page
@@ -21,6 +20,7 @@ from ottla.console.searching import (
     parse_partitions,
 )
 from ottla.console.views.view import View
+from ottla.search.fields import Entry
 
 FETCH_SIZE = 1 << 20
 ONE_RECORD = 1

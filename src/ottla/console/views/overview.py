@@ -5,7 +5,7 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.console.pages import Ask, Fields, Page
-from ottla.console.places import Place
+from ottla.console.targets import Place
 from ottla.console.views.topics import INTERNAL
 from ottla.console.views.view import View
 from ottla.diagnosis.complaints import Complaint

@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.browsing.fields import Entry
 from ottla.console.contents import message_fields
 from ottla.console.events import EventStream, Fragment
 from ottla.console.pages import Ask
 from ottla.console.searching import cursor_text, parse_partitions
 from ottla.console.views.groups import group_fields
 from ottla.console.views.messages import FETCH_SIZE, open_search
+from ottla.search.fields import Entry
 
 SEARCH_STEP_S = 0.25
 TAIL_STEP_S = 0.5

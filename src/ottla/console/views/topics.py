@@ -11,7 +11,7 @@ from ottla.client.administration.descriptions import PartitionLag, totals
 from ottla.client.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
-from ottla.console.places import Place
+from ottla.console.targets import Place
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import retention_text
 from ottla.storage.reading.locating import locate

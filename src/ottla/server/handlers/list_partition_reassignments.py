@@ -16,8 +16,8 @@ from ottla.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from ottla.registries.topics import ReplicaAssignment
 from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.zookeeper.topics import ReplicaAssignment
 
 
 def handle(

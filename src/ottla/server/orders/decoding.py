@@ -29,8 +29,8 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from ottla.registries.brokers import BrokerRegistration, Endpoint
-from ottla.registries.topics import PartitionState, ReplicaAssignment
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
 FIRST_LISTENER_VERSION = 3
 FIRST_STATE_VERSION = 3

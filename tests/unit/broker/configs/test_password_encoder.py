@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("cryptography")
 
 from ottla.base.errors import UserError
-from ottla.broker.configs.kept_passwords import KeptPasswords
+from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.password_encoder import GCM, Encryption, PasswordEncoder
 from ottla.config.broker import broker_config
 

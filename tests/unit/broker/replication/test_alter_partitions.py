@@ -13,8 +13,8 @@ from ottla.broker.replication.alter_partitions import (
 )
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.operations import Get, Outcome, Result, Set
-from ottla.registries.notices import decode_partitions
-from ottla.registries.topics import decode_state
+from ottla.zookeeper.notices import decode_partitions
+from ottla.zookeeper.topics import decode_state
 
 ORDERS = TopicPartition("orders", 0)
 CHANGE = AlteredIsr(topic="orders", partition=0, leader_epoch=5, partition_epoch=10, isr=(1, 2))

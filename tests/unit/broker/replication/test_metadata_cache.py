@@ -8,8 +8,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.controller.context import LEADER_DURING_DELETE
 from ottla.controller.requests import PartitionMetadata, UpdateMetadata
-from ottla.registries.brokers import BrokerRegistration, Endpoint
-from ottla.registries.topics import PartitionState
+from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
+from ottla.zookeeper.topics import PartitionState
 
 ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 1)
 

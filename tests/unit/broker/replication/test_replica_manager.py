@@ -46,8 +46,8 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from ottla.registries.brokers import BrokerRegistration
-from ottla.registries.topics import PartitionState, ReplicaAssignment
+from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 from tests.simulation.cluster_broker import ModelLog
 from tests.support.leader_answers import epoch_ended
 

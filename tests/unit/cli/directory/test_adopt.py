@@ -38,14 +38,14 @@ from ottla.cli.directory.adopt_sources import (
     read_topic_settings,
     topic_settings_of,
 )
-from ottla.cli.doctor.command import doctor_command
+from ottla.cli.doctor.doctor_command import doctor_command
 from ottla.cli.explain.compaction import compaction_command
 from ottla.cli.explain.retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
-from ottla.registries.access import AclEntry, encode_acls, encode_token
-from ottla.registries.entities import ScramCredential as ScramOfZooKeeper
-from ottla.registries.entities import encode_scram
+from ottla.zookeeper.access import AclEntry, encode_acls, encode_token
+from ottla.zookeeper.entities import ScramCredential as ScramOfZooKeeper
+from ottla.zookeeper.entities import encode_scram
 from tests.support import SHARED
 from tests.support.serving import open_broker
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
-from ottla.cli.doctor.command import doctor_command
+from ottla.cli.doctor.doctor_command import doctor_command
 from ottla.cli.main import main
 from ottla.config.listeners import client_listeners
 from ottla.diagnosis.directories import described_config

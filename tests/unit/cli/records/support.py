@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ottla.browsing.fields import Entry
 from ottla.record.record import Record
+from ottla.search.fields import Entry
 
 
 def entry(value: bytes | None = b"v", key: bytes | None = None, **fields: Any) -> Entry:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.browsing.fields import Entry, parse_field
 from ottla.cli.records.encodings import encoding_of, field_reader
 from ottla.cli.records.json_lines import record_object
 from ottla.cli.records.templates import Style, parse_template
 from ottla.record.record import Record
 from ottla.schema_registry.directory import DirectoryRegistry
 from ottla.schema_registry.framing import PREFIX
+from ottla.search.fields import Entry, parse_field
 from tests.support.protobuf import message, proto, registered
 
 fastavro = pytest.importorskip("fastavro")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.browsing.fields import Entry
 from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.templates import Style, UnreadableError, parse_template
+from ottla.search.fields import Entry
 from tests.unit.cli.records.support import entry
 
 ORDER = entry(b'{"total": 120, "c": {"n": "Ada"}}', b"alice", headers=(("h", b"1"), ("n", None)))

@@ -11,10 +11,10 @@ pytest.importorskip("pyarrow")
 
 import ottla  # noqa: E402
 from ottla.base.partitions import OffsetRange, TopicPartition  # noqa: E402
-from ottla.browsing.positions import FROM_START, Position, PositionKind  # noqa: E402
 from ottla.cli.records.arrow_export import open_range, open_source  # noqa: E402
 from ottla.cli.records.topic_dataset import TopicDataset  # noqa: E402
 from ottla.cli.target import parse_target  # noqa: E402
+from ottla.search.positions import FROM_START, Position, PositionKind  # noqa: E402
 from ottla.sources.log_source import ANY_TASKS, LogSource, Split  # noqa: E402
 from ottla.sources.splits import SplitOptions  # noqa: E402
 

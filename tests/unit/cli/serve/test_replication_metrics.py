@@ -6,9 +6,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.config.listeners import Listener
 from ottla.controller.events import AlteredAnswer
-from ottla.registries.topics import PartitionState
 from ottla.server.listener import Server
 from ottla.testing import FakeClock
+from ottla.zookeeper.topics import PartitionState
 from tests.support.brokers import at, batch, disk
 from tests.support.replicated_brokers import PartitionOrders, open_member, replicas_of
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.base.files import OsFileSystem
-from ottla.cli.serve.command import serve_command
 from ottla.cli.serve.control import status_command
+from ottla.cli.serve.serve_command import serve_command
 from ottla.storage.directory.owner_note import Owner, write_owner_note
 
 

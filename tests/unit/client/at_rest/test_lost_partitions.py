@@ -9,13 +9,13 @@ import pytest
 
 import ottla
 from ottla.base.errors import RefusalError
-from ottla.browsing.sources import FileRecords
 from ottla.client.at_rest.groups import GroupsAtRest
 from ottla.client.at_rest.topics import TopicsAtRest
 from ottla.client.at_rest.transactions import TransactionsAtRest
 from ottla.diagnosis.directories import read_directories
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
+from ottla.search.sources import FileRecords
 from ottla.sources.log_files import LogFiles
 from ottla.sources.topic_choice import TopicChoice
 

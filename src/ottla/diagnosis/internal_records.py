@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.errors import CorruptionError, ProtocolError, RefusalError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.kept_state import KeptState
+from ottla.broker.coordinator_losses import KeptState
 from ottla.broker.stored_records import LatestRecords, StoredRecord
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.storage.files.filenames import partition_directory_name

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.base.partitions import OffsetRange
-from ottla.browsing.words import Words
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.record import Record, read_records, unpacked_payload
+from ottla.search.words import Words
 
 
 class Skipped(NamedTuple):

@@ -9,8 +9,8 @@ from dataclasses import field
 from typing import Any, Final
 
 from ottla.base.values import dataclass
-from ottla.registries.nodes import decode_node, decode_number, encode_node, number, text
-from ottla.registries.paths import (
+from ottla.zookeeper.nodes import decode_node, decode_number, encode_node, number, text
+from ottla.zookeeper.paths import (
     CLUSTER_ID,
     CONTROLLER,
     CONTROLLER_EPOCH,

@@ -18,10 +18,10 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.browsing.fields import Entry, Field, FieldReader, parse_field
-from ottla.browsing.patterns import compiled
-from ottla.browsing.positions import parse_time
-from ottla.browsing.words import NO_WORDS, Words, either, exactly, in_json
+from ottla.search.fields import Entry, Field, FieldReader, parse_field
+from ottla.search.patterns import compiled
+from ottla.search.positions import parse_time
+from ottla.search.words import NO_WORDS, Words, either, exactly, in_json
 
 Filter = Callable[[FieldReader, Entry], bool]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.browsing.fields import Entry, FieldReader
-from ottla.browsing.filters import all_of, parse_filter
+from ottla.search.fields import Entry, FieldReader
+from ottla.search.filters import all_of, parse_filter
 from tests.unit.cli.records.support import entry
 
 NOW_MS = 1_700_000_003_600

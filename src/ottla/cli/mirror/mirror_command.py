@@ -115,8 +115,8 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and reports the result; exits with 1 if something was refused."""
     from ottla.base.clock import SystemClock
     from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
+    from ottla.mirror.endpoints import check_apart, open_source, target_directory
     from ottla.mirror.mirror import Mirror, MirrorOptions
-    from ottla.mirror.places import check_apart, open_source, target_directory
     from ottla.mirror.source import Selection
     from ottla.mirror.target import Target
     from ottla.mirror.throttle import Every, Throttle

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.partitions import OffsetRange
-from ottla.browsing.fields import Entry, FieldReader
-from ottla.browsing.filters import Condition, all_conditions, parse_condition
-from ottla.browsing.skipping import Skipped, looked_into
-from ottla.browsing.words import NO_WORDS, Words, exactly, in_json
 from ottla.codec.compression import Compression
 from ottla.record.batch import RecordBatch, batch_at
 from ottla.record.builder import RecordBatchBuilder
+from ottla.search.fields import Entry, FieldReader
+from ottla.search.filters import Condition, all_conditions, parse_condition
+from ottla.search.skipping import Skipped, looked_into
+from ottla.search.words import NO_WORDS, Words, exactly, in_json
 
 ALL = OffsetRange(from_offset=0, until_offset=1000)
 

@@ -18,8 +18,8 @@ from ottla.cli.terminal import Stopping, with_options
 
 if TYPE_CHECKING:
     from ottla.console.access import AccessPolicy
-    from ottla.console.places import ConsoleTarget
     from ottla.console.serving import ConsoleServer
+    from ottla.console.targets import ConsoleTarget
 
 DEFAULT_ADDRESS = "127.0.0.1:8095"
 TOKEN_VARIABLE = "OTTLA_CONSOLE_TOKEN"
@@ -148,7 +148,7 @@ def console_target(target: Target) -> "ConsoleTarget":
 
     from ottla.client.cluster import ClientSettings
     from ottla.client.security import parse_security
-    from ottla.console.places import ConsoleTarget
+    from ottla.console.targets import ConsoleTarget
 
     settings = dict(target.settings)
     has_sign_in = _is_without_user(settings)

@@ -10,8 +10,8 @@ from typing import Any, Final
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.registries.nodes import decode_node, encode_node, number, numbers, text
-from ottla.registries.paths import state_path, topic_path
+from ottla.zookeeper.nodes import decode_node, encode_node, number, numbers, text
+from ottla.zookeeper.paths import state_path, topic_path
 
 NO_LEADER: Final = -1
 RECOVERED: Final = 0

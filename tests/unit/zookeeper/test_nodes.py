@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.scram import ScramCredential
-from ottla.registries import access, consumers, controllers, entities, notices, paths
-from ottla.registries.brokers import (
+from ottla.zookeeper import access, consumers, controllers, entities, notices, paths
+from ottla.zookeeper.brokers import (
     BrokerRegistration,
     Endpoint,
     decode_broker,
     encode_broker,
 )
-from ottla.registries.nodes import NodeError
-from ottla.registries.topics import (
+from ottla.zookeeper.nodes import NodeError
+from ottla.zookeeper.topics import (
     RECOVERING,
     PartitionState,
     ReplicaAssignment,

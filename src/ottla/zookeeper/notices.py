@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ottla.base.partitions import TopicPartition
-from ottla.registries.nodes import (
+from ottla.zookeeper.nodes import (
     decode_node,
     encode_node,
     number,
@@ -19,7 +19,7 @@ from ottla.registries.nodes import (
     partition_fields,
     text,
 )
-from ottla.registries.paths import PREFERRED_ELECTION, REASSIGN_PARTITIONS
+from ottla.zookeeper.paths import PREFERRED_ELECTION, REASSIGN_PARTITIONS
 
 LOG_DIR_FAILURE: Final = 1
 CHANGE_EXPIRATION_MS: Final = 15 * 60 * 1000

@@ -13,11 +13,11 @@ from dataclasses import replace
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.values import dataclass
-from ottla.browsing.sources import ClusterRecords, FileRecords, SearchSource
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.doctor import local_directories
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
+from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8
 LOOK_AGAIN_S = 10.0

@@ -9,8 +9,8 @@ from typing import Any
 
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.registries.nodes import NodeError, decode_node, encode_node, number, text
-from ottla.registries.paths import ACL_FOLDERS, LITERAL, token_path
+from ottla.zookeeper.nodes import NodeError, decode_node, encode_node, number, text
+from ottla.zookeeper.paths import ACL_FOLDERS, LITERAL, token_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

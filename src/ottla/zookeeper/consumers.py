@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from ottla.base.values import dataclass
-from ottla.registries.nodes import decode_node, decode_number, encode_node, number, text
-from ottla.registries.paths import CONSUMERS
+from ottla.zookeeper.nodes import decode_node, decode_number, encode_node, number, text
+from ottla.zookeeper.paths import CONSUMERS
 
 
 class SubscriptionPattern(Enum):

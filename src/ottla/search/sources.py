@@ -8,11 +8,11 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.browsing.skipping import Skipped
-    from ottla.browsing.words import Words
     from ottla.client.cluster import Cluster
     from ottla.record.batch import Batch
     from ottla.record.record import Record
+    from ottla.search.skipping import Skipped
+    from ottla.search.words import Words
     from ottla.storage.reading.read_damage import Damage
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
     from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -67,7 +67,7 @@ class _DecodedSource:
     def records_with(
         self, place: TopicPartition, wanted: OffsetRange, words: "Words"
     ) -> "Iterator[Record | Skipped]":
-        from ottla.browsing.skipping import looked_into
+        from ottla.search.skipping import looked_into
 
         return self._decoded(place, wanted, partial(looked_into, words=words, wanted=wanted))
 

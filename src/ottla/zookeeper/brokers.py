@@ -9,8 +9,8 @@ from ottla.base.addresses import address_text
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.config.inter_broker_version import InterBrokerVersion
-from ottla.registries.nodes import decode_node, encode_node, number, text
-from ottla.registries.paths import broker_path
+from ottla.zookeeper.nodes import decode_node, encode_node, number, text
+from ottla.zookeeper.paths import broker_path
 
 _ENDPOINT = lazy_pattern(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
 PLAINTEXT: Final = "PLAINTEXT"

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange
-from ottla.browsing.positions import Position, PositionKind, parse_position, parse_time, resolve
+from ottla.search.positions import Position, PositionKind, parse_position, parse_time, resolve
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 THERE = OffsetRange(from_offset=10, until_offset=100)

@@ -7,9 +7,9 @@ import click
 from ottla.base.errors import UserError
 from ottla.cli.engines import open_engine, quicken
 from ottla.cli.load.following import run_follower
+from ottla.cli.load.load_targets import matching_places, named_places
 from ottla.cli.load.objects import report_object
 from ottla.cli.load.options import check_load_options, load_options, with_load_options
-from ottla.cli.load.places import matching_places, named_places
 from ottla.cli.load.text import progress_words, show_report, show_rerun
 from ottla.cli.output import Output
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json

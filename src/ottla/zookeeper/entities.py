@@ -10,8 +10,8 @@ from typing import Any
 
 from ottla.base.scram import ScramCredential
 from ottla.config.setting import value_text
-from ottla.registries.nodes import decode_node, encode_node, text
-from ottla.registries.paths import config_path
+from ottla.zookeeper.nodes import decode_node, encode_node, text
+from ottla.zookeeper.paths import config_path
 
 SCRAM_PREFIX = "SCRAM-"
 
