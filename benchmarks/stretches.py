@@ -27,8 +27,7 @@ from time import perf_counter, thread_time
 from types import FrameType
 from typing import TypeVar
 
-from ottla.server.cluster.handlers import OWN
-from tests.support.busy_member import BusyMember
+from tests.support.busy_member import THROUGH_ITS_CLUSTER, BusyMember
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
@@ -486,7 +485,9 @@ def _member() -> Subject:
 
     return Subject(
         title="a member of a cluster, where it does not do what a broker alone does",
-        wanted=[one.name for one in sorted(OWN)],
+        wanted=[
+            one.name for one in sorted({ApiKey(one) for one in CLUSTER_APIS} | THROUGH_ITS_CLUSTER)
+        ],
         opened=_opened_member,
         asked=asked,
     )

@@ -51,7 +51,7 @@ from ottla.server.apis import APIS, CLUSTER_APIS
 from ottla.server.connection import Connection
 from ottla.server.listener import QUIET_MS, Server
 from ottla.server.turns import MAX_ELEMENTS, LongRequest
-from tests.support.busy_member import BusyMember
+from tests.support.busy_member import THROUGH_ITS_CLUSTER, BusyMember
 from tests.support.serving import WireClient, open_broker, serving
 from tests.support.stepping import SteppedServer, has_answer, stepped, with_topic
 
@@ -67,30 +67,6 @@ WITH_ARRAYS = [
     for one in APIS
     if any(field.kind == "array" for field in request_class(ApiKey(one)).FIELDS)
 ]
-
-THROUGH_ITS_CLUSTER = {
-    ApiKey.PRODUCE,
-    ApiKey.FETCH,
-    ApiKey.METADATA,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.CREATE_TOPICS,
-    ApiKey.DELETE_TOPICS,
-    ApiKey.DELETE_RECORDS,
-    ApiKey.CREATE_PARTITIONS,
-    ApiKey.ALTER_CONFIGS,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    ApiKey.DESCRIBE_CONFIGS,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    ApiKey.ALTER_CLIENT_QUOTAS,
-    ApiKey.CREATE_DELEGATION_TOKEN,
-    ApiKey.CREATE_ACLS,
-    ApiKey.DELETE_ACLS,
-    ApiKey.ELECT_LEADERS,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS,
-}
-"""What a member asks its controller for, or sends others elsewhere with."""
 
 OF_A_CLUSTER = [
     key

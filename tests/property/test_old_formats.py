@@ -13,6 +13,7 @@ from ottla.record.down_conversion import down_convert
 from ottla.record.message_set import MessageSetBuilder
 from ottla.record.record import Record, read_records
 from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.files.filenames import BOOT_NOTE
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, open_directory, open_log, read_all
@@ -140,6 +141,8 @@ def test_a_log_torn_anywhere_keeps_every_batch_before_the_tear(
     file = disk.open(path, writable=True)
     file.truncate(size)
     file.close()
+    # As a power failure tears it: after a kill everything written is there.
+    disk.remove(f"data/{BOOT_NOTE}")
     log = open_log(disk, config_of(appends[-1]))
     assert log.log_end_offset == (whole[-1][1] if whole else base_offset)
     assert read_all(log) == before[: log.log_end_offset]

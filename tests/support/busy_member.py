@@ -9,10 +9,35 @@ from ottla.broker.waiting import Waiting
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals
+from ottla.protocol.api_keys import ApiKey
 from tests.support.lonely_member import ME, LonelyMember
 from tests.support.patience import PATIENCE_S
 
 T = TypeVar("T")
+
+THROUGH_ITS_CLUSTER = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+}
+"""What a member asks its controller for, or sends others elsewhere with."""
 
 
 class BusyMember(LonelyMember):

@@ -32,6 +32,7 @@ from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan, 
 from ottla.storage.diagnosis.roles import DirectoryKind, describe, directory_kind, is_directory
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files import filenames
+from ottla.storage.files.boot_note import note_end
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.clean_shutdown import remove_clean_shutdown
 from ottla.storage.files.filenames import FileKind, parse_directory_name
@@ -199,6 +200,7 @@ class _Repair:
         parsed = parse_directory_name(base_name(partition))
         if self._owner is None or parsed is None:
             return
+        note_end(self._files, self._owner, base_name(partition), self._ends[partition])
         for base_offset in rebuild.log_offsets(self._files, partition):
             file = self._files.open(join(partition, filenames.log_file_name(base_offset)))
             file.sync()

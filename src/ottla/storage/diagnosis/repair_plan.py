@@ -13,7 +13,7 @@ from ottla.base.files import base_name, join, parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
-from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT
+from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, parse_directory_name
 
 
 class ActionKind(Enum):
@@ -177,5 +177,7 @@ def _path(kind: ActionKind, finding: Finding) -> str:
         directory = parent_directory(parent_directory(finding.path))
         return join(directory, CHECKPOINT_RECOVERY_POINT)
     if kind in (ActionKind.FINISH_SWAP, ActionKind.ACCEPT_LOSS):
-        return parent_directory(finding.path)
+        # What is lost at a log's end is found in no file of it, but in the partition.
+        is_partition = parse_directory_name(base_name(finding.path)) is not None
+        return finding.path if is_partition else parent_directory(finding.path)
     return finding.path

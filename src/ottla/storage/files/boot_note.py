@@ -52,6 +52,21 @@ def read_boot_note(file_system: FileSystem, directory: str) -> WrittenEnds | Non
     return None
 
 
+def note_end(file_system: FileSystem, directory: str, directory_name: str, end: int) -> None:
+    """Has the note of a directory that no broker has open say another end of one log, if it says
+    any: a repair has accepted what is lost.
+    """
+    path = join(directory, BOOT_NOTE)
+    with suppress(OSError):
+        content = bytearray(read_file(file_system, path))
+        last = len(content) - _ENTRY.size
+        for at in range(HEADER_SIZE, last + 1, _ENTRY.size):
+            *name, _, _ = _ENTRY.unpack_from(content, at)
+            if tuple(name) == _key(directory_name):
+                _ENTRY.pack_into(content, at, *name, end, end)
+                replace_file(file_system, path, content, durably=False)
+
+
 def is_same_boot(file_system: FileSystem, directory: str) -> bool:
     """Whether the system has not been started again since a broker last opened the directory."""
     return read_boot_note(file_system, directory) is not None

@@ -15,7 +15,7 @@ from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rebuild import log_offsets
 from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_for, repair
 from ottla.storage.diagnosis.repair_plan import RepairPlan
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.testing import CrashMode, every_crash_point
 from tests.support.damaged_logs import (
     DERIVED_CASES,
@@ -143,7 +143,7 @@ def test_only_what_is_wrong_changes() -> None:
     repair(disk, "data", OPTIONS)
     stems = (path.removesuffix(".log"), files.log(0).removesuffix(".log"))
     for name, content in files.content.items():
-        is_derived = "checkpoint" in name or name.endswith((".snapshot", INTEGRITY))
+        is_derived = "checkpoint" in name or name.endswith((".snapshot", INTEGRITY, BOOT_NOTE))
         is_touched = name.startswith(stems) or is_derived
         if not is_touched:
             assert read_file(disk, name) == content
