@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from ottla.base.arguments import check_offsets, check_topic_name
-from ottla.base.errors import OttlaError, UserError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
@@ -15,7 +16,7 @@ from ottla.client.producing.sender import Sender
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import SerializationError, Serializer, serializer_of
 from ottla.client.producing.unclosed import UNCLOSED
-from ottla.client.refusals import UnknownTopicError
+from ottla.client.refusals import RefusedError, UnknownTopicError
 from ottla.client.settings import client_settings
 from ottla.client.target import Target, open_target
 from ottla.config.producer import producer_config
@@ -158,11 +159,18 @@ class ProducerCore:
         return self._accumulator.knows(topic)
 
     def look_up(self, topic: str) -> int:
-        """Asks for a topic's partition count; raises `UnknownTopicError`."""
+        """Asks for a topic's partition count; raises `UnknownTopicError`, and `RefusedError` for a
+        name that no topic can have.
+        """
         self._check_open()
         check_topic_name(topic)
         with self.sender.cluster_lock:
-            found = self.cluster.look_up([topic]).get(topic)
+            try:
+                found = self.cluster.look_up([topic]).get(topic)
+            except ApiError as error:
+                if error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
+                    raise
+                raise RefusedError(f"topic {topic!r}", error) from error
             if found is None:
                 raise UnknownTopicError(topic, self.cluster.topic_names())
         with self._lock:
