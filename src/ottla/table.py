@@ -56,7 +56,7 @@ class Moment:
         paths = table.log.files(version)
         if version is None:
             return paths
-        current = set(table.log.files())  # A vacuum removes none of these.
+        current = _current_files(table)  # A vacuum removes none of these.
         asked = [table.store.arrow_path(one) for one in paths if one not in current]
         found = table.store.arrow().get_file_info(asked)
         gone = sum(not one.is_file for one in found)
@@ -176,6 +176,14 @@ def complete_hours(path: str) -> list[CompleteHour]:
     ['2026-01-01T00']
     """
     return _complete_hours(TableDirectory(path).entries())
+
+
+def _current_files(table: TableDirectory) -> set[str]:
+    """Empty if the current rows cannot be read, which is no fault of an older version."""
+    try:
+        return set(table.log.files())
+    except UserError:
+        return set()
 
 
 def _below(offsets: Mapping[int, int]) -> "pyarrow.compute.Expression":

@@ -67,6 +67,13 @@ class Orders:
                 log.append("orders", value, key=b"k%d" % (number % 3), partition=number % 2)
         load(self.job())
 
+    def load_from_broker(self, number: int) -> None:
+        with ottla.open(self._log) as log:
+            log.append("orders", b'{"id": %d}' % number, partition=number % 2)
+            address = log.listen("127.0.0.1:0").address
+            place = LoadPlace(address, "orders", self.table)
+            load(load_job(place, LocalEngine(), options=LoadOptions(layout=self._layout)))
+
     def audited(self) -> AuditReport:
         log = open_log(topic_options(self._log, "orders"))
         return audit(TableDirectory(self.table), log, "orders", compare_all=True)
@@ -216,7 +223,14 @@ def test_deletion_vectors_are_named_and_never_read_as_if_their_rows_were_there(
     for work in reads:
         with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
             work()
+    assert ottla.table.dataset(orders.table, version=0).count_rows() == 4
+    with pytest.raises(UserError, match="deletion vectors"):
+        ottla.table.dataset(orders.table, version=1)
     orders.load(4)
+    with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
+        orders.load_from_broker(5)
+    with pytest.raises(UserError, match="deletion vectors"):
+        ottla.table.dataset(orders.table, version=2)
 
 
 def named_by_number(fields: list[dict[str, Any]], numbers: Iterator[int]) -> None:

@@ -259,9 +259,22 @@ def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
         ([b'{"a": {"b": [1, {}]}}'], r": value\.a\.b\[\] is bigint in some values and an object"),
         ([b"x", None], "none of the first values is a JSON object"),
         ([b"{}"], "none of the first values is a JSON object with something in it"),
+        ([b'{"a": null}', b'{"b": [{}]}'], "all fields of the first values are null"),
+        ([b'{"a": [{"n": %d}]}' % 10**45], r"value\.a\[\]\.n is a whole number of more than 38"),
+        ([b'{"n": -%s}' % (b"9" * 5000)], r"value\.n is a .* 38 digits; give --schema, in which"),
+        ([b'{"": 1}'], "value has a field '', which no column can be called"),
+        ([b'{"a": %s1%s}' % (b"[" * 32, b"]" * 32)], r"value\.a.* is more than 32 levels deep"),
     ):
         with pytest.raises(UserError, match=words):
             infer_schema(wrong)
+
+
+def test_a_number_without_a_column_is_kept_by_the_schema_that_the_error_names() -> None:
+    digits = b"9" * 45
+    found = JsonDecoder("n double", is_rescuing=True).decode(pa.array([b'{"n":%s}' % digits]))
+    assert found.faults == {}
+    assert found.rows.to_pylist() == [{"n": None, "_rescued": '{"n":%s}' % digits.decode()}]
+    assert schema_text(infer_schema([b'{"id":1,"n":%s}' % (b"9" * 5000)])) == "id bigint"
 
 
 def test_fields_of_a_sample_are_added_and_no_type_changes() -> None:

@@ -33,13 +33,50 @@ def infer_schema(values: Iterable[bytes | None]) -> Any:
     are fields that cannot be columns: by their name, a name that differs from another only in case,
     or their depth. Raises `UserError` for fields with two types, and if the sample has no object.
     """
+    values = list(values)
     kind = _type(_distinct(_shape_of_all(values, _refuse)))
     if kind is None:
-        raise UserError(
-            "no schema can be inferred: none of the first values is a JSON object with something "
-            "in it; give --schema"
-        )
+        raise UserError(f"no schema can be inferred: {_why_none(values)}")
     return kind
+
+
+def _why_none(values: Iterable[bytes | None]) -> str:
+    objects = [one for one in map(_object, values) if one is not None]
+    lacks = (_without_column(one, "value", MOST_LEVELS) for one in objects)
+    reason = next((one for one in lacks if one is not None), None)
+    if reason is not None:
+        return f"the first values have no field for a column: {reason}"
+    if any(objects):
+        return "all fields of the first values are null, [] or {}; give --schema"
+    return (
+        "none of the first values is a JSON object with something in it; give --schema, or load "
+        "values that are no JSON without --decode"
+    )
+
+
+def _without_column(value: Any, place: str, levels: int) -> str | None:
+    """Why a part of a value has no column, and the mend; `None` for null and what is empty."""
+    match value:
+        case list() | dict() if not levels:
+            return f"{place} is more than {MOST_LEVELS} levels deep; load without --decode"
+        case bool():
+            return None
+        case int() if _whole(value) is None:
+            return (
+                f"{place} is a whole number of more than {MAX_DECIMAL_DIGITS} digits; give "
+                f"--schema, in which it is a double: its digits are then kept in {RESCUED_COLUMN}"
+            )
+        case list():
+            parts = [(f"{place}[]", one) for one in value]
+        case dict():
+            wrong = [name for name in value if not is_column_name(name)]
+            if wrong:
+                return f"{place} has a field {wrong[0]!r}, which no column can be called; rename it"
+            parts = [(f"{place}.{name}", one) for name, one in value.items()]
+        case _:
+            return None
+    found = (_without_column(one, where, levels - 1) for where, one in parts)
+    return next((one for one in found if one is not None), None)
 
 
 def with_inferred_fields(kind: Any, values: Iterable[bytes | None]) -> Any:
@@ -92,10 +129,19 @@ def _shape_of_all(values: Iterable[bytes | None], on_conflict: OnConflict) -> An
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        found = None if value is None else json.loads(value, parse_constant=refuse_constant)
+        found = None if value is None else _read(value)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _read(value: bytes) -> Any:
+    return json.loads(value, parse_constant=refuse_constant, parse_int=_integer)
+
+
+def _integer(text: str) -> int:
+    """Python refuses to read very many digits; what has no column is not told apart."""
+    return int(text) if len(text) <= MAX_DECIMAL_DIGITS + 1 else 10**MAX_DECIMAL_DIGITS
 
 
 def _shape(value: Any, place: str, on_conflict: OnConflict, levels: int) -> Any:
