@@ -17,6 +17,8 @@ from ottla.tables.values.json_maps import Rewrite, rewrite_of
 from ottla.tables.values.json_texts import Number
 
 _LONG_NUMBER = r"[0-9][0-9.]{15}|[0-9][eE][+-]?[0-9]{3}"
+_WRITTEN_LONG = lazy_pattern(r"-?[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|-?[0-9.]+[eE][+-]?[0-9]{3,}")
+"""All of each number in which `_LONG_NUMBER` finds something."""
 _OTHER_TIME = (
     r'"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:t|[T ][0-9:]*(?:\.[0-9]{7,9}|[0-9.]*z))'
     r'|"[+-][0-9]{5,}-|"0000-'
@@ -43,6 +45,38 @@ def suspicious_pattern(kind: Any) -> str | None:
     parts = [_LONG_NUMBER] if any(map(types.is_floating, kinds)) else []
     parts += [_OTHER_TIME] if any(map(types.is_timestamp, kinds)) else []
     return "|".join(parts) or None
+
+
+def rewritten_places(texts: Any, pattern: str) -> Any:
+    """A mask of the texts that must be rewritten, among those that match a suspicious pattern."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.match_substring_regex(texts, pattern)
+    if _LONG_NUMBER not in pattern:
+        return found
+    is_time = pc.match_substring_regex(texts, _OTHER_TIME) if _OTHER_TIME in pattern else None
+    only_numbers = found if is_time is None else pc.and_not(found, is_time)
+    if not pc.any(only_numbers).as_py():
+        return found
+    left = pa.array(map(may_have_losses, texts.filter(only_numbers).to_pylist()), pa.bool_())
+    return pc.replace_with_mask(found, only_numbers, left)
+
+
+def may_have_losses(text: str) -> bool:
+    """Whether a long number of a text, or of a string in it, is not as a double is written.
+
+    Programs write doubles with 16 and 17 digits; with this check they need not be parsed here.
+    """
+    return not all(map(_is_written_double, _WRITTEN_LONG.findall(text)))
+
+
+def _is_written_double(number: str) -> bool:
+    try:
+        nearest = float(number)
+    except ValueError:
+        return False
+    return repr(nearest) == number or (nearest.is_integer() and f"{nearest:.0f}" == number)
 
 
 def _leaf_types(kind: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
-from ottla.tables.values.json_leaves import rewriter_of, suspicious_pattern
+from ottla.tables.values.json_leaves import rewriter_of, rewritten_places, suspicious_pattern
 from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
 from ottla.tables.values.json_rest import lost_of, rest_texts, with_rescued
 from ottla.tables.values.json_texts import read, write
@@ -156,7 +156,7 @@ class JsonDecoder:
 
         if self._suspicious is None:
             return texts, False
-        found = pc.match_substring_regex(texts, self._suspicious)
+        found = rewritten_places(texts, self._suspicious)
         if not pc.any(found).as_py():
             return texts, False
         values = [read(one) for one in texts.filter(found).to_pylist()]
