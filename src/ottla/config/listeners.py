@@ -6,7 +6,6 @@ Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
 
 from collections.abc import Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 from typing import Final
 
 from ottla.base.addresses import Address
@@ -119,8 +118,7 @@ def _check_port(text: str, address: Address, on_port: dict[int, list[str]]) -> N
     host, port = address
     hosts = on_port.setdefault(port, [])
     hosts.append(host)
-    versions = [_ip_version(one) for one in hosts]
-    if port and len(hosts) > 1 and sorted(versions) != [4, 6]:
+    if port and len(hosts) > 1 and sorted(map(_ip_version, hosts)) != [4, 6]:
         raise _error(
             "listeners",
             text,
@@ -131,6 +129,8 @@ def _check_port(text: str, address: Address, on_port: dict[int, list[str]]) -> N
 
 def _ip_version(host: str) -> int:
     """Returns 0 for a name, and for every address."""
+    from ipaddress import ip_address  # Lazy import: few brokers have a port twice.
+
     try:
         return ip_address(host).version
     except ValueError:
