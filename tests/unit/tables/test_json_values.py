@@ -243,7 +243,7 @@ def test_a_schema_has_one_spelling() -> None:
     assert parse_schema(text) == parse_schema(odd)
 
 
-def test_long_numbers_that_doubles_hold_and_others_are_told_apart() -> None:
+def test_long_numbers_that_doubles_hold_and_others_are_distinguished() -> None:
     """As a decoder does that reads each value on its own, however the numbers are written."""
     numbers = [
         *("0.30000000000000004", "-0.00012345678901234", "9007199254740991", "9007199254740993"),

@@ -55,7 +55,7 @@ def _why_none(values: Iterable[bytes | None]) -> str:
 
 
 def _without_column(value: Any, place: str, levels: int) -> str | None:
-    """Why a part of a value has no column, and the mend; `None` for null and what is empty."""
+    """Why a part of a value has no column, and the repair; `None` for null and what is empty."""
     match value:
         case list() | dict() if not levels:
             return f"{place} is more than {MOST_LEVELS} levels deep; load without --decode"
@@ -140,7 +140,7 @@ def _read(value: bytes) -> Any:
 
 
 def _integer(text: str) -> int:
-    """Python refuses to read very many digits; what has no column is not told apart."""
+    """Python refuses to read very many digits; all that have no column are alike."""
     return int(text) if len(text) <= MAX_DECIMAL_DIGITS + 1 else 10**MAX_DECIMAL_DIGITS
 
 
