@@ -1,7 +1,8 @@
-"""The files, folders, classes and functions that ARCHITECTURE.md names exist, where it says.
+"""The files, folders, classes and functions that a description of the code names exist.
 
-A path is relative to the package, to the repository, or to a folder that its section has named
-before. A function or attribute without its class stands in a file that the section names.
+Descriptions are ARCHITECTURE.md and the pages of docs/architecture. A path is relative to the
+package, to the repository, or to a folder that its section has named before. A function or
+attribute without its class stands in a file that the section names.
 """
 
 import ast
@@ -11,25 +12,59 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "ottla"
+FLOWS = ROOT / "docs" / "architecture"
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted(FLOWS.glob("*.md"))]
 
-FILE = re.compile(r"(?P<path>(?:\w+/)*\w+\.py)(?:: (?P<name>\w+(?:\.\w+)?))?")
+FILE = re.compile(r"(?P<path>(?:[\w.]+/)*\w+\.(?:py|md|toml|yml))(?:: (?P<name>\w+(?:\.\w+)?))?")
 FOLDER = re.compile(r"(?:\w+/)+\w*")
 MEMBER = re.compile(r"_?[A-Z]\w*[a-z]\w*\.\w+")
 NAME = re.compile(r"[A-Za-z]\w*")
 
 NAMES_OF_OTHERS = {
     "None",
-    "asyncio", "random", "sendfile", "ssl", "threading",
+    "asyncio", "pwritev", "random", "sendfile", "ssl", "threading",
     "export", "sql",
     "read_committed",
 }  # fmt: skip
 """Of Python, of commands, and of settings' values."""
 
 
-def test_every_name_in_a_walk_exists() -> None:
-    assert list(faults_of((ROOT / "ARCHITECTURE.md").read_text())) == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_name_in_a_walk_exists(page: Path) -> None:
+    assert list(faults_of(page.read_text())) == []
+
+
+def test_every_flow_is_listed() -> None:
+    index = (FLOWS / "README.md").read_text()
+    flows = {page.name for page in FLOWS.glob("*.md")} - {"README.md"}
+    assert {name for name in flows if f"({name})" not in index} == set()
+
+
+def test_a_page_is_written_one_sentence_a_line() -> None:
+    """So that a change of one sentence is a change of one line."""
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "docs" / "performance.md"]
+    assert [fault for page in pages for fault in crowded_lines(page)] == []
+
+
+def test_a_line_with_two_sentences_is_found() -> None:
+    assert is_crowded("1. It reads. Then it writes.")
+    assert is_crowded("It calls `read`. `write` follows.")
+    assert not is_crowded("1. It reads `1. A` and `2. B`, of 3.11 or newer (see `a.py`).")
+
+
+def crowded_lines(page: Path) -> Iterator[str]:
+    for line in without_drawings(page.read_text()).splitlines():
+        if not line.startswith(("|", "#")) and is_crowded(line):
+            yield f"{page.name}: {line[:100]}"
+
+
+def is_crowded(line: str) -> bool:
+    text = re.sub(r"`[^`]*`", "X", re.sub(r"^\s*(\d+\.|-) ", "", line))
+    return re.search(r"[.!?][)*\"]* +[(*\"]*[A-Z\[]", text) is not None
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:
@@ -52,7 +87,7 @@ def test_a_name_without_its_class_is_in_a_file_named_before_or_after() -> None:
 
 def faults_of(text: str) -> Iterator[str]:
     """The code spans that look like names of this code, and are not, each with its section."""
-    for section in re.split(r"^## ", without_drawings(text), flags=re.MULTILINE):
+    for section in re.split(r"^##? ", without_drawings(text), flags=re.MULTILINE):
         title, _, body = section.partition("\n")
         spans = [" ".join(one.split()) for one in re.findall(r"`([^`]+)`", body)]
         yield from (f"{title}: `{span}`" for span in Section().faults_of(spans))

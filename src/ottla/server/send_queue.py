@@ -1,7 +1,7 @@
 """The send queue of one connection: bytes from memory and file slices, in order.
 
 Small slices are read and sent with their head, larger ones go from the page cache to the socket by
-`sendfile`; the threshold was measured (docs/performance.md).
+`sendfile`; the threshold was measured.
 """
 
 from collections import deque
