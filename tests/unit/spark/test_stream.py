@@ -312,7 +312,7 @@ def cut(path: Path, batch_count: int) -> None:
     with file.open("r+b") as opened:
         opened.truncate(sum(sizes[:batch_count]))
     (path / ".kafka_cleanshutdown").unlink()
-    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "ottla-boot"):
         (path / name).unlink()  # a leader's log is cut together with them
 
 
