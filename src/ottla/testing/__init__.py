@@ -5,7 +5,15 @@ then `crash_points.py`.
 """
 
 from ottla.base.clock import Clock
-from ottla.base.files import DiskSpace, File, FileLock, FileSlice, FileStatus, FileSystem
+from ottla.base.files import (
+    DiskSpace,
+    File,
+    FileLock,
+    FileSlice,
+    FileStatus,
+    FileSystem,
+    Numbers,
+)
 from ottla.protocol.api_keys import ApiKey
 from ottla.testing.broker import LocalBroker
 from ottla.testing.clock import FakeClock, MovableClock
@@ -36,6 +44,7 @@ __all__ = [
     "IoKind",
     "LocalBroker",
     "MovableClock",
+    "Numbers",
     "ProducedRecord",
     "RecordingFileSystem",
     "SimulatedCrash",
