@@ -204,10 +204,10 @@ class _PartitionCheck:
     # Names
 
     def _check_folders(self) -> Iterator[Finding]:
-        """Folders that have the names of a log's files."""
+        """Folders that have the names of a log's files, also of those that are being written."""
         for name in self._folders:
             role = describe(name).role
-            if role is not Role.UNKNOWN:
+            if role is not Role.UNKNOWN or name.endswith(".tmp"):
                 kind = FindingKind.LOG_DAMAGE if role is Role.LOG else FindingKind.STRANGER
                 reason = "is not a regular file; move it away"
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
