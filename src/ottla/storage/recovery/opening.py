@@ -87,9 +87,11 @@ def _is_inside_another(log: OpenedLog, base_offset: int) -> bool:
 
 
 def _set_aside(log: OpenedLog, segment: Segment) -> None:
-    path = segment.log.path
+    *indexes, path = segment.files()
     logger.error("%s is empty, and lies inside the segment before it; it is set aside", path)
     segment.close_files()
+    for one in indexes:
+        remove_if_present(log.request.file_system, one)
     log.request.file_system.rename(path, path + SET_ASIDE)
     log.base_offsets.remove(segment.base_offset)
 
