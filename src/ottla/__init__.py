@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from ottla.base.errors import (
         ApiError,
         CorruptionError,
+        InvalidRecordsError,
         OttlaError,
         ProtocolError,
+        RecordError,
         RefusalError,
         ShortageError,
         StorageError,
@@ -110,7 +112,6 @@ if TYPE_CHECKING:
         Holding,
         PartitionHeld,
     )
-    from ottla.storage.log.append import InvalidRecordsError, RecordError
     from ottla.storage.reading.lost_offsets import LostOffsetsError
     from ottla.storage.reading.read_only_directory import LostPartitionError
 
@@ -213,7 +214,8 @@ __all__ = [
 _NAMES = {
     "ottla.base.error_codes": "ErrorCode",
     "ottla.base.errors": (
-        "ApiError CorruptionError OttlaError ProtocolError RefusalError ShortageError "
+        "ApiError CorruptionError InvalidRecordsError OttlaError ProtocolError RecordError "
+        "RefusalError ShortageError "
         "StorageError UnknownNameError UnreachableError UserError"
     ),
     "ottla.base.partitions": "OffsetRange TopicPartition",
@@ -267,7 +269,6 @@ _NAMES = {
     "ottla.storage.diagnosis.open_transactions": (
         "CoordinatedTransaction CoordinatorView Holding PartitionHeld"
     ),
-    "ottla.storage.log.append": "InvalidRecordsError RecordError",
     "ottla.storage.reading.lost_offsets": "LostOffsetsError",
     "ottla.storage.reading.read_only_directory": "LostPartitionError",
 }

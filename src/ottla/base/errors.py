@@ -6,7 +6,7 @@ recovery to decide, `StorageError` takes a directory offline, `UserError` is one
 
 import errno
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 
@@ -173,3 +173,18 @@ class TaskError(OttlaError):
     def __init__(self, text: str, kind: str = "") -> None:
         super().__init__(text)
         self.kind = kind
+
+
+class RecordError(NamedTuple):
+    """Why one record is refused; `index` is its position in the batch, from 0."""
+
+    index: int  # type: ignore[assignment]  # also a method of tuples
+    message: str
+
+
+class InvalidRecordsError(ApiError):
+    """Some records of a batch break the topic's rules (Kafka: `RecordValidationException`)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: list[RecordError]) -> None:
+        super().__init__(code, message)
+        self.records = records

@@ -57,7 +57,7 @@ def test_a_round_that_fails_is_repeated_later_and_its_cause_is_logged_once(
     broker = open_broker(disk("/d"))
     flusher = Flusher(broker, disk("/d"), clock=clock, lock=threading.RLock())
     with monkeypatch.context() as patch:
-        patch.setattr(broker, "due_flushes_in_steps", lambda _: [].pop())
+        patch.setattr(type(broker), "due_flushes_in_steps", lambda *_: [].pop())
         assert [flusher.run_once() for _ in range(3)] == pytest.approx([0.2, 0.4, 0.8])
     assert flusher.run_once() == 0.2
     assert [one.getMessage() for one in caplog.records] == [

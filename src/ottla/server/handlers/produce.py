@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.errors import ApiError, InvalidRecordsError, ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
@@ -44,7 +44,7 @@ from ottla.record.batch import (
 from ottla.record.layout import MAGIC_POSITION
 from ottla.server.fencing import refusal_of_write
 from ottla.server.request_context import PendingResponse, RequestContext
-from ottla.storage.log.append import InvalidRecordsError, LongPreparationError, PreparedRecords
+from ottla.storage.log.append import LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
 ACKS_ALL: Final = -1

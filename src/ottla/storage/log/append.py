@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, InvalidRecordsError, RecordError
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, UnpackedSizeError, decompress
@@ -70,22 +70,6 @@ INLINE_COUNT: Final = 500
 
 NOT_OF_CLIENTS = CONTROL_BIT | DELETE_HORIZON_BIT | LOG_APPEND_TIME_BIT
 """Attributes that only brokers may set."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordError:
-    """Why one record is refused; `index` is its position in the batch, from 0."""
-
-    index: int
-    message: str
-
-
-class InvalidRecordsError(ApiError):
-    """Some records of a batch break the topic's rules (Kafka: `RecordValidationException`)."""
-
-    def __init__(self, code: ErrorCode, message: str, records: list[RecordError]) -> None:
-        super().__init__(code, message)
-        self.records = records
 
 
 @dataclass(slots=True, init=False)
