@@ -30,7 +30,7 @@ from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.partition import Partition, take_back
-from ottla.broker.topics.topic_rules import TRANSACTION_STATE
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic, created, partition_count_of
 from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
@@ -283,15 +283,15 @@ class Broker:
 
         Raises `ApiError`.
         """
-        self.check_deletion(topic)
+        self.check_deletion(topic.name)
         self.delete_topics([topic])
 
-    def check_deletion(self, topic: Topic) -> None:
-        """Raises `ApiError` if the topic must not be deleted."""
+    def check_deletion(self, name: str) -> None:
+        """Raises `ApiError` if a topic of this name must not be deleted."""
         if not self.config.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
-        if topic.is_internal:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
+        if name in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is internal.")
 
     def delete_topics(self, topics: Sequence[Topic]) -> None:
         """Deletes topics that `check_deletion` accepts; raises `ApiError`."""

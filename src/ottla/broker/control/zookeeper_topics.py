@@ -5,6 +5,7 @@ continue. Kafka's counterparts: `ZkAdminManager`, `AdminZkClient`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -42,6 +43,11 @@ T = TypeVar("T")
 
 Assignment = Mapping[int, tuple[int, ...]]
 
+Event = CreateTopic | CreatePartitions | DeleteTopic
+
+Places = list[tuple[Event, int]]
+"""Requests to the controller, each with the place of its result."""
+
 
 class Member(NamedTuple):
     """A broker's place in its cluster: whom it asks, and by what it learns of the result."""
@@ -62,30 +68,24 @@ class Member(NamedTuple):
 class Asked(Generic[T]):
     """Requests to the controller, and the results, which say what it refused or was late with.
 
-    `places` has an event and the place of its result for each. `is_heard`: whether this broker
-    knows what an event has led to.
+    `is_heard`: whether this broker knows what an event has led to.
     """
 
     def __init__(
-        self,
-        results: list[T],
-        places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]],
-        is_heard: Callable[[CreateTopic | CreatePartitions | DeleteTopic], bool],
-        refuse: Callable[[int, ErrorCode], None],
+        self, results: list[T | ApiError], places: Places, is_heard: Callable[[Event], bool]
     ) -> None:
         self._results = results
         self._places = places
         self._is_heard = is_heard
-        self._refuse = refuse
 
-    def ask(self, member: Member, deadline_ms: float) -> Later[list[T]]:
-        def answered(answers: list[Answer]) -> list[T] | Later[list[T]]:
+    def ask(self, member: Member, deadline_ms: float) -> Later[list[T | ApiError]]:
+        def answered(answers: list[Answer]) -> list[T | ApiError] | Later[list[T | ApiError]]:
             left = []
             for (event, number), answer in in_turns(zip(self._places, answers, strict=True)):
                 if answer.error is ErrorCode.NONE:
                     left.append((event, number))
                 else:
-                    self._refuse(number, answer.error)
+                    self._results[number] = ApiError(answer.error)
             freed_in_turns(self._places)
             self._places = left
             if self._is_over():
@@ -101,14 +101,14 @@ class Asked(Generic[T]):
             self._places.pop()
         return not self._places
 
-    def _heard(self, has_come: bool) -> list[T]:
+    def _heard(self, has_come: bool) -> list[T | ApiError]:
         for event, number in in_turns(self._places):
             if not has_come and not self._is_heard(event):
-                self._refuse(number, ErrorCode.REQUEST_TIMED_OUT)
+                self._results[number] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         return freed_in_turns(self._results)
 
 
-def _is_led(member: Member, event: CreateTopic | CreatePartitions | DeleteTopic) -> bool:
+def _is_led(member: Member, event: Event) -> bool:
     assert not isinstance(event, DeleteTopic)
     known = member.metadata.topics.get(event.topic, {})
     return all(
@@ -129,7 +129,7 @@ def create_topics(
     deadline_ms: float,
 ) -> Sequence[CreatedTopic | ApiError] | Later[list[CreatedTopic | ApiError]]:
     results: list[CreatedTopic | ApiError] = []
-    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = []
+    places: Places = []
     for number, new in enumerate(in_turns(wanted)):
         try:
             member.check_is_controller()
@@ -150,10 +150,7 @@ def create_topics(
     if validate_only or not places:
         return results
 
-    def refuse(number: int, code: ErrorCode) -> None:
-        results[number] = ApiError(code)
-
-    return Asked(results, places, lambda one: _is_led(member, one), refuse).ask(member, deadline_ms)
+    return Asked(results, places, partial(_is_led, member)).ask(member, deadline_ms)
 
 
 def _creation(
@@ -232,7 +229,7 @@ def create_partitions(
     member: Member, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
 ) -> Sequence[Outcome] | Later[list[Outcome]]:
     results: list[Outcome] = []
-    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = []
+    places: Places = []
     for number, growth in enumerate(in_turns(wanted)):
         result: Outcome = None
         try:
@@ -247,10 +244,7 @@ def create_partitions(
     if validate_only or not places:
         return results
 
-    def refuse(number: int, code: ErrorCode) -> None:
-        results[number] = ApiError(code)
-
-    return Asked(results, places, lambda one: _is_led(member, one), refuse).ask(member, deadline_ms)
+    return Asked(results, places, partial(_is_led, member)).ask(member, deadline_ms)
 
 
 def _added(growth: TopicGrowth, metadata: MetadataCache) -> Assignment:
@@ -289,18 +283,15 @@ def delete_topics(
     if not member.membership.is_controller:
         return [ApiError(ErrorCode.NOT_CONTROLLER)] * len(names)
     results: list[Outcome] = [None] * len(names)
-    places: list[tuple[CreateTopic | CreatePartitions | DeleteTopic, int]] = [
+    places: Places = [
         (DeleteTopic(pending_id=None, topic=name), number)
         for number, name in enumerate(in_turns(names))
     ]
 
-    def refuse(number: int, code: ErrorCode) -> None:
-        results[number] = ApiError(code)
-
-    def is_gone(event: CreateTopic | CreatePartitions | DeleteTopic) -> bool:
+    def is_gone(event: Event) -> bool:
         return event.topic not in member.metadata.topics
 
-    return Asked(results, places, is_gone, refuse).ask(member, deadline_ms)
+    return Asked(results, places, is_gone).ask(member, deadline_ms)
 
 
 # Settings of topics without a partition on this broker

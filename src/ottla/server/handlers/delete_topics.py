@@ -10,7 +10,6 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.codec.schema import Message
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -79,10 +78,7 @@ def _take(wanted: DeleteTopicState, result: DeletableTopicResult, context: Reque
     if topic is None:
         raise _unknown(wanted)
     result.name, result.topic_id = topic.name, topic.topic_id
-    if not context.broker.config.delete_topic_enable:
-        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
-    if topic.name in INTERNAL_TOPICS:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
+    context.broker.check_deletion(topic.name)
     return topic.name
 
 
