@@ -42,6 +42,20 @@ def test_the_sources_and_tests_that_documents_name_are_there() -> None:
     assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
 
 
+def test_each_column_of_a_table_has_a_heading() -> None:
+    """What a screen reader says before each cell; axe asks for it too, of the built site."""
+    heading = re.compile(r"^\|(.+)\|\n\|[-:| ]*-[-:| ]*\|$", re.MULTILINE)
+    tables = {
+        (page.name, cells)
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for cells in heading.findall(page.read_text())
+    }
+    assert len(tables) > 50
+    assert {
+        (page, cells) for page, cells in tables if not all(map(str.strip, cells.split("|")))
+    } == set()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("zensical", reason="zensical is not installed: make site")
