@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import LEADER_EPOCHS, FileKind, FileSuffix, parse_file_name
+from ottla.storage.files.integrity import IntegrityFile, read_integrity
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash import CrashMode
@@ -48,6 +49,9 @@ def delete_oldest_segment(file_system: FileSystem, partition: str) -> bool:
     if len(logs) < 2:
         return False
     # Before the start moves, and so before files go.
+    IntegrityFile(file_system, partition, read_integrity(file_system, partition)).removed_before(
+        logs[1]
+    )
     LeaderEpochs.read(file_system, join(partition, LEADER_EPOCHS)).truncate_from_start(logs[1])
     gone = [name for name, parsed in found if parsed and parsed.offset == logs[0]]
     for name in sorted(gone, key=lambda name: not name.endswith(FileKind.LOG.value)):

@@ -102,7 +102,7 @@ def scan_segment(
             fits = out_of_place(one.batch, base_offset, due, limit) is None
             if held is not None and fits and _is_ahead(held.batch, due, first):
                 reason = f"the next batch begins at offset {first}"
-                yield _misplaced(held, size, misplaced_text(held.batch, reason))
+                yield misplaced_region(held, size, misplaced_text(held.batch, reason))
                 held = one
                 continue
             next_offset = due if held is None else held.batch.last_offset + 1
@@ -113,7 +113,7 @@ def scan_segment(
         if isinstance(one, DamagedRegion):
             yield one
         elif reason is not None:
-            yield _misplaced(one, size, reason)
+            yield misplaced_region(one, size, reason)
         else:
             held = one
     if held is not None:
@@ -130,7 +130,8 @@ def _is_ahead(batch: Batch, due: int, following: int) -> bool:
     return following <= batch.last_offset and (following < first or first != due)
 
 
-def _misplaced(one: ScannedBatch, size: int, reason: str) -> DamagedRegion:
+def misplaced_region(one: ScannedBatch, size: int, reason: str) -> DamagedRegion:
+    """A sound batch with a wrong base offset as damage; `size` is the file's."""
     return DamagedRegion(
         position=one.position,
         size=one.batch.size,

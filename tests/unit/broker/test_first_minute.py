@@ -14,7 +14,8 @@ from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
-from ottla.storage.files.filenames import REPLICAS_MARK, log_file_name
+from ottla.storage.diagnosis.repair import RepairOptions, repair
+from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, REPLICAS_MARK, log_file_name
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -26,14 +27,19 @@ PARTITIONS = [("one", 0), ("grown", 2), (CONSUMER_OFFSETS, 1), (TRANSACTION_STAT
 COUNT = 10
 
 
-def killed(mode: CrashMode = CrashMode.KEEP) -> FakeFileSystem:
+def killed(mode: CrashMode = CrashMode.KEEP, *, count: int = COUNT) -> FakeFileSystem:
     """The disk of a broker that was killed a moment after its first start."""
     files = disk("/d")
     broker = open_broker(files, ids=itertools.count(1000, 7919))
-    for name, count in (("one", 1), ("grown", 1), (CONSUMER_OFFSETS, 2), (TRANSACTION_STATE, 1)):
-        broker.create_topic(NewTopic(name=name, partition_count=count, overrides=SMALL))
+    for name, partitions in (
+        ("one", 1),
+        ("grown", 1),
+        (CONSUMER_OFFSETS, 2),
+        (TRANSACTION_STATE, 1),
+    ):
+        broker.create_topic(NewTopic(name=name, partition_count=partitions, overrides=SMALL))
     broker.admin.grow_topic(TopicGrowth(name="grown", partition_count=3))
-    for number in range(COUNT):
+    for number in range(count):
         for key in PARTITIONS:
             broker.append(broker.topics.partition(*key), batch(b"%d" % number), now_ms=NOW_MS)
         broker.write_out()
@@ -150,6 +156,86 @@ def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -
     with pytest.raises(CorruptionError, match="CRC mismatch"):
         list(log.records(0))
     assert open_broker(files).topics.partition(*key).log.log_end_offset == COUNT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [COUNT, COUNT - 1], ids=["of two", "of one"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("mask", [0x40, 0x41], ids=["a bit", "two bits"])
+def test_what_no_checksum_covers_in_the_last_batch_is_checked(
+    count: int, *, is_clean: bool, mask: int
+) -> None:
+    sound = killed(count=count)
+    if is_clean:
+        open_broker(sound).close()
+    for byte in (0, 4, 6, 7, 8, 12, 16):
+        files = sound.snapshot()
+        file = files.open(last_log(files), writable=True)
+        position = file.size() - 69 + byte
+        file.pwrite(bytes([file.pread(1, position)[0] ^ mask]), position)
+        findings = [one for one in check(files, "/d").findings if not one.is_note]
+        assert file.path in {one.path for one in findings}, byte
+        if byte in (4, 6, 7) and mask == 0x40:
+            assert FindingKind.BATCH_OFFSET in {one.kind for one in findings}
+            repair(files, "/d", RepairOptions(now_ms=NOW_MS))
+            log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
+            assert [one.offset for one in log.records(0)] == list(range(count))
+
+
+def remove_front(files: FakeFileSystem) -> None:
+    """The first segment, and the file that shows where the log began."""
+    for name in list(files.list("/d/one-0")):
+        if name.startswith(f"{0:020}.") or name == LEADER_EPOCHS:
+            files.remove(join("/d/one-0", name))
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "killed"])
+def test_a_first_segment_that_is_lost_with_the_epochs_is_missed_by_all(
+    caplog: pytest.LogCaptureFixture, *, is_clean: bool
+) -> None:
+    files = killed()
+    if is_clean:
+        open_broker(files).close()
+    remove_front(files)
+    path = join("/d/one-0", log_file_name(2))
+    lost = [one for one in check(files, "/d").findings if one.kind is FindingKind.LOST_OFFSETS]
+    assert [one.path for one in lost] == [path]
+    log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
+    assert log.log_start_offset == 0
+    with pytest.raises(CorruptionError, match="offsets 0 to 1 cannot be read"):
+        list(log.records(0))
+    with caplog.at_level(logging.ERROR):
+        open_broker(files)
+    assert f"{path} is the log's first segment, but {INTEGRITY} begins at offset 0" in caplog.text
+    # The log begins with what is left of it from now on.
+    caplog.clear()
+    files = files.crash(CrashMode.KEEP)
+    log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
+    assert [one.offset for one in log.records(log.log_start_offset)] == list(range(2, COUNT))
+    with caplog.at_level(logging.ERROR):
+        open_broker(files)
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("mode", [CrashMode.KEEP, CrashMode.STRICT], ids=lambda one: one.value)
+def test_a_first_segment_that_was_deleted_is_not_missed(
+    mode: CrashMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = killed()
+    broker = open_broker(files)
+    broker.append(broker.topics.partition("one", 0), batch(b"more"), now_ms=NOW_MS)
+    broker.write_out()
+    log = broker.topics.partition("one", 0).log
+    log.maintenance.delete_records_before(2)
+    for one in log.maintenance.delete_segments_below_start():
+        one.remove()
+    files = files.crash(mode)
+    remove_front(files)
+    reasons = [one.reason for one in check(files, "/d").findings]
+    assert not [one for one in reasons if "the segments before it are missing" in one]
+    with caplog.at_level(logging.ERROR):
+        open_broker(files)
+    assert "is the log's first segment, but" not in caplog.text
 
 
 def last_log(files: FakeFileSystem) -> str:

@@ -341,7 +341,8 @@ class _DirectoryCheck:
         is_kafka_gone = any(log.integrity is not None for log in logs.values())
         for key, log in logs.items():
             start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
-            front = lost_front(self._files, log.path, log.start_offset, start)
+            place = self._files, log.path, log.start_offset, start
+            front = lost_front(*place, is_same_boot=written is not None)
             if front is not None:
                 reason = f"{front.reason}; {front.offsets} are lost"
                 yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)

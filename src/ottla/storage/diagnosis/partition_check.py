@@ -17,6 +17,7 @@ from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
     ScannedBatch,
+    misplaced_region,
     scan_segment,
 )
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
@@ -43,7 +44,9 @@ from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
-from ottla.storage.scan import first_offset_in_header
+from ottla.storage.reading.lost_offsets import Gaps
+from ottla.storage.scan import first_offset_in_header, misplaced_text
+from ottla.storage.segment.log_order import is_flipped_offset
 from ottla.storage.segment.swaps import judge_swaps, swap_groups
 
 T = TypeVar("T")
@@ -161,6 +164,7 @@ class _PartitionCheck:
             else:
                 self._names[name] = describe(name)
         self._epochs = EpochCheck()
+        self._gaps = Gaps(file_system, path, lambda: options.cleaned_until)
         self._last_offset = -1
         self._is_compacted = False
 
@@ -290,6 +294,8 @@ class _PartitionCheck:
                 replay.skip()
                 regions.append(found)
                 continue
+            if not regions and self._is_misplaced_after_gap(segment, found, replay):
+                continue
             self._flush(segment, regions, first_offset_in_header(found.batch) - 1)
             self._take(segment, found, replay)
         self._flush(segment, regions, None if segment.is_active else limit - 1)
@@ -308,6 +314,35 @@ class _PartitionCheck:
             self._add(wrong_file_findings(self._files, place, report.integrity))
             changed = changed_index_findings(self._files, place, report.integrity)
             self._add(one for one in changed if one.path not in known)
+
+    def _is_misplaced_after_gap(
+        self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay
+    ) -> bool:
+        """Whether a batch after a gap has a damaged base offset; adds the finding about the gap.
+
+        No neighbour contradicts the offset of a segment's last batch, only what is recorded of the
+        log's gaps, by which readers judge it too.
+        """
+        batch, due = found.batch, max(self._last_offset + 1, segment.base_offset)
+        if batch.magic < 2 or batch.base_offset <= due:
+            return False
+        damage = self._gaps.damage(segment.log_path, found.position, (due, batch.base_offset))
+        if damage is None:
+            return False
+        if is_flipped_offset(batch, due):
+            reason = misplaced_text(batch, f"offset {due} is due")
+            region = misplaced_region(found, segment.size, reason)
+            segment.skip(region)
+            replay.skip()
+            last_offset = due + batch.last_offset_delta
+            self._flush(segment, [region], last_offset)
+            self._last_offset = last_offset
+            return True
+        reason = f"{damage.offsets} before it are lost"
+        kind, position = FindingKind.LOST_OFFSETS, found.position
+        finding = Finding(kind=kind, path=damage.path, position=position, reason=reason)
+        self._report.findings.append(finding)
+        return False
 
     def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:
         report, batch = self._report, found.batch

@@ -28,7 +28,12 @@ from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c
-from ottla.storage.files.filenames import INTEGRITY, DirectoryState, parse_directory_name
+from ottla.storage.files.filenames import (
+    INTEGRITY,
+    LEADER_EPOCHS,
+    DirectoryState,
+    parse_directory_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -150,9 +155,21 @@ class Integrity:
         held = [one for one, facts in self.segments.items() if facts.held_something]
         return max((one + 1 for one in held if one > last and one >= self.start_offset), default=0)
 
-    def had_segments_before(self, base_offset: int) -> bool:
-        """Whether the log had an earlier segment that retention has not removed."""
-        return any(self.start_offset <= one < base_offset for one in self.segments)
+    def begin_of_missing(
+        self, base_offset: int, epochs_begin: int | None, *, is_same_boot: bool
+    ) -> tuple[int, str] | None:
+        """Where a log began that lacks its first segments, and the file that says so.
+
+        `base_offset` is that of the first segment that is left, and `epochs_begin` the first offset
+        in the leader epochs, if any. Retention truncates them durably, and removes the segments'
+        lines before the segments: a power failure may lose the latter, nothing else does.
+        """
+        listed = {one: facts for one, facts in self.segments.items() if one < base_offset}
+        listed = {one: facts for one, facts in listed.items() if one >= self.start_offset}
+        begins = [] if epochs_begin is None else [(epochs_begin, LEADER_EPOCHS)]
+        if is_same_boot:
+            begins += [(one, INTEGRITY) for one, facts in listed.items() if facts.held_something]
+        return min(begins, default=None) if listed else None
 
 
 class IntegrityFile:
@@ -264,7 +281,9 @@ class IntegrityFile:
         self._note(base_offset, facts)
 
     def removed_before(self, offset: int) -> None:
-        """Forgets the segments before an offset, which retention is about to remove."""
+        """Forgets the segments before an offset, which retention is about to remove, or which were
+        lost.
+        """
         self.known = replace(self.known, start_offset=offset)
         for base_offset in [one for one in self._segments if one < offset]:
             self._forget(base_offset)

@@ -9,6 +9,7 @@ gap.
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -98,33 +99,39 @@ class Gaps:
 
 
 def lost_front(
-    file_system: FileSystem, directory: str, first_offset: int, recorded_start: int
+    file_system: FileSystem,
+    directory: str,
+    first_offset: int,
+    recorded_start: int,
+    *,
+    is_same_boot: bool = False,
 ) -> Damage | None:
     """The damage before `first_offset` if retention did not delete those segments, else `None`.
 
-    The caller lists the segments before it reads `recorded_start`: a broker may move the start and
-    delete files meanwhile.
+    `is_same_boot`: no power failure can have lost a line of the integrity file. The caller lists
+    the segments before it reads `recorded_start`: a broker may move the start and delete files
+    meanwhile.
     """
     if first_offset <= recorded_start:
         return None
-    try:
-        epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
-    except CorruptionError:
-        return None  # no other file shows where the log began
-    begun = epochs.earliest_start_offset
-    if begun is None or max(begun, recorded_start) >= first_offset:
-        return None
+    epochs_begin = None
+    with suppress(CorruptionError):
+        path = join(directory, LEADER_EPOCHS)
+        epochs_begin = LeaderEpochs.read(file_system, path).earliest_start_offset
     integrity = read_integrity(file_system, directory)
-    if integrity is None:
-        if not is_integrity_lost(file_system, directory):
-            return None
-    elif not integrity.had_segments_before(first_offset):
+    found: tuple[int, str] | None = None
+    if integrity is not None:
+        found = integrity.begin_of_missing(first_offset, epochs_begin, is_same_boot=is_same_boot)
+    elif epochs_begin is not None and is_integrity_lost(file_system, directory):
+        found = epochs_begin, LEADER_EPOCHS
+    if found is None or max(found[0], recorded_start) >= first_offset:
         return None
+    begun, witness = found
     return Damage(
         path=join(directory, log_file_name(first_offset)),
         position=0,
         end=0,
-        reason=f"the segments before it are missing: {LEADER_EPOCHS} begins at offset {begun}",
+        reason=f"the segments before it are missing: {witness} begins at offset {begun}",
         from_offset=max(begun, recorded_start),
         until_offset=first_offset,
     )

@@ -110,7 +110,12 @@ class ReadOnlyLogDirectory:
         After a kill it has, unless the system was started again: a power failure loses writes. Not
         said of a directory in use, whose broker has recovered it.
         """
-        return self.was_stopped_cleanly or self._written_ends() is not None
+        return self.was_stopped_cleanly or self.is_same_boot
+
+    @property
+    def is_same_boot(self) -> bool:
+        """Whether the last broker has ended, and the system was not started again since."""
+        return self._written_ends() is not None
 
     def _written_ends(self) -> WrittenEnds | None:
         """The ends of the logs if the last broker was killed since the system was started."""

@@ -138,7 +138,9 @@ class ReadOnlyLog:
 
     def _lost_front(self) -> Damage | None:
         first = self._segments.first_offset
-        return lost_front(self._file_system, self.path, first, self._recorded_start)
+        is_same_boot = self.directory.is_same_boot
+        start = self._recorded_start
+        return lost_front(self._file_system, self.path, first, start, is_same_boot=is_same_boot)
 
     @cached_property
     def _recorded_start(self) -> int:

@@ -9,30 +9,29 @@ import logging
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.files.integrity import KnownLosses
-from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
 
 
-def name_missing_front(epochs: LeaderEpochs, segments: Segments, recorded_start: int) -> None:
-    """Logs the offsets that are missing before the first segment, by the leader epochs.
+def name_missing_front(
+    begun: tuple[int, str] | None, segments: Segments, recorded_start: int
+) -> None:
+    """Logs the offsets that are missing before the first segment.
 
-    Callers make sure that only Ottla has written the log, and that the integrity file is lost or
-    names earlier segments too: after a power failure one of the two files may still be out of date.
+    `begun` is where the log began and the file that says so, if it is known. Callers make sure that
+    only Ottla has written the log.
     """
-    begun = epochs.earliest_start_offset
     first = segments.first
-    if begun is None or max(begun, recorded_start) >= first.base_offset:
+    if begun is None or max(begun[0], recorded_start) >= first.base_offset:
         return
-    start = max(begun, recorded_start)
+    start = max(begun[0], recorded_start)
     logger.error(
         "%s is the log's first segment, but %s begins at offset %d; offsets %d to %d are lost, and "
         "the log starts at offset %d",
-        first.log.path, LEADER_EPOCHS, begun, start, first.base_offset - 1, first.base_offset,
+        first.log.path, begun[1], begun[0], start, first.base_offset - 1, first.base_offset,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ottla.base.errors import CorruptionError
 from ottla.base.files import base_name, join
 from ottla.base.partitions import TopicPartition
-from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
+from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, parse_directory_name
 from ottla.storage.files.integrity import (
     HELD_SOMETHING,
     Integrity,
@@ -65,9 +65,12 @@ def _name_missing(log: OpenedLog) -> list[int]:
     """
     request = log.request
     start = request.log_start_offset
+    epochs_begin = log.epochs.earliest_start_offset
     if request.integrity is not None:
-        if request.integrity.had_segments_before(log.segments.first.base_offset):
-            name_missing_front(log.epochs, log.segments, start)
+        begun = request.integrity.begin_of_missing(
+            log.segments.first.base_offset, epochs_begin, is_same_boot=request.is_same_boot
+        )
+        name_missing_front(begun, log.segments, start)
         losses = known_losses(request.integrity, log.all_files, request.gaps_before)
         name_missing_between(log.segments, losses, start)
     elif request.is_integrity_lost:
@@ -76,7 +79,8 @@ def _name_missing(log: OpenedLog) -> list[int]:
             "as losses where the log was not compacted",
             join(request.directory, INTEGRITY),
         )
-        name_missing_front(log.epochs, log.segments, start)
+        begun = None if epochs_begin is None else (epochs_begin, LEADER_EPOCHS)
+        name_missing_front(begun, log.segments, start)
         return name_missing_between(log.segments, KnownLosses(request.gaps_before), start)
     return []
 
@@ -150,6 +154,9 @@ def _write_integrity(log: OpenedLog, end_offset: int, lost: Sequence[int]) -> No
         {**dict.fromkeys(lost, HELD_SOMETHING), **facts},
         end_offset,
     )
+    first = log.all_files[0].base_offset
+    if min(log.integrity.now().segments, default=first) < first:
+        log.integrity.removed_before(first)  # they are named, or were removed on purpose
 
 
 def _facts(log: OpenedLog, segment: Segment) -> SegmentFacts:

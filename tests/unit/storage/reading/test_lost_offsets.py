@@ -89,3 +89,24 @@ def test_epochs_that_cannot_be_read_show_nothing() -> None:
     files = disk(Integrity(segments={0: HELD}), 8)
     replace_file(files, join(PATH, LEADER_EPOCHS), b"nonsense")
     assert lost_front(files, PATH, 8, 0) is None
+
+
+@pytest.mark.parametrize("content", [None, b"nonsense", b"0\n1\n0 8\n"])
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        (Integrity(segments={0: HELD, 4: HELD}), (0, 8)),
+        (Integrity(segments={0: HELD, 4: HELD}, start_offset=4), (4, 8)),
+        (Integrity(segments={0: SegmentFacts()}), None),
+        (Integrity(segments={8: HELD}), None),
+    ],
+)
+def test_without_a_power_failure_the_listed_segments_alone_show_what_is_lost(
+    content: bytes | None, known: Integrity, lost: tuple[int, int] | None
+) -> None:
+    files = disk(known, 8)
+    if content is not None:
+        replace_file(files, join(PATH, LEADER_EPOCHS), content)
+    damage = lost_front(files, PATH, 8, 0, is_same_boot=True)
+    assert (damage and (damage.from_offset, damage.until_offset)) == lost
+    assert damage is None or INTEGRITY in damage.reason
