@@ -29,7 +29,7 @@ BROKER = {
     "broker/log_jobs": "jobs moves",
     "broker/quotas": "throttled_clients",
     "broker/topics": "partition removals topics",
-    "broker/transactions": "coordinator",
+    "broker/transactions": "coordinator endings",
     "client/producing": "accumulator batches partitioners",
     "codec": "crc32c lz4_blocks primitives varint",
     "coordinator": "plan shard",

@@ -65,7 +65,7 @@ def run(scale: Scale) -> Iterator[Report]:
 def broker_in(path: Path, settings: dict[str, str] | None = None) -> Broker:
     clock = SystemClock()
     broker = open_broker([str(path)], {"num.partitions": "1", **(settings or {})}, clock=clock)
-    broker.transactions.loaded(read_clock(clock))
+    broker.transactions.load(read_clock(clock))
     return broker
 
 

@@ -304,7 +304,7 @@ def classic_members(place: Place) -> None:
     while True:
         place.settle()
         with place.server.lock:
-            group = groups.machine.groups.get(GROUP)
+            group = groups.known[0].groups.get(GROUP)
             if group is not None and len(group.members) == place.count:  # type: ignore[union-attr]
                 return
 

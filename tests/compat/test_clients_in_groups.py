@@ -52,7 +52,7 @@ class Home:
         return consumer
 
     def generation(self) -> int:
-        return self.broker.groups.machine.groups["g"].generation
+        return self.broker.groups.known[0].groups["g"].generation
 
     def close(self) -> None:
         self._stack.close()

@@ -82,7 +82,7 @@ class Home:
         return consumer
 
     def group(self) -> ConsumerGroupDescription:
-        found = self.broker.groups.loaded(read_clock(SystemClock())).describe_consumer("g")
+        found = self.broker.groups.machines(read_clock(SystemClock()))[0].describe_consumer("g")
         assert found is not None
         return found
 
@@ -165,7 +165,7 @@ def test_a_member_that_says_nothing_is_missed_after_its_session(home: Home) -> N
 def enter_silently(home: Home) -> None:
     """A client that dies right after its first heartbeat."""
     home.broker.groups.carry_out(
-        home.broker.groups.loaded(read_clock(SystemClock())).consumer_heartbeat(
+        home.broker.groups.machines(read_clock(SystemClock()))[0].consumer_heartbeat(
             HeartbeatRequest(
                 group_id="g",
                 member_id="dead",
@@ -203,7 +203,7 @@ def test_heartbeats_come_as_often_as_the_group_is_told(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[float] = []
-    take_in = home.broker.groups.machine.consumer_heartbeat
+    take_in = home.broker.groups.known[0].consumer_heartbeat
 
     def note(request: HeartbeatRequest, at: Timestamps) -> Decision[HeartbeatAnswer]:
         times.append(at.monotonic_ms)
@@ -212,7 +212,7 @@ def test_heartbeats_come_as_often_as_the_group_is_told(
     def gaps() -> list[float]:
         return [later - earlier for earlier, later in pairwise(times)][-3:]
 
-    monkeypatch.setattr(home.broker.groups.machine, "consumer_heartbeat", note)
+    monkeypatch.setattr(home.broker.groups.known[0], "consumer_heartbeat", note)
     consumer = home.consumer()
     poll_until(lambda: share(PARTITION_COUNT, consumer), consumer)
     set_interval(home, 1000)

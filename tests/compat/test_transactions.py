@@ -186,7 +186,7 @@ class Home:
 
     def state(self) -> str:
         now = Timestamps(now_ms=SystemClock().now_ms(), monotonic_ms=SystemClock().monotonic_ms())
-        found = self.broker.transactions.loaded(now).describe("tx")
+        found = self.broker.transactions.machines(now)[0].describe("tx")
         assert found is not None
         return found.state
 
@@ -275,7 +275,7 @@ def test_offsets_are_committed_with_what_was_made_of_them(home: Home) -> None:
     producer.begin()
     producer.send(b"made of 0 to 6")
     producer.send_offsets(7)
-    assert home.broker.groups.machine.offsets.has_pending(GROUP)
+    assert home.broker.groups.known[0].offsets.has_pending(GROUP)
     producer.commit()
     assert committed(home.address) == 7
     producer.begin()

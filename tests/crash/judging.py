@@ -262,15 +262,15 @@ def _is_ours(error: Exception) -> bool:
 
 def _look_at_groups(broker: Broker, original: Original, seen: Seen) -> None:
     try:
-        broker.groups.loaded(at(0))
-        broker.transactions.loaded(at(0))
+        broker.groups.load(at(0))
+        broker.transactions.load(at(0))
     except (UserError, StorageError) as error:
         seen.named.append(str(error))
         return
     for group in original.committed:
         if not broker.groups.is_available(group):
             continue
-        found = broker.groups.loaded(at(0)).fetch_offsets(
+        found = broker.groups.machines(at(0))[0].fetch_offsets(
             MemberClaim(group_id=group), [("plain", 0)]
         )
         committed = found["plain", 0].committed

@@ -358,7 +358,7 @@ def _commit(writer: _Writer, base: int) -> None:
         offset = NewOffset(offset=base + number, leader_epoch=-1, metadata="")
         request = CommitRequest(claim=MemberClaim(group_id=group), offsets={("plain", 0): offset})
         broker.groups.carry_out(
-            broker.groups.loaded(Timestamps(now_ms=NOW_MS, monotonic_ms=0)).commit(
+            broker.groups.machines(Timestamps(now_ms=NOW_MS, monotonic_ms=0))[0].commit(
                 request, Timestamps(now_ms=NOW_MS, monotonic_ms=0)
             ),
             Timestamps(now_ms=NOW_MS, monotonic_ms=0),

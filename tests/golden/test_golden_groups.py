@@ -35,7 +35,7 @@ def broker(tmp_path: Path) -> Any:
 
 
 def offsets_of(broker: Broker, group_id: str) -> set[tuple[str, int, int, str]]:
-    found = broker.groups.loaded(read_clock(SystemClock())).fetch_offsets(
+    found = broker.groups.machines(read_clock(SystemClock()))[0].fetch_offsets(
         MemberClaim(group_id=group_id), None
     )
     return {
@@ -57,7 +57,7 @@ def test_every_group_has_the_offsets_that_kafka_reported(broker: Broker) -> None
 def test_there_are_exactly_the_groups_that_kafka_had(broker: Broker) -> None:
     """A group that was deleted, and one whose only transaction was aborted, are not there."""
     at = read_clock(SystemClock())
-    listed = {one.group_id: one for one in broker.groups.loaded(at).list_groups()}
+    listed = {one.group_id: one for one in broker.groups.machines(at)[0].list_groups()}
     assert set(listed) == {"g-classic", "g-static", "g-simple", "txn-group"}
     assert {one.state for one in listed.values()} == {"Empty"}
     types = {group_id: one.protocol_type for group_id, one in listed.items()}
@@ -71,7 +71,7 @@ def test_there_are_exactly_the_groups_that_kafka_had(broker: Broker) -> None:
 
 def test_no_offset_of_a_transaction_that_has_ended_is_left_open(broker: Broker) -> None:
     at = read_clock(SystemClock())
-    found = broker.groups.loaded(at).fetch_offsets(MemberClaim(group_id="txn-group"), None)
+    found = broker.groups.machines(at)[0].fetch_offsets(MemberClaim(group_id="txn-group"), None)
     assert not any(one.is_unstable for one in found.values())
 
 
@@ -93,12 +93,12 @@ def test_kafka_and_ottla_look_for_a_group_in_the_same_partition(broker: Broker) 
 def test_a_group_of_kafkas_continues_here(broker: Broker) -> None:
     at = read_clock(SystemClock())
     answer = broker.groups.carry_out(
-        broker.groups.loaded(at).delete_offsets("g-classic", [("grp", 0)], at), at
+        broker.groups.machines(at)[0].delete_offsets("g-classic", [("grp", 0)], at), at
     )
     assert set(answer.partitions.values()) == {0}
     assert {offset[1] for offset in offsets_of(broker, "g-classic")} == {1, 2}
     claim = MemberClaim(group_id="g-classic")
     assert (
-        broker.groups.carry_out(broker.groups.loaded(at).heartbeat(claim, at), at).error.name
+        broker.groups.carry_out(broker.groups.machines(at)[0].heartbeat(claim, at), at).error.name
         == "UNKNOWN_MEMBER_ID"
     )

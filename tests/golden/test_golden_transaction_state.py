@@ -105,14 +105,14 @@ def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) 
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         (data / name).unlink()  # names partitions that were not recorded
     broker = serving_broker(data)
-    broker.transactions.loaded(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
-    states = {key: known.state for key, known in broker.transactions.machine.transactions.items()}
+    broker.transactions.load(Timestamps(now_ms=STOPPED_MS, monotonic_ms=0))
+    states = {key: known.state for key, known in broker.transactions.known[0].transactions.items()}
     open_ids = [key for key, state in states.items() if state is TransactionState.ONGOING]
     assert len(states) == 4
     assert open_ids == ["tx-E"]
     broker.run_due_jobs(Timestamps(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
     broker.write_out()
-    (ended,) = (broker.transactions.machine.transactions[key] for key in open_ids)
+    (ended,) = (broker.transactions.known[0].transactions[key] for key in open_ids)
     assert ended.state is TransactionState.COMPLETE_ABORT
     broker.close()
 

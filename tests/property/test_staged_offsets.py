@@ -243,7 +243,7 @@ class StagedOffsets(RuleBasedStateMachine):
     def a_restart_reads_the_same(self) -> None:
         live = self.coordinator.machine_of(GROUPS[0], self.at)
         self.broker.write_out()
-        again = new_groups(self.broker).loaded(self.at)
+        again = new_groups(self.broker).machines(self.at)[0]
         assert shown(again.offsets) == shown(live.offsets)
         assert {one.group_id for one in again.list_groups()} == {
             one.group_id for one in live.list_groups()
@@ -271,12 +271,10 @@ class StagedOffsetsInACluster(StagedOffsets):
         self._load()
 
     def _lead(self) -> None:
-        assert self.coordinator.shards is not None
         self.epoch += 1
         self.coordinator.shards.became_leader(0, self.epoch)
 
     def _load(self) -> None:
-        assert self.coordinator.shards is not None
         while self.coordinator.shards.is_busy:
             self.coordinator.advance(self.at)
 
@@ -287,7 +285,6 @@ class StagedOffsetsInACluster(StagedOffsets):
 
     @rule(deleted=st.sampled_from((None, *TOPICS)))
     def change_leader(self, deleted: str | None) -> None:
-        assert self.coordinator.shards is not None
         self.coordinator.shards.resigned(0, self.epoch)
         self._lead()
         if deleted is not None:

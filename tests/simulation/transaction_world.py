@@ -159,7 +159,7 @@ class TransactionWorld:
         )
 
     def group_goes_on(self) -> None:
-        found = self.broker.groups.loaded(self._at()).fetch_offsets(
+        found = self.broker.groups.machines(self._at())[0].fetch_offsets(
             MemberClaim(group_id=GROUP), list(PLACES)
         )
         positions = {
@@ -260,7 +260,7 @@ class TransactionWorld:
         )
         answer = self._call(
             lambda: self.broker.groups.carry_out(
-                self.broker.groups.loaded(self._at()).commit(request, self._at()), self._at()
+                self.broker.groups.machines(self._at())[0].commit(request, self._at()), self._at()
             )
         )
         is_ok = answer is not None and set(answer.partitions.values()) == {ErrorCode.NONE}
@@ -391,7 +391,7 @@ class TransactionWorld:
 
     def _open(self) -> Broker:
         broker = open_broker(self.file_system, "/d", **SETTINGS)
-        broker.transactions.loaded(self._at())
+        broker.transactions.machines(self._at())[0]
         broker.write_out()
         return broker
 

@@ -10,7 +10,7 @@ def join_group(
     groups: GroupCoordinator, request: JoinRequest, at: Timestamps
 ) -> JoinAnswer | Waiting[JoinAnswer]:
     waiting: Waiting[JoinAnswer] = Waiting()
-    decision = groups.loaded(at).join(request, waiting, at)
+    decision = groups.machines(at)[0].join(request, waiting, at)
     return groups.carry_out_or_wait(decision, waiting, at)
 
 
@@ -18,5 +18,5 @@ def sync_group(
     groups: GroupCoordinator, request: SyncRequest, at: Timestamps
 ) -> SyncAnswer | Waiting[SyncAnswer]:
     waiting: Waiting[SyncAnswer] = Waiting()
-    decision = groups.loaded(at).sync(request, waiting, at)
+    decision = groups.machines(at)[0].sync(request, waiting, at)
     return groups.carry_out_or_wait(decision, waiting, at)

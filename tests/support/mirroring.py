@@ -120,7 +120,7 @@ class SourceLog:
         new = {where: NewOffset(offset=offset, metadata="m") for where, offset in offsets.items()}
         request = CommitRequest(claim=MemberClaim(group_id=group), offsets=new)
         answer = self.broker.groups.carry_out(
-            self.broker.groups.loaded(at(0)).commit(request, at(0)), at(0)
+            self.broker.groups.machines(at(0))[0].commit(request, at(0)), at(0)
         )
         assert not any(answer.partitions.values())
         self.broker.write_out()

@@ -202,7 +202,7 @@ class Broker:
         `UserError`.
         """
         if self.topics.find(TRANSACTION_STATE) is not None:
-            self.transactions.loaded(at)
+            self.transactions.load(at)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Applies settings that a client has changed."""
@@ -369,21 +369,11 @@ class Broker:
         if self._dirty:
             self._write_dirty()
         if self._has_decided:
-            self._end_transactions()
+            self.transactions.end_decided(self._write_dirty)
 
     @property
     def _has_decided(self) -> bool:
         return self._transactions is not None and self._transactions.has_decided
-
-    def _end_transactions(self) -> None:
-        try:
-            self.transactions.append_markers()
-            self._write_dirty()
-            self.transactions.append_completions()
-            self._write_dirty()
-        except StorageError:
-            self.transactions.postpone()
-            raise
 
     def _write_dirty(self) -> None:
         dirty, self._dirty = self._dirty, []
@@ -682,6 +672,9 @@ class Broker:
             self._groups.advance(at)
         if self._transactions is not None:
             self._transactions.advance(at)
+            if self.membership is not None:
+                for request in self._transactions.take_marker_requests(at):
+                    self.membership.send_markers(request)
 
     def run_due_jobs(self, at: Timestamps) -> None:
         """Does what `advance` does, removes the files of deleted topics and segments, runs due

@@ -1,8 +1,8 @@
 """What the coordinators of groups and of transactions share: machines that are loaded from a log.
 
-A single broker has one machine, and replays the internal topic into it once, at the first request.
-A member of a cluster has one machine for each partition of the topic that it leads, and one that
-refuses requests for partitions that others lead. Kafka's counterpart: `CoordinatorRuntime`.
+Each shard of the internal topic that this broker leads has a machine: in a cluster a shard is one
+partition, and a single broker has one shard, which it loads at the first request. Kafka's
+counterpart: `CoordinatorRuntime`.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,41 +43,29 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """A single broker uses `machine`, a member of a cluster `shards`. `queue_answer` queues delayed
-    responses.
-    """
+    """Runs the machines of `shards`. `queue_answer` queues delayed responses."""
 
     def __init__(
         self,
         topic: InternalTopic,
-        machine: MachineT,
-        shards: Shards[MachineT] | None,
+        shards: Shards[MachineT],
         commit_timeout_ms: int,
         queue_answer: Callable[[Waiting[Any]], None],
     ) -> None:
-        self.machine = machine
         self.shards = shards
         self._topic = topic
         self._commit_timeout_ms = commit_timeout_ms
         self._queue_answer = queue_answer
         self._at: Timestamps | None = None
-        self._is_loaded = False
-
-    def loaded(self, at: Timestamps) -> MachineT:
-        """Returns a single broker's machine; replays the log into it at the first call.
-
-        Raises `UserError`.
-        """
-        raise NotImplementedError
 
     def _replay_stored(self, record: StoredRecord, machine: MachineT) -> None:
         raise NotImplementedError
 
-    def _replay_all(self, what: str, instead: str) -> None:
+    def _replay_all(self, machine: MachineT, what: str, instead: str) -> None:
         """Raises `UserError` if the log cannot be read; `what` and `instead` complete its text."""
         try:
             for record in self._topic.read_all():
-                self._replay_stored(record, self.machine)
+                self._replay_stored(record, machine)
         except StorageError as error:
             raise UserError(
                 f"cannot read {what}: {error}; restore {self._topic.name}, or move it away and "
@@ -90,21 +78,24 @@ class CoordinatorRuntime(Generic[MachineT]):
         """
         self._topic.prepare(before_making)
 
+    def load(self, at: Timestamps) -> None:
+        """Loads a single broker's machine at once, unless it is loaded; raises `UserError`."""
+        self._at = at
+        self.shards.load()
+
     def machines(self, at: Timestamps) -> list[MachineT]:
         """Returns all loaded machines; loads a single broker's machine first."""
-        self.loaded(at)
+        self.load(at)
         return self.known
 
     @property
     def known(self) -> list[MachineT]:
         """As `machines`, but without loading a single broker's machine."""
-        if self.shards is None:
-            return [self.machine]
         return [one.machine for one in self.shards.served]
 
     @property
     def is_loading(self) -> bool:
-        return self.shards is not None and self.shards.is_loading
+        return self.shards.is_loading
 
     def partition_of(self, place: str) -> int:
         """The partition of the internal topic that stores a group or a transactional id."""
@@ -113,19 +104,6 @@ class CoordinatorRuntime(Generic[MachineT]):
     def is_available(self, place: str) -> bool:
         """Whether its partition is online and was read; otherwise its state is unknown."""
         return self._topic.is_online(place) and not self._topic.is_unread(place)
-
-    def _refusal(self, place: str) -> ErrorCode:
-        if self.shards is not None:
-            return self.shards.refusal(self._topic.partition_of(place))
-        return ErrorCode.NOT_COORDINATOR if self._topic.is_unread(place) else ErrorCode.NONE
-
-    # In a cluster
-
-    def _shard_of(self, place: str) -> Shard[MachineT] | None:
-        """Returns `None` if this broker does not serve the partition, or is still loading it."""
-        assert self.shards is not None
-        shard = self.shards.find(self._topic.partition_of(place))
-        return None if shard is None or shard.refusal else shard
 
     def _load_shard(self, shard: Shard[MachineT]) -> Iterator[None]:
         machine = shard.machine
@@ -148,9 +126,9 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def uncommitted(self, place: str, at: Timestamps) -> Waiting[ErrorCode] | None:
         """Returns a wait until the records that a decision was based on are committed. Returns
-        `None` if they already are, and on a single broker.
+        `None` if they already are.
         """
-        shard = None if self.shards is None else self._shard_of(place)
+        shard = self.shards.serving(place)
         if shard is None or shard.is_committed:
             return None
         deadline_ms = at.monotonic_ms + self._commit_timeout_ms

@@ -1,9 +1,12 @@
-"""The partitions of an internal topic that this broker leads in a cluster, each with its machine.
+"""The partitions of an internal topic that this broker leads, in shards that have a machine each.
 
-A shard begins when this broker becomes the partition's leader. Its machine is loaded from the log
-in short steps, and refuses requests until then; it is dropped when another broker becomes leader.
-Responses wait until the records of their decisions are committed. A single broker has one machine
-and no shards.
+In a cluster a shard is one partition (`LedShards`). It begins when this broker becomes the
+partition's leader. Its machine is loaded from the log in short steps, and refuses requests until
+then; it is dropped when another broker becomes leader. Responses wait until the records of their
+decisions are committed.
+
+A single broker leads every partition, and commits what it appends: all of them are one shard
+(`OneShard`), which is loaded at its first use.
 
 Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `TransactionStateManager`.
 """
@@ -11,8 +14,8 @@ Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `Transa
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
-from typing import Any, Final, Generic, TypeVar
+from math import inf, isfinite
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, StorageError
@@ -38,8 +41,8 @@ class _Deferred:
 
 
 class Shard(Generic[MachineT]):
-    """One partition with its machine. `appended_end` and `committed_end` are the offsets after the
-    last record appended, and committed.
+    """One partition, or several, with a machine. `appended_end` and `committed_end` are the offsets
+    after the last record appended, and committed.
     """
 
     __slots__ = (
@@ -67,7 +70,7 @@ class Shard(Generic[MachineT]):
         self.machine_timers = timers.new_room()
         self.machine = new_machine(self.machine_timers)
         self.appended_end = 0
-        self.committed_end = 0
+        self.committed_end: float = 0
         self.has_failed = False
         self._loading: Iterator[None] | None = None
         self._deferred: dict[_Deferred, None] = {}
@@ -159,12 +162,115 @@ class Shard(Generic[MachineT]):
             one.deliver(error)
 
 
-class Shards(Generic[MachineT]):
-    """All shards.
+class Shards(Protocol[MachineT]):
+    """What coordinators and the listeners of leadership ask of the shards of a broker."""
+
+    def __iter__(self) -> Iterator[Shard[MachineT]]: ...
+
+    @property
+    def served(self) -> list[Shard[MachineT]]:
+        """The shards that are loaded."""
+
+    @property
+    def is_loading(self) -> bool: ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a shard is being loaded or unloaded."""
+
+    def load(self) -> None:
+        """Loads at once what is loaded at the first use; raises `UserError`."""
+
+    def find(self, index: int) -> Shard[MachineT] | None:
+        """Returns the shard of a partition if a machine is loaded from it, or is being loaded."""
+
+    def serving(self, place: str) -> Shard[MachineT] | None:
+        """Returns the loaded shard that has a group or a transactional id, if it is served here."""
+
+    def refusal(self, place: str) -> ErrorCode:
+        """Why a group or a transactional id is not served here; NONE if it is."""
+
+    def takes_markers(self, index: int) -> bool:
+        """Whether no machine that is being loaded from a partition would miss a marker in it."""
+
+    def became_leader(self, index: int, leader_epoch: int) -> None: ...
+
+    def resigned(self, index: int, leader_epoch: float) -> None: ...
+
+    def committed(self, index: int, end: int) -> None: ...
+
+    def advance(self, monotonic_ms: float) -> None: ...
+
+
+class OneShard(Generic[MachineT]):
+    """All partitions of a single broker in one shard, which it leads from the start.
+
+    `load` loads the shard's machine; `is_unread` returns whether a group's or transactional id's
+    partition could not be read.
+    """
+
+    def __init__(
+        self,
+        timers: AllTimers,
+        new_machine: Callable[[Timers[Any]], MachineT],
+        load: Callable[[Shard[MachineT]], None],
+        is_unread: Callable[[str], bool],
+    ) -> None:
+        self.shard = Shard(0, 0, new_machine, timers)
+        self.shard.committed_end = inf
+        self._load = load
+        self._is_unread = is_unread
+        self._is_loaded = False
+
+    def __iter__(self) -> Iterator[Shard[MachineT]]:
+        return iter((self.shard,))
+
+    @property
+    def served(self) -> list[Shard[MachineT]]:
+        return [self.shard] if self._is_loaded else []
+
+    @property
+    def is_loading(self) -> bool:
+        return False
+
+    @property
+    def is_busy(self) -> bool:
+        return False
+
+    def load(self) -> None:
+        if not self._is_loaded:
+            self._load(self.shard)
+            self._is_loaded = True
+
+    def find(self, index: int) -> Shard[MachineT] | None:
+        return self.shard if self._is_loaded else None
+
+    def serving(self, place: str) -> Shard[MachineT] | None:
+        return self.shard
+
+    def refusal(self, place: str) -> ErrorCode:
+        return ErrorCode.NOT_COORDINATOR if self._is_unread(place) else ErrorCode.NONE
+
+    def takes_markers(self, index: int) -> bool:
+        return True
+
+    # Leadership and time change nothing
+
+    def became_leader(self, index: int, leader_epoch: int) -> None: ...
+
+    def resigned(self, index: int, leader_epoch: float) -> None: ...
+
+    def committed(self, index: int, end: int) -> None: ...
+
+    def advance(self, monotonic_ms: float) -> None: ...
+
+
+class LedShards(Generic[MachineT]):
+    """The shards of a member of a cluster, one for each partition that it leads.
 
     `new_machine` makes an empty machine with its timers. `load` returns the steps that load a
     shard's machine; `unload` returns the steps that answer the requests that wait for a resigned
-    shard.
+    shard. `partition_of` returns the partition that has a group or a transactional id.
     """
 
     def __init__(
@@ -173,7 +279,9 @@ class Shards(Generic[MachineT]):
         new_machine: Callable[[Timers[Any]], MachineT],
         load: Callable[[Shard[MachineT]], Iterator[None]],
         unload: Callable[[Shard[MachineT]], Iterator[None]],
+        partition_of: Callable[[str], int],
     ) -> None:
+        self._partition_of = partition_of
         self._timers = timers
         self._next_step: Timers[str] = timers.new_room()
         self._new_machine = new_machine
@@ -188,7 +296,6 @@ class Shards(Generic[MachineT]):
 
     @property
     def served(self) -> list[Shard[MachineT]]:
-        """The shards that are loaded."""
         return [one for one in self._shards.values() if not one.refusal]
 
     @property
@@ -197,16 +304,25 @@ class Shards(Generic[MachineT]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a shard is being loaded or unloaded."""
         return bool(self._loading or self._unloading)
+
+    def load(self) -> None:
+        """Does nothing: shards are loaded in steps, by `advance`."""
 
     def find(self, index: int) -> Shard[MachineT] | None:
         return self._shards.get(index)
 
-    def refusal(self, index: int) -> ErrorCode:
-        """Returns NONE for a loaded shard."""
-        shard = self._shards.get(index)
+    def serving(self, place: str) -> Shard[MachineT] | None:
+        shard = self._shards.get(self._partition_of(place))
+        return None if shard is None or shard.refusal else shard
+
+    def refusal(self, place: str) -> ErrorCode:
+        shard = self._shards.get(self._partition_of(place))
         return ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
+
+    def takes_markers(self, index: int) -> bool:
+        shard = self._shards.get(index)
+        return shard is not None and not shard.refusal
 
     # Leadership
 

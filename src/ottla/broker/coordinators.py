@@ -1,7 +1,7 @@
 """Loads and unloads groups and transactions as this broker begins and ceases to lead.
 
-Only a member of a cluster has this; leadership is that of the internal topics' partitions. Kafka's
-counterparts: `GroupCoordinator.onElection` and `onResignation`,
+Only a member of a cluster needs this; leadership is that of the internal topics' partitions.
+Kafka's counterparts: `GroupCoordinator.onElection` and `onResignation`,
 `RequestHandlerHelper.onLeadershipChange`.
 """
 
@@ -20,8 +20,6 @@ class Coordinators:
     """Listens to a broker's replicas. Work begun here continues in `Broker.advance`."""
 
     def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
-        assert groups.shards is not None
-        assert transactions.shards is not None
         self._shards: dict[str, Shards[Any]] = {
             CONSUMER_OFFSETS: groups.shards,
             TRANSACTION_STATE: transactions.shards,

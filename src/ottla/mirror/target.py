@@ -168,7 +168,7 @@ class Target:
         at = read_clock(self._clock)
         claim = MemberClaim(group_id=group)
         groups = self.broker.groups
-        known = groups.loaded(at).fetch_offsets(claim, offsets)
+        known = groups.machine_of(group, at).fetch_offsets(claim, offsets)
         changed = {
             where: new
             for where, new in offsets.items()
@@ -178,7 +178,9 @@ class Target:
         }
         if not changed:
             return 0
-        decision = groups.loaded(at).commit(CommitRequest(claim=claim, offsets=changed), at)
+        decision = groups.machine_of(group, at).commit(
+            CommitRequest(claim=claim, offsets=changed), at
+        )
         answer = groups.carry_out(decision, at)
         self.broker.write_out()
         for code in (answer.error, *answer.partitions.values()):

@@ -207,8 +207,8 @@ class Server:
         """Begins to listen; raises `UserError` if an address cannot be bound."""
         try:
             at = read_clock(self._clock)
-            self._broker.groups.loaded(at)
-            self._broker.transactions.loaded(at)
+            self._broker.groups.load(at)
+            self._broker.transactions.load(at)
             load_first_modules()
             self._logins.prepare(self._listeners, self._config)
             self._acceptors.open()

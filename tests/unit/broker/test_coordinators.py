@@ -78,10 +78,7 @@ class Member:
 
     def work(self, monotonic_ms: float = 0) -> None:
         """Loads and gives up all that is to be."""
-        while any(
-            one is not None and one.is_busy
-            for one in (self.groups.shards, self.transactions.shards)
-        ):
+        while any(one.is_busy for one in (self.groups.shards, self.transactions.shards)):
             self.groups.advance(at(monotonic_ms))
             self.transactions.advance(at(monotonic_ms))
 

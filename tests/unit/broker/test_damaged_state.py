@@ -47,13 +47,13 @@ def commit(broker: Broker, group_id: str, offset: int) -> ErrorCode:
     request = CommitRequest(
         claim=MemberClaim(group_id=group_id), offsets={WHERE: NewOffset(offset=offset)}
     )
-    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
+    answer = broker.groups.carry_out(broker.groups.machines(at(0))[0].commit(request, at(0)), at(0))
     broker.write_out()
     return answer.partitions[WHERE]
 
 
 def committed(broker: Broker, group_id: str) -> int | None:
-    found = broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id=group_id), [WHERE])
+    found = broker.groups.machines(at(0))[0].fetch_offsets(MemberClaim(group_id=group_id), [WHERE])
     one = found[WHERE].committed
     return None if one is None else one.offset
 
@@ -111,7 +111,7 @@ def test_of_a_damaged_partition_what_is_sound_is_served_and_the_error_names_its_
     flip(file_system, path, last_byte(file_system, path))
     broker = open_broker(file_system, **SETTINGS)
     with caplog.at_level(logging.ERROR):
-        broker.groups.loaded(at(0))
+        broker.groups.load(at(0))
     (message,) = [one.getMessage() for one in caplog.records if PARTITION in one.getMessage()]
     assert f"{path} at byte " in message
     last = 2 * len(HARMED_GROUPS) - 1
@@ -181,10 +181,12 @@ def test_nobody_can_join_a_group_of_which_nothing_is_known() -> None:
     assert isinstance(joined, JoinAnswer)
     answers = [
         joined.error,
-        groups.carry_out(groups.loaded(at(0)).heartbeat(claim, at(0)), at(0)).error,
-        groups.carry_out(groups.loaded(at(0)).leave(HARMED, (), at(0)), at(0)).error,
-        groups.carry_out(groups.loaded(at(0)).delete_group(HARMED, at(0)), at(0)).error,
-        groups.carry_out(groups.loaded(at(0)).delete_offsets(HARMED, [WHERE], at(0)), at(0)).error,
+        groups.carry_out(groups.machines(at(0))[0].heartbeat(claim, at(0)), at(0)).error,
+        groups.carry_out(groups.machines(at(0))[0].leave(HARMED, (), at(0)), at(0)).error,
+        groups.carry_out(groups.machines(at(0))[0].delete_group(HARMED, at(0)), at(0)).error,
+        groups.carry_out(
+            groups.machines(at(0))[0].delete_offsets(HARMED, [WHERE], at(0)), at(0)
+        ).error,
     ]
     synced = sync_group(groups, SyncRequest(claim=claim), at(0))
     assert {*answers, getattr(synced, "error", None)} == {ErrorCode.NOT_COORDINATOR}

@@ -266,7 +266,9 @@ def test_groups_offsets_are_committed_once(source: SourceLog, target: FakeFileSy
     assert mirror_once(source.files, target).commit_count == 1
     assert_is_mirrored(source.files, target)
     with target_on(target) as opened:
-        found = opened.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), None)
+        found = opened.broker.groups.machines(at(0))[0].fetch_offsets(
+            MemberClaim(group_id="g"), None
+        )
         committed = found["t", 0].committed
         assert committed is not None
         assert (committed.offset, committed.metadata) == (8, "m")

@@ -138,9 +138,9 @@ def commit_otherwise(broker: Broker) -> None:
     from ottla.coordinator.requests import MemberClaim
 
     broker.groups.carry_out(
-        broker.groups.loaded(at(0)).delete_offsets("g", [("t", 0)], at(0)), at(0)
+        broker.groups.machines(at(0))[0].delete_offsets("g", [("t", 0)], at(0)), at(0)
     )
-    assert broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), None) == {}
+    assert broker.groups.machines(at(0))[0].fetch_offsets(MemberClaim(group_id="g"), None) == {}
 
 
 @pytest.mark.parametrize(

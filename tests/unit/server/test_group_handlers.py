@@ -83,7 +83,7 @@ def test_the_first_member_joins_at_once(asker: Asker, version: int) -> None:
         (answer.member_id, METADATA)
     ]
     assert answer.protocol_type == ("consumer" if version >= 7 else None)
-    member = asker.broker.groups.loaded(at(0)).describe("g").members[0]  # type: ignore[union-attr]
+    member = asker.broker.groups.machines(at(0))[0].describe("g").members[0]  # type: ignore[union-attr]
     assert (member.client_id, member.client_host) == ("test", "/10.0.0.9")
 
 
@@ -121,7 +121,7 @@ def test_a_second_member_waits_for_the_first(asker: Asker, version: int) -> None
 
 def test_the_session_is_also_the_rebalance_timeout_in_version_0(asker: Asker) -> None:
     asker.ask(join_request(), 0)
-    member = next(iter(asker.broker.groups.machine.groups["g"].members.values()))
+    member = next(iter(asker.broker.groups.known[0].groups["g"].members.values()))
     assert member.rebalance_timeout_ms == 10_000
 
 
@@ -279,5 +279,6 @@ def test_groups_are_deleted(asker: Asker, version: int) -> None:
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
     }
     assert (
-        asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="simple"), None) == {}
+        asker.broker.groups.machines(at(0))[0].fetch_offsets(MemberClaim(group_id="simple"), None)
+        == {}
     )

@@ -44,7 +44,9 @@ def commit(asker: Asker, *indexes: int) -> None:
 
 
 def committed(asker: Asker, group_id: str = "g") -> dict[int, int]:
-    found = asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id=group_id), None)
+    found = asker.broker.groups.machines(at(0))[0].fetch_offsets(
+        MemberClaim(group_id=group_id), None
+    )
     return {index: one.committed.offset for (_, index), one in found.items() if one.committed}
 
 
@@ -88,7 +90,7 @@ def test_clients_of_old_choose_times_themselves(asker: Asker) -> None:
     request.topics[0].partitions[0].commit_timestamp = 1234
     asker.ask(request, 1)
     found = (
-        asker.broker.groups.loaded(at(0))
+        asker.broker.groups.machines(at(0))[0]
         .fetch_offsets(MemberClaim(group_id="g"), None)["t", 0]
         .committed
     )
@@ -98,7 +100,7 @@ def test_clients_of_old_choose_times_themselves(asker: Asker) -> None:
     request.retention_time_ms = 5000
     asker.ask(request, 2)
     found = (
-        asker.broker.groups.loaded(at(0))
+        asker.broker.groups.machines(at(0))[0]
         .fetch_offsets(MemberClaim(group_id="g"), None)["t", 0]
         .committed
     )
@@ -194,7 +196,7 @@ def test_an_offset_that_a_transaction_is_about_to_move_is_unstable(
     asker: Asker, version: int
 ) -> None:
     commit(asker, 0)
-    offsets: CommittedOffsets = asker.broker.groups.machine.offsets
+    offsets: CommittedOffsets = asker.broker.groups.known[0].offsets
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     offsets.replay(key, OffsetCommitValue(offset=99), 5, producer_id=7)
     (one,) = fetched(asker, version, [0])

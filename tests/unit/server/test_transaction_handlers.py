@@ -57,7 +57,9 @@ def fenced_since(version: int, first: int) -> ErrorCode:
 
 
 def committed(asker: Asker) -> int | None:
-    found = asker.broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [("t", 0)])
+    found = asker.broker.groups.machines(at(0))[0].fetch_offsets(
+        MemberClaim(group_id="g"), [("t", 0)]
+    )
     known = found["t", 0].committed
     return None if known is None else known.offset
 
@@ -141,7 +143,7 @@ def test_with_an_unknown_partition_none_is_added(producer: ProducerAsker, versio
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    assert producer.asker.broker.transactions.machine.transactions["tx"].partitions == frozenset()
+    assert producer.asker.broker.transactions.known[0].transactions["tx"].partitions == frozenset()
 
 
 @each_version(ApiKey.ADD_PARTITIONS_TO_TXN)
@@ -291,7 +293,7 @@ def test_a_second_batch_of_version_2_does_not_overtake_the_first(
 @each_version(ApiKey.ADD_OFFSETS_TO_TXN)
 def test_the_partition_of_a_groups_offsets_is_added(producer: ProducerAsker, version: int) -> None:
     assert producer.add_offsets(version) == OK
-    known = producer.asker.broker.transactions.machine.transactions["tx"]
+    known = producer.asker.broker.transactions.known[0].transactions["tx"]
     assert known.partitions == {("__consumer_offsets", 0)}
     assert replaced(producer).add_offsets(version) == fenced_since(version, 2)
 

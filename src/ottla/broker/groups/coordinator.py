@@ -16,7 +16,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import kept, yield_turn
 from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordinator_shards import Shard, Shards
+from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
 from ottla.broker.internal_topic import (
     Appender,
     ClusterPartitions,
@@ -50,9 +50,7 @@ class ClusterCatalog(ClusterPartitions, TopicCatalog, Protocol):
 class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     """The groups of this broker. `take_answered` returns delayed responses.
 
-    Handlers call `machine_of` for a decision, and this class carries the decision out. A single
-    broker has one machine for all groups, and a member of a cluster one for each partition of the
-    offsets topic that it leads.
+    Handlers call `machine_of` for a decision, and this class carries the decision out.
     """
 
     def __init__(
@@ -67,28 +65,39 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         compression = Compression(config.offsets_topic_compression_codec)
         topic = InternalTopic(broker, offsets_topic(config), compression, GROUPS, cluster)
 
-        def new_machine(
-            its_timers: Timers[Any], refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE
+        catalog: TopicCatalog = broker.topics if cluster is None else cluster
+
+        def machine_with(
+            its_timers: Timers[Any], refusal: Callable[[str], ErrorCode]
         ) -> GroupCoordinatorShard:
-            catalog = broker.topics if cluster is None else cluster
             return GroupCoordinatorShard(
                 config, catalog, new_id, group_configs, its_timers, refusal
             )
 
-        shards: Shards[GroupCoordinatorShard] | None = None
-        if cluster is not None:
-            shards = Shards(timers, new_machine, self._load_shard, self._unload_shard)
+        def refusing(its_timers: Timers[Any]) -> GroupCoordinatorShard:
+            return machine_with(its_timers, lambda group_id: self.shards.refusal(group_id))
+
+        def serving(its_timers: Timers[Any]) -> GroupCoordinatorShard:
+            return machine_with(its_timers, lambda _: ErrorCode.NONE)
+
+        shards: Shards[GroupCoordinatorShard]
+        if cluster is None:
+            shards = OneShard(timers, refusing, self._load_all, topic.is_unread)
+        else:
+            load, unload = self._load_shard, self._unload_shard
+            shards = LedShards(timers, serving, load, unload, topic.partition_of)
         super().__init__(
             topic,
-            new_machine(timers.new_room(), self._refusal),
             shards,
             config.offsets_commit_timeout_ms,
             self.queue_answer,
         )
+        self._elsewhere = refusing(timers.new_room())
+        """The machine of groups that other brokers serve: it refuses everything."""
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
         self._budget = broker.budget
-        self._catalog: TopicCatalog = broker.topics if cluster is None else cluster
+        self._catalog = catalog
         self._gone_topics: set[str] = set()
         self._gone_names: set[str] = set()
         """The topics whose offsets `_forgetting` removes."""
@@ -100,32 +109,24 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """Returns the machine of a group; if another broker leads the group, one that refuses.
 
-        Raises `UserError` as `loaded`.
+        Raises `UserError` as `load`.
         """
-        if self.shards is None:
-            if self._is_loaded and not self._gone_topics and self._forgetting is None:
-                return self.machine
-            return self.loaded(at)
-        self._at = at
+        self.load(at)
         if self._gone_topics or self._forgetting is not None:
             self._forget_returned(at)
-        shard = self._shard_of(group_id)
-        return self.machine if shard is None else shard.machine
+        shard = self.shards.serving(group_id)
+        return self._elsewhere if shard is None else shard.machine
 
-    def loaded(self, at: Timestamps) -> GroupCoordinatorShard:
-        self._load(at)
+    def machines(self, at: Timestamps) -> list[GroupCoordinatorShard]:
+        self.load(at)
         if self._gone_topics or self._forgetting is not None:
             self._forget_returned(at)
-        return self.machine
+        return self.known
 
-    def _load(self, at: Timestamps) -> GroupCoordinatorShard:
-        if not self._is_loaded and self.shards is None:
-            self._replay_all("what groups have committed", "have consumers begin again")
-            self.machine.loaded(at)
-            self._is_loaded = True
-        return self.machine
-
-    # In a cluster
+    def _load_all(self, shard: Shard[GroupCoordinatorShard]) -> None:
+        machine = shard.machine
+        self._replay_all(machine, "what groups have committed", "have consumers begin again")
+        machine.loaded(self._now())
 
     def _unload_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
         for replies in shard.machine.give_up(ErrorCode.NOT_COORDINATOR):
@@ -146,17 +147,15 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         """Raises `ApiError` while a partition of the offsets topic must not take markers: the
         machine that is being loaded from it would miss them.
         """
-        if self.shards is not None and self.shards.refusal(index):
+        if not self.shards.takes_markers(index):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def end_transaction(self, index: int, producer_id: int, *, is_commit: bool) -> None:
         """Applies the marker of a producer's transaction in a partition of the offsets topic."""
-        shard = None if self.shards is None else self.shards.find(index)
+        shard = self.shards.find(index)
         if shard is not None:
             shard.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
             shard.appended_end = self._topic.partition(index).log.log_end_offset
-        elif self._is_loaded:
-            self.machine.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     # Deletions, in short steps
 
@@ -188,9 +187,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return bool(self._gone_topics)
 
     def _forget_in_steps(self, gone: set[str]) -> Iterator[Decision[Answer] | None]:
-        if self.shards is None:
-            yield from self._load(self._now()).forget_topics(gone, self._now)
-            return
+        self.shards.load()
         for shard in list(self.shards):
             if shard.is_loading:  # it may have read them already
                 self._awaited = shard
@@ -227,15 +224,12 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
     def advance(self, at: Timestamps) -> None:
         """Runs what is due; groups stay unloaded until one is used or a topic is deleted."""
-        if self.shards is not None:
-            self._at = at
-            self.shards.advance(at.monotonic_ms)
-        elif not self._is_loaded and not self._gone_topics:
-            return
+        self._at = at
+        self.shards.advance(at.monotonic_ms)
         is_spent = self._budget.is_spent
         while self.forget_some(at) and not is_spent():
             pass
-        for machine in self.machines(at):
+        for machine in self.known:
             while (due := machine.advance(at)) is not None:
                 self._run(due, at)
                 if is_spent():
@@ -270,19 +264,16 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return waiting if answer is None else answer
 
     def _run(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT | None:
-        shard, machine = None, self.machine
-        if self.shards is not None:
-            shard = self._shard_of(decision.key)
-            if shard is None:
-                return self._refuse_elsewhere(decision)
-            machine = shard.machine
+        shard = self.shards.serving(decision.key)
+        if shard is None:
+            return self._refuse_elsewhere(decision)
+        machine = shard.machine
         first_offset, producer_id = NO_OFFSET, None
         if decision.records:
             try:
                 first_offset = self._append(decision, at)
                 producer_id = decision.producer and decision.producer[0]
-                if shard is not None:
-                    shard.appended_end = first_offset + len(decision.records)
+                shard.appended_end = first_offset + len(decision.records)
             except ApiError as error:
                 logger.error("group %s: cannot write: %s", decision.key, error)
                 too_large = decision.too_large if error.code in TOO_LARGE else None
@@ -292,17 +283,14 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         for event in decision.events:
             self._on_event(event)
         if decision.replies:
-            if shard is None:
-                self._answer(decision.replies)
-            else:
-                self._answer_when_committed(decision.replies, shard, at)
+            self._answer_when_committed(decision.replies, shard, at)
         return decision.answer
 
     def _refuse_elsewhere(self, decision: Decision[AnswerT]) -> AnswerT | None:
         """Refuses a decision on a group whose partition this broker does not lead, or no longer
         serves.
         """
-        code = self._refusal(decision.key) or ErrorCode.NOT_COORDINATOR
+        code = self.shards.refusal(decision.key) or ErrorCode.NOT_COORDINATOR
         if decision.answer is None:
             self._answer(
                 [Reply(one.pending_id, one.answer.refused(code)) for one in decision.replies]

@@ -59,7 +59,7 @@ def beat(broker: Broker, epoch: int, *, now_ms: int = 0) -> HeartbeatAnswer:
         owned=frozenset() if is_entering else None,
     )
     answer = broker.groups.carry_out(
-        broker.groups.loaded(at(now_ms)).consumer_heartbeat(request, at(now_ms)), at(now_ms)
+        broker.groups.machines(at(now_ms))[0].consumer_heartbeat(request, at(now_ms)), at(now_ms)
     )
     broker.write_out()
     return answer

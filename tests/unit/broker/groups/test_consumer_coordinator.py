@@ -49,7 +49,7 @@ def beat(
         owned=frozenset() if is_entering else None,
     )
     answer = broker.groups.carry_out(
-        broker.groups.loaded(at(now_ms)).consumer_heartbeat(request, at(now_ms)), at(now_ms)
+        broker.groups.machines(at(now_ms))[0].consumer_heartbeat(request, at(now_ms)), at(now_ms)
     )
     broker.write_out()
     return answer
@@ -75,15 +75,15 @@ def test_a_member_continues_after_a_crash(broker: Broker, file_system: FakeFileS
     claim = MemberClaim(group_id="g", member_id="m", generation=1)
     commit = CommitRequest(claim=claim, offsets={("t", 0): NewOffset(offset=7)})
     assert broker.groups.carry_out(
-        broker.groups.loaded(at(0)).commit(commit, at(0)), at(0)
+        broker.groups.machines(at(0))[0].commit(commit, at(0)), at(0)
     ).partitions == {("t", 0): ErrorCode.NONE}
     broker.write_out()
     after = open_broker(file_system.crash(CrashMode.KEEP), **SETTINGS)
     assert beat(after, 1).error is ErrorCode.NONE
-    assert after.groups.loaded(at(0)).describe_consumer("g") == broker.groups.loaded(
-        at(0)
-    ).describe_consumer("g")
-    found = after.groups.loaded(at(0)).fetch_offsets(claim, [("t", 0)])["t", 0].committed
+    assert after.groups.machines(at(0))[0].describe_consumer("g") == broker.groups.machines(at(0))[
+        0
+    ].describe_consumer("g")
+    found = after.groups.machines(at(0))[0].fetch_offsets(claim, [("t", 0)])["t", 0].committed
     assert found is not None
     assert found.offset == 7
 
@@ -111,7 +111,7 @@ def test_without_room_for_its_replicas_there_is_no_coordinator(
     broker = open_broker(file_system, offsets_topic_replication_factor="3", **SETTINGS)
     answer = beat(broker, 0)
     assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert broker.groups.loaded(at(0)).list_groups() == []
+    assert broker.groups.machines(at(0))[0].list_groups() == []
 
 
 def test_an_empty_group_goes_from_protocol_to_protocol(
@@ -121,9 +121,9 @@ def test_an_empty_group_goes_from_protocol_to_protocol(
     assert join(broker).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     beat(broker, -1)
     assert join(broker).error is ErrorCode.NONE
-    assert [one.group_type for one in broker.groups.loaded(at(0)).list_groups()] == ["classic"]
+    assert [one.group_type for one in broker.groups.machines(at(0))[0].list_groups()] == ["classic"]
     after = open_broker(file_system.crash(CrashMode.KEEP), **SETTINGS)
-    assert after.groups.loaded(at(0)).list_groups() == [], (
+    assert after.groups.machines(at(0))[0].list_groups() == [], (
         "the old one is gone, the new one not yet there"
     )
 
@@ -134,4 +134,6 @@ def test_a_group_that_cannot_be_given_up_is_not_joined(broker: Broker) -> None:
     tiny = Alteration(changes=[ConfigChange(name="max.message.bytes", value="1")])
     broker.admin.alter_topic(CONSUMER_OFFSETS, tiny)
     assert join(broker).error is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [one.group_type for one in broker.groups.loaded(at(0)).list_groups()] == ["consumer"]
+    assert [one.group_type for one in broker.groups.machines(at(0))[0].list_groups()] == [
+        "consumer"
+    ]

@@ -59,14 +59,14 @@ def commit(broker: Broker, offset: int, group_id: str = "g", metadata: str = "")
         claim=MemberClaim(group_id=group_id),
         offsets={WHERE: NewOffset(offset=offset, metadata=metadata)},
     )
-    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
+    answer = broker.groups.carry_out(broker.groups.machines(at(0))[0].commit(request, at(0)), at(0))
     broker.write_out()
     return answer.partitions[WHERE]
 
 
 def committed(broker: Broker, group_id: str = "g") -> int | None:
     found = (
-        broker.groups.loaded(at(0))
+        broker.groups.machines(at(0))[0]
         .fetch_offsets(MemberClaim(group_id=group_id), [WHERE])[WHERE]
         .committed
     )
@@ -108,8 +108,8 @@ def restarted(file_system: FakeFileSystem) -> tuple[Broker, FakeFileSystem]:
 
 def test_the_offsets_topic_is_made_when_something_is_first_written(broker: Broker) -> None:
     assert committed(broker) is None
-    broker.groups.loaded(at(0)).describe("g")
-    broker.groups.loaded(at(0)).list_groups()
+    broker.groups.machines(at(0))[0].describe("g")
+    broker.groups.machines(at(0))[0].list_groups()
     assert broker.topics.find(CONSUMER_OFFSETS) is None
     commit(broker, 1)
     topic = broker.topics.get(CONSUMER_OFFSETS)
@@ -169,11 +169,13 @@ def test_what_was_committed_is_there_after_a_crash(
 def test_a_deleted_group_is_gone_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
     commit(broker, 1)
     assert (
-        broker.groups.carry_out(broker.groups.loaded(at(0)).delete_group("g", at(0)), at(0)).error
+        broker.groups.carry_out(
+            broker.groups.machines(at(0))[0].delete_group("g", at(0)), at(0)
+        ).error
         is ErrorCode.NONE
     )
     broker.write_out()
-    assert restarted(file_system)[0].groups.loaded(at(0)).list_groups() == []
+    assert restarted(file_system)[0].groups.machines(at(0))[0].list_groups() == []
 
 
 def test_a_group_continues_after_a_crash(broker: Broker, file_system: FakeFileSystem) -> None:
@@ -182,7 +184,7 @@ def test_a_group_continues_after_a_crash(broker: Broker, file_system: FakeFileSy
     after, _ = restarted(file_system)
     claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
     assert (
-        after.groups.carry_out(after.groups.loaded(at(0)).heartbeat(claim, at(0)), at(0)).error
+        after.groups.carry_out(after.groups.machines(at(0))[0].heartbeat(claim, at(0)), at(0)).error
         is ErrorCode.NONE
     )
 
@@ -227,14 +229,14 @@ def test_offsets_of_a_transaction_count_as_its_marker_says(
     between, file_system = restarted(file_system)
     assert committed(between) == 1
     assert (
-        between.groups.loaded(at(0))
+        between.groups.machines(at(0))[0]
         .fetch_offsets(MemberClaim(group_id="g"), [WHERE])[WHERE]
         .is_unstable
     )
     append_batch(between, marker(is_commit=is_commit))
     after, _ = restarted(file_system)
     assert committed(after) == expected
-    found = after.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [WHERE])
+    found = after.groups.machines(at(0))[0].fetch_offsets(MemberClaim(group_id="g"), [WHERE])
     assert not found[WHERE].is_unstable
 
 
@@ -258,7 +260,7 @@ def test_records_that_this_broker_does_not_know_are_left_alone(
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
     assert committed(after) == 1
-    assert [one.group_id for one in after.groups.loaded(at(0)).list_groups()] == ["g"]
+    assert [one.group_id for one in after.groups.machines(at(0))[0].list_groups()] == ["g"]
     assert "__consumer_offsets, offset 2" in caplog.text
 
 
@@ -270,9 +272,9 @@ def test_a_group_of_the_new_protocol_is_read_from_the_log(
     builder.append(encode_key(ConsumerGroupMetadataKey(group_id="new")), b"\0\0\0\0\0\7\0", NOW_MS)
     append_batch(broker, builder.build())
     after, _ = restarted(file_system)
-    listed = {one.group_id: one.group_type for one in after.groups.loaded(at(0)).list_groups()}
+    listed = {one.group_id: one.group_type for one in after.groups.machines(at(0))[0].list_groups()}
     assert listed == {"g": "classic", "new": "consumer"}
-    described = after.groups.loaded(at(0)).describe_consumer("new")
+    described = after.groups.machines(at(0))[0].describe_consumer("new")
     assert described is not None
     assert described.epoch == 7
 
@@ -291,7 +293,7 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
     coordinator = GroupCoordinator(
         broker, broker.config, broker.new_id, broker.settings.groups.of, Timers()
     )
-    assert coordinator.loaded(at(0)).refusal("g") is ErrorCode.NOT_COORDINATOR
+    assert coordinator.machines(at(0))[0].refusal("g") is ErrorCode.NOT_COORDINATOR
 
 
 # Those who wait
@@ -361,7 +363,7 @@ def test_a_disk_that_is_gone_takes_no_commits(broker: Broker) -> None:
     partition = broker.topics.partition(CONSUMER_OFFSETS, partition_for("g", 3))
     partition.directory.health.fail(OSError("broken"))
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
-    answer = broker.groups.carry_out(broker.groups.loaded(at(0)).commit(request, at(0)), at(0))
+    answer = broker.groups.carry_out(broker.groups.machines(at(0))[0].commit(request, at(0)), at(0))
     assert answer.partitions[WHERE] is ErrorCode.NOT_COORDINATOR
     assert committed(broker) == 1
 
@@ -397,7 +399,7 @@ def test_clients_hear_why_the_log_has_refused(
     )
     request = CommitRequest(claim=MemberClaim(group_id="g"), offsets={WHERE: NewOffset(offset=2)})
     now = Timestamps(now_ms=NOW_MS, monotonic_ms=0)
-    answer = coordinator.carry_out(coordinator.loaded(now).commit(request, now), now)
+    answer = coordinator.carry_out(coordinator.machines(now)[0].commit(request, now), now)
     assert answer.partitions[WHERE] is expected
 
 
@@ -416,12 +418,12 @@ def commit_many(broker: Broker, group_id: str, topic: str = "t") -> None:
             claim=MemberClaim(group_id=group_id),
             offsets={TopicPartition(*where): new for where, new in offsets.items()},
         )
-        decision = broker.groups.loaded(at(0)).commit(request, at(0))
+        decision = broker.groups.machines(at(0))[0].commit(request, at(0))
         assert not any(broker.groups.carry_out(decision, at(0)).partitions.values())
 
 
 def count_of(broker: Broker, group_id: str) -> int:
-    return len(broker.groups.loaded(at(0)).offsets.of(group_id))
+    return len(broker.groups.machines(at(0))[0].offsets.of(group_id))
 
 
 def spent(broker: Broker) -> None:
@@ -436,7 +438,7 @@ def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted(
     commit_many(broker, "g")
     assert broker.groups.delete_group("g", at(0)) is ErrorCode.NONE
     assert count_of(broker, "g") == 0
-    assert restarted(file_system)[0].groups.loaded(at(0)).list_groups() == []
+    assert restarted(file_system)[0].groups.machines(at(0))[0].list_groups() == []
 
 
 def test_nobody_commits_to_a_group_that_is_being_deleted(file_system: FakeFileSystem) -> None:
@@ -496,7 +498,7 @@ def test_expired_offsets_go_in_steps_while_groups_are_served(file_system: FakeFi
     counts = []
     for _ in range(3):
         broker.groups.advance(later)
-        counts.append(len(broker.groups.machine.offsets.of("g")))
+        counts.append(len(broker.groups.known[0].offsets.of("g")))
         assert broker.next_answer_ms == later.monotonic_ms
     assert counts == [MANY - 256, MANY - 512, 0]
     broker.groups.advance(later)

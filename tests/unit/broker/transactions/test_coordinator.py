@@ -40,7 +40,7 @@ OFFSETS = (CONSUMER_OFFSETS, 0)
 
 def opened(file_system: FileSystem, *paths: str, **settings: str) -> Broker:
     broker = open_broker(file_system, *paths, **SETTINGS, **settings)
-    broker.transactions.loaded(at(0))
+    broker.transactions.load(at(0))
     broker.write_out()
     return broker
 
@@ -138,13 +138,13 @@ def commit_offset(broker: Broker, claim: ProducerClaim, offset: int) -> None:
         producer=(claim.producer_id, claim.epoch),
     )
     assert broker.groups.carry_out(
-        broker.groups.loaded(at(0)).commit(request, at(0)), at(0)
+        broker.groups.machines(at(0))[0].commit(request, at(0)), at(0)
     ).partitions == {A: ErrorCode.NONE}
     broker.write_out()
 
 
 def fetched(broker: Broker) -> FetchedOffset:
-    return broker.groups.loaded(at(0)).fetch_offsets(MemberClaim(group_id="g"), [A])[A]
+    return broker.groups.machines(at(0))[0].fetch_offsets(MemberClaim(group_id="g"), [A])[A]
 
 
 def offset_of(broker: Broker) -> int | None:
@@ -416,7 +416,7 @@ def test_a_directory_that_fails_under_a_marker_leaves_the_rest_to_the_next_start
 
 
 def state_of(broker: Broker) -> str:
-    described = broker.transactions.loaded(at(0)).describe("tx")
+    described = broker.transactions.machines(at(0))[0].describe("tx")
     assert described is not None
     return described.state
 

@@ -196,7 +196,7 @@ def test_a_group_that_lags_says_by_how_many_records_and_seconds(
     broker: Broker, clock: FakeClock, metrics: ServedMetrics
 ) -> None:
     committed = OffsetCommitValue(offset=18, commit_timestamp_ms=NOW_MS)
-    broker.groups.machine.offsets.replay(
+    broker.groups.machines(at(0))[0].offsets.replay(
         OffsetCommitKey(group="readers", topic="t", partition=0), committed, 0
     )
     labels = '{group="readers",partition="0",topic="t"}'
@@ -218,7 +218,7 @@ def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_c
     broker.write_out()
     broker.topics.partition("u", 1).log.maintenance.delete_records_before(3)
     committed = OffsetCommitValue(offset=1, commit_timestamp_ms=NOW_MS)
-    broker.groups.machine.offsets.replay(
+    broker.groups.machines(at(0))[0].offsets.replay(
         OffsetCommitKey(group="readers", topic="u", partition=1), committed, 0
     )
     found = exported(metrics)
