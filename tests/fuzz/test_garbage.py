@@ -1,6 +1,7 @@
 """Whatever bytes come, what reads them takes them or raises its own error, and soon."""
 
 import random
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,12 @@ from tests.fuzz.targets import (
 )
 
 SECOND_MS = 1000
-SEEDS = {name: list(seeds(name)) for name in TARGETS}
+
+
+@cache
+def seeds_of(name: str) -> list[bytes]:
+    return list(seeds(name))
+
 
 each_target = pytest.mark.parametrize("name", list(TARGETS))
 Change = tuple[float, bytes, bool]
@@ -59,7 +65,7 @@ def test_noise_is_taken_or_refused(name: str, data: bytes) -> None:
 def test_what_was_valid_before_it_was_changed_is_taken_or_refused(
     name: str, data: st.DataObject, changes: list[Change], kept: float
 ) -> None:
-    seed = data.draw(st.sampled_from(SEEDS[name]))
+    seed = data.draw(st.sampled_from(seeds_of(name)))
     TARGETS[name]()(changed(seed, changes, kept))
 
 
