@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, read_file
+from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
 from ottla.record.batch import NO_LEADER_EPOCH
 from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
-from ottla.storage.files.checkpoints import CheckpointLines
-from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entry
+from ottla.storage.log.leader_epochs import LeaderEpochs, read_epoch_entries
 
 
 @dataclass(slots=True)
@@ -58,45 +57,44 @@ class EpochCheck:
     ) -> Iterator[Finding]:
         """The findings; `path` is the checkpoint's, `offsets` are the log's start and end."""
         log_start, end_offset = offsets
-        entries: list[EpochEntry] | None = None
+        epochs: LeaderEpochs | None = None
         try:
-            entries = read_epoch_entries(file_system, path)
+            epochs = LeaderEpochs(file_system, path, read_epoch_entries(file_system, path))
         except FileNotFoundError:
             if any(run.epoch >= 0 for run in self.runs):
                 yield _wrong(path, None, "is missing, though batches have leader epochs")
         except CorruptionError as error:
             yield _wrong(path, error.position, error.reason)
-        if entries is not None:
-            yield from self._contradictions(path, entries, log_start)
-            last = entries[-1] if entries else None
+        if epochs is not None:
+            yield from self._contradictions(epochs, log_start)
+            last = epochs.entries[-1] if epochs.entries else None
             if last is not None and last.start_offset > end_offset and not is_growing:
                 reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
                 yield _wrong(path, None, f"{reason}after the log's end at {end_offset}")
         elif not self.is_ascending:
             yield from self._backward(None)
 
-    def _contradictions(
-        self, path: str, entries: list[EpochEntry], log_start: int
-    ) -> Iterator[Finding]:
+    def _contradictions(self, epochs: LeaderEpochs, log_start: int) -> Iterator[Finding]:
         """Batches or a checkpoint with wrong epochs."""
         # A single batch that contradicts both the checkpoint and its neighbours is wrong.
         # Otherwise the checkpoint is wrong, unless the batches are out of order themselves: then
         # nothing shows which is right.
-        wrong = [run for run in self.runs if not _agrees(run, entries, log_start)]
+        wrong = [run for run in self.runs if not _agrees(run, epochs, log_start)]
         is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
-        if is_alone and epoch_of(wrong[0].first_offset, entries) is not None:
-            yield from self._backward(epoch_of(wrong[0].first_offset, entries), wrong)
+        right = epochs.epoch_for_offset(wrong[0].first_offset) if is_alone else None
+        if right is not None:
+            yield from self._backward(right, wrong)
         elif not self.is_ascending:
             yield from self._backward(None)
         elif wrong:
             run = wrong[0]
-            stated = epoch_of(run.first_offset, entries)
             offset = run.first_offset
-            if stated == run.epoch:
-                stated, offset = epoch_of(run.last_offset, entries), run.last_offset
+            if epochs.epoch_for_offset(offset) == run.epoch:
+                offset = run.last_offset
+            stated = epochs.epoch_for_offset(offset)
             says = "no epoch" if stated is None else f"epoch {stated}"
             yield _wrong(
-                path,
+                epochs.path,
                 None,
                 f"has {says} for offset {offset}, but its batches have epoch {run.epoch} "
                 f"(from {run.path} at byte {run.position})",
@@ -119,44 +117,18 @@ class EpochCheck:
             )
 
 
-def _agrees(run: EpochRun, entries: list[EpochEntry], log_start: int) -> bool:
+def _agrees(run: EpochRun, epochs: LeaderEpochs, log_start: int) -> bool:
     """Whether a run has the epochs of the checkpoint."""
     # Batches before the log start have no entry any more, or one that begins at the log start.
-    if not entries and run.last_offset < log_start:
-        return True
+    earliest, begin = epochs.earliest_epoch, epochs.earliest_start_offset
+    if earliest is None or begin is None:
+        return run.last_offset < log_start or run.epoch == NO_LEADER_EPOCH
     for offset in (run.first_offset, run.last_offset):
-        is_early = bool(entries) and offset < entries[0].start_offset
-        if is_early and run.epoch <= entries[0].epoch:
+        if offset < begin and run.epoch <= earliest:
             continue
-        stated = epoch_of(offset, entries)
-        if (NO_LEADER_EPOCH if stated is None else stated) != run.epoch:
+        if epochs.epoch_for_offset(offset) != run.epoch:
             return False
     return True
-
-
-def epoch_of(offset: int, entries: list[EpochEntry]) -> int | None:
-    """The epoch of an offset; `None` before the first entry."""
-    found = None
-    for entry in entries:
-        if entry.start_offset <= offset:
-            found = entry.epoch
-    return found
-
-
-def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:
-    """The entries of the checkpoint; raises `CorruptionError` if they do not ascend."""
-    lines = CheckpointLines(path, read_file(file_system, path))
-    entries: list[EpochEntry] = []
-    for words in lines:
-        entry = parse_epoch_entry(lines, words)
-        last = entries[-1] if entries else EpochEntry(-1, -1)
-        if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
-            raise lines.error(
-                f"has epoch {entry.epoch} from offset {entry.start_offset}, which does not come "
-                f"after epoch {last.epoch} from {last.start_offset}"
-            )
-        entries.append(entry)
-    return entries
 
 
 def _wrong(path: str, position: int | None, reason: str) -> Finding:

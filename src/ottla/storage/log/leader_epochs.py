@@ -47,22 +47,11 @@ class LeaderEpochs:
 
     @classmethod
     def read(cls, file_system: FileSystem, path: str) -> "LeaderEpochs":
-        """Reads the file; a missing or empty file has no epochs. Raises `CorruptionError`.
-
-        Entries out of order are an error; in Kafka such an entry replaces the ones before it.
-        """
+        """Reads the file; a missing or empty file has no epochs. Raises `CorruptionError`."""
         try:
-            content = read_file(file_system, path)
+            return cls(file_system, path, read_epoch_entries(file_system, path))
         except FileNotFoundError:
             return cls(file_system, path)
-        lines = CheckpointLines(path, content)
-        entries: list[EpochEntry] = []
-        for words in lines:
-            entry = parse_epoch_entry(lines, words)
-            if entries and not _ascends(entries[-1], entry):
-                raise lines.error("does not ascend from the line before")
-            entries.append(entry)
-        return cls(file_system, path, entries)
 
     @property
     def path(self) -> str:
@@ -192,8 +181,24 @@ class LeaderEpochs:
         replace_file(self._file_system, self._path, checkpoint_text(lines))
 
 
-def _ascends(one: EpochEntry, other: EpochEntry) -> bool:
-    return one.epoch < other.epoch and one.start_offset < other.start_offset
+def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:
+    """The entries of the file; raises `CorruptionError` and `FileNotFoundError`.
+
+    Entries out of order are an error; in Kafka such an entry replaces the ones before it.
+    """
+    lines = CheckpointLines(path, read_file(file_system, path))
+    entries: list[EpochEntry] = []
+    last = EpochEntry(-1, -1)
+    for words in lines:
+        entry = parse_epoch_entry(lines, words)
+        if entry.epoch <= last.epoch or entry.start_offset <= last.start_offset:
+            raise lines.error(
+                f"has epoch {entry.epoch} from offset {entry.start_offset}, which does not come "
+                f"after epoch {last.epoch} from {last.start_offset}"
+            )
+        entries.append(entry)
+        last = entry
+    return entries
 
 
 def parse_epoch_entry(lines: CheckpointLines, words: list[str]) -> EpochEntry:

@@ -1,15 +1,11 @@
 """The leader-epoch checkpoint against the batches: which of the two is wrong."""
 
-import pytest
-
-from ottla.base.errors import CorruptionError
 from ottla.record.batch import batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 from ottla.storage.damage_scan import ScannedBatch
-from ottla.storage.diagnosis.epoch_checks import EpochCheck, epoch_of, read_epoch_entries
+from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.findings import Finding, FindingKind
-from ottla.storage.log.leader_epochs import EpochEntry
 from ottla.testing import FakeFileSystem
 
 LOG = "t-0/00000000000000000000.log"
@@ -102,17 +98,3 @@ def test_records_before_the_first_entry_may_have_that_epoch_or_an_earlier_one() 
     content = "0\n1\n3 4\n"
     assert findings(check_of(3, 3, 3), content, log_start=4) == []
     assert findings(check_of(0, 0, 3), content, log_start=4) == []
-
-
-@pytest.mark.parametrize("line", ["3 9", "2 9", "4 4"])
-def test_entries_that_do_not_ascend_are_damage(line: str) -> None:
-    disk = FakeFileSystem()
-    file = disk.open(CHECKPOINT, create=True)
-    file.pwrite(f"0\n2\n3 4\n{line}\n".encode(), 0)
-    with pytest.raises(CorruptionError, match="does not come after epoch 3 from 4"):
-        read_epoch_entries(disk, CHECKPOINT)
-
-
-def test_the_epoch_of_an_offset_is_that_of_the_last_entry_up_to_it() -> None:
-    entries = [EpochEntry(0, 5), EpochEntry(3, 9)]
-    assert [epoch_of(offset, entries) for offset in (4, 5, 8, 9, 100)] == [None, 0, 0, 3, 3]

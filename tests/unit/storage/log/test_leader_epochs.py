@@ -183,6 +183,15 @@ def test_malformed_files_are_corrupt(content: bytes) -> None:
         LeaderEpochs.read(disk, PATH)
 
 
+@pytest.mark.parametrize("line", ["3 9", "2 9", "4 4"])
+def test_entries_that_do_not_ascend_are_named_with_the_ones_before(line: str) -> None:
+    disk = FakeFileSystem()
+    content = f"0\n2\n3 4\n{line}\n".encode()
+    disk.open(PATH, create=True).pwrite(content, 0)
+    with pytest.raises(CorruptionError, match="does not come after epoch 3 from 4"):
+        LeaderEpochs.read(disk, PATH)
+
+
 ENTRIES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 30)), max_size=15)
 
 
