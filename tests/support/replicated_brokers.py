@@ -115,7 +115,7 @@ def open_member(
 
 
 def replicas_of(broker: Broker) -> Replicas:
-    assert broker.replicas is not None
+    assert broker.replicas.have_followers
     return broker.replicas
 
 

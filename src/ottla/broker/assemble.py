@@ -17,6 +17,7 @@ from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.adoption.foreign_settings import find_settings
 from ottla.broker.adoption.found_settings import FoundSettings
 from ottla.broker.broker import Broker
+from ottla.broker.by_itself import NoMembership, OnlyReplicas
 from ottla.broker.configs.cluster_file import CLUSTER_FILE
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetching import FetchQuery, FetchResult
@@ -27,7 +28,7 @@ from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
 from ottla.broker.parts import BrokerParts, BrokerTimers
-from ottla.broker.producer_ids import ProducerIds, reserve_producer_ids
+from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, reserve_producer_ids
 from ottla.broker.revised_state import StateStore
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
@@ -96,7 +97,7 @@ def _make_parts(
         configs,
         options.new_id,
         _removals(timers.jobs, access, cleaner),
-        has_all_partitions=options.membership is None,
+        has_all_partitions=not options.is_member,
     )
     store.load(opened)
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
@@ -111,8 +112,9 @@ def _make_parts(
     jobs = Jobs(timers.jobs)
     schedule_log_jobs(jobs, directories, config, retention, more_is_checked)
     _schedule_tokens(jobs, security, config)
-    replicas = None
-    if options.membership is not None:
+    producer_ids = _producer_ids(opened, directories, file_system)
+    replicas: Replicas | OnlyReplicas = OnlyReplicas()
+    if options.is_member:
         schedule_replicas(jobs, directories, config)
         heard = options.before_effect
         replicas = _replicas(opened.node_id, store, settings, waiting, timers.answers, heard)
@@ -125,10 +127,8 @@ def _make_parts(
         store=store,
         cluster=StateStore(CLUSTER_FILE, found.cluster, directories, file_system),
         adoption=adoption,
-        producer_ids=ProducerIds(
-            opened.next_producer_id,
-            lambda end: reserve_producer_ids(file_system, directories, end),
-        ),
+        producer_ids=producer_ids,
+        allocate_producer_id=_allocation(producer_ids, options),
         waiting=waiting,
         log_access=access,
         retention=retention,
@@ -140,6 +140,22 @@ def _make_parts(
         timers=timers,
         replicas=replicas,
     )
+
+
+def _producer_ids(
+    opened: OpenedDirectories, directories: LogDirectories, file_system: FileSystem
+) -> ProducerIds:
+    def reserve(end: int) -> None:
+        reserve_producer_ids(file_system, directories, end)
+
+    return ProducerIds(opened.next_producer_id, reserve)
+
+
+def _allocation(own: ProducerIds, options: BrokerOptions) -> Callable[[], int]:
+    membership = options.membership
+    if isinstance(membership, NoMembership):
+        return own.allocate
+    return ClusterProducerIds(membership.allocate_producer_ids).allocate
 
 
 def _removals(timers: AllTimers, access: LogAccess, cleaner: Cleaner) -> Removals:

@@ -25,7 +25,6 @@ from ottla.broker.configs.cluster_file import Quotas
 from ottla.broker.events import TopicDeleted
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.parts import BrokerParts
-from ottla.broker.producer_ids import ClusterProducerIds
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.topics.auto_creation import AutoCreation
@@ -50,7 +49,9 @@ from ottla.storage.log.reader import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.by_itself import NoMembership, OnlyReplicas
     from ottla.broker.control.controller import Controller
+    from ottla.broker.coordinators import Coordinators
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.membership import Membership
@@ -93,7 +94,7 @@ class Broker:
         self._store = parts.store
         self.topics = parts.store.topics
         self._producer_ids = parts.producer_ids
-        self._cluster_producer_ids: ClusterProducerIds[Any] | None = None
+        self._allocate_producer_id = parts.allocate_producer_id
         self.adoption = parts.adoption
         self.log_access = parts.log_access
         self.retention = parts.retention
@@ -101,7 +102,7 @@ class Broker:
         self.moves = parts.moves
         self.security = parts.security
         self.authorizer = parts.security.authorizer
-        self.replicas: Replicas | None = parts.replicas
+        self.replicas: Replicas | OnlyReplicas = parts.replicas
         self._segment_removals = parts.segment_removals
         self._jobs = parts.jobs
         self._timers = parts.timers
@@ -109,7 +110,7 @@ class Broker:
         self._dirty: list[Partition] = []
         self._waiting = parts.waiting
         self._background: Background | None = None
-        self.membership: Membership | None = options.membership
+        self.membership: Membership | NoMembership = options.membership
         self._config_check: Callable[[BrokerConfig], None] | None = None
         self.throttled_clients = ThrottledClients(parts.timers.answers)
         self.quotas = ClientQuotas(
@@ -122,15 +123,17 @@ class Broker:
         self.admin = Admin(self._store, parts.cluster, settings, self)
         self._controller: Controller | None = None
         self._view: ClusterView | None = None
-        self._cluster = None if parts.replicas is None else parts.replicas.topics
+        self._cluster = parts.replicas.topics
         self.catalog: Catalog = self.topics if self._cluster is None else self._cluster
         """All topics; in a cluster also those without a replica on this broker."""
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
-        if parts.replicas is not None:
-            from ottla.broker.coordinators import Coordinators
+        parts.replicas.when_leading(self._coordinators)
 
-            parts.replicas.listeners.append(Coordinators(self.groups, self.transactions))
+    def _coordinators(self) -> "Coordinators":
+        from ottla.broker.coordinators import Coordinators
+
+        return Coordinators(self.groups, self.transactions)
 
     @property
     def view(self) -> "ClusterView":
@@ -431,9 +434,7 @@ class Broker:
         self, error: ApiError, topic: str | None, index: int, topic_id: Uuid | None = None
     ) -> ApiError:
         """Returns the error for the client; in a cluster another broker may have the partition."""
-        if self.replicas is not None:
-            error = self.replicas.elsewhere(error, topic, topic_id, index)
-        return error.without_traceback()
+        return self.replicas.elsewhere(error, topic, topic_id, index).without_traceback()
 
     def _partition_of(self, query: FetchQuery, wanted: PartitionQuery) -> Partition:
         """Finds the topic by its name or, if the query has only its id, by the id.
@@ -522,11 +523,11 @@ class Broker:
         answered = [] if self._groups is None else self._groups.take_answered()
         if self._background is not None and self._background.has_done:
             answered += self._background.take_done()
-        if self.membership is not None and self.membership.has_done:
+        if self.membership.has_done:
             answered += self.membership.take_done()
         if self.throttled_clients:
             answered += self.throttled_clients.take_over(monotonic_ms)
-        if self.replicas is not None:
+        if self.replicas.has_answers:
             answered += self.replicas.take_answered()
         is_spent = self.budget.is_spent
         for waiting in self._waiting.take_woken():
@@ -563,9 +564,9 @@ class Broker:
         return (
             self._waiting.has_woken
             or (self._groups is not None and self._groups.has_answers)
-            or (self.replicas is not None and self.replicas.has_answers)
+            or self.replicas.has_answers
             or (self._background is not None and self._background.has_done)
-            or (self.membership is not None and self.membership.has_done)
+            or self.membership.has_done
         )
 
     def cancel(self, waiting: Waiting[Any]) -> None:
@@ -617,13 +618,8 @@ class Broker:
 
     def allocate_producer_id(self) -> int:
         """Returns an id that no producer has had; raises `ApiError`."""
-        if self.membership is not None:
-            if self._cluster_producer_ids is None:
-                ask = self.membership.allocate_producer_ids
-                self._cluster_producer_ids = ClusterProducerIds(ask)
-            return self._cluster_producer_ids.allocate()
         try:
-            return self._producer_ids.allocate()
+            return self._allocate_producer_id()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
@@ -666,15 +662,13 @@ class Broker:
 
     def advance(self, at: Timestamps) -> None:
         """Ends expired sessions of members, and transactions and produces that have timed out."""
-        if self.replicas is not None:
-            self.replicas.advance(at)
+        self.replicas.advance(at)
         if self._groups is not None:
             self._groups.advance(at)
         if self._transactions is not None:
             self._transactions.advance(at)
-            if self.membership is not None:
-                for request in self._transactions.take_marker_requests(at):
-                    self.membership.send_markers(request)
+            for request in self._transactions.take_marker_requests(at):
+                self.membership.send_markers(request)
 
     def run_due_jobs(self, at: Timestamps) -> None:
         """Does what `advance` does, removes the files of deleted topics and segments, runs due

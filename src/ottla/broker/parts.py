@@ -1,5 +1,6 @@
 """The parts of a broker, as put together by `assemble`."""
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from ottla.broker.waiting import WaitingRoom
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
+    from ottla.broker.by_itself import OnlyReplicas
     from ottla.broker.replicas import Replicas
 
 
@@ -48,6 +50,8 @@ class BrokerParts:
     cluster: StateStore[ClusterState]
     adoption: AdoptionStore
     producer_ids: ProducerIds
+    allocate_producer_id: Callable[[], int]
+    """Of a cluster, which `producer_ids` knows nothing of, or from `producer_ids`."""
     waiting: WaitingRoom[FetchQuery, FetchResult]
     log_access: LogAccess
     retention: Retention
@@ -57,5 +61,4 @@ class BrokerParts:
     segment_removals: SegmentRemovals
     jobs: Jobs
     timers: BrokerTimers
-    replicas: "Replicas | None"
-    """`None` on a single broker."""
+    replicas: "Replicas | OnlyReplicas"

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -97,6 +97,9 @@ class Replicas:
     effect.
     """
 
+    have_followers: Literal[True] = True
+    """Whether other brokers may have replicas of the same partitions."""
+
     def __init__(
         self,
         options: ReplicaOptions,
@@ -131,6 +134,10 @@ class Replicas:
         for topic in store.topics:
             for partition in topic.partitions.values():
                 partition.replication = ReplicatedPartition(self, HostedLog(partition))
+
+    def when_leading(self, listener: Callable[[], ReplicaListener]) -> None:
+        """Adds the listener that `listener` makes."""
+        self.listeners.append(listener())
 
     def _opened(self, hosted: HostedLog) -> None:
         replicated = ReplicatedPartition(self, hosted)

@@ -172,7 +172,8 @@ class MetadataReplay:
         partitions = self._partitions[record.topic_id]
         old = partitions[record.partition_id]
         has_leader_change = record.leader != NO_LEADER_CHANGE
-        replicas = old.replicas if record.replicas is None else tuple(record.replicas)
+        changed = record.replicas
+        replicas = old.replicas if changed is None else tuple(changed)
         directories = old.directories
         if record.directories is not None:
             directories = tuple(record.directories)

@@ -264,17 +264,17 @@ class AloneController:
         }
         return ByPartition(None, freed_in_turns(outcomes))
 
-    def _check_replicas(self, place: TopicPartition, replicas: tuple[int, ...] | None) -> None:
+    def _check_replicas(self, place: TopicPartition, wanted: tuple[int, ...] | None) -> None:
         """Raises `ApiError` unless the partition is to stay where it is."""
         self._topics.partition(*place)
-        if replicas is None:
+        if wanted is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        if replicas == (self._node_id,):
+        if wanted == (self._node_id,):
             return
         code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        if not replicas:
+        if not wanted:
             raise ApiError(code, "A partition needs one replica at least.")
-        if len(set(replicas)) < len(replicas):
+        if len(set(wanted)) < len(wanted):
             raise ApiError(code, "A broker is named twice.")
         raise ApiError(code, f"The only broker there is has the id {self._node_id}.")
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.ids import Uuid
+from ottla.broker.by_itself import NoMembership
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
+    from ottla.broker.by_itself import OnlyReplicas
     from ottla.broker.control.alone import TopicBroker
     from ottla.broker.control.controller import Controller
     from ottla.broker.membership import Membership
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     class Whole(TopicBroker, Protocol):
         """A broker with all its parts."""
 
-        membership: Membership | None
-        replicas: Replicas | None
+        membership: Membership | NoMembership
+        replicas: Replicas | OnlyReplicas
         settings: BrokerSettings
         new_id: Callable[[], Uuid]
 
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 
 def controller_for(broker: "Whole") -> "Controller":
-    if broker.membership is None or broker.replicas is None:
+    membership, replicas = broker.membership, broker.replicas
+    if isinstance(membership, NoMembership) or not replicas.have_followers:
         from ottla.broker.control.alone import AloneController
 
         return AloneController(broker)
@@ -36,8 +39,8 @@ def controller_for(broker: "Whole") -> "Controller":
 
     return ZooKeeperController(
         node_id=broker.node_id,
-        membership=broker.membership,
-        replicas=broker.replicas,
+        membership=membership,
+        replicas=replicas,
         topics=broker.topics,
         security=broker.security,
         settings=broker.settings,
@@ -46,7 +49,7 @@ def controller_for(broker: "Whole") -> "Controller":
 
 
 def view_for(broker: "Whole") -> "ClusterView":
-    if broker.replicas is not None:
+    if broker.replicas.have_followers:
         from ottla.broker.control.view_of_many import ViewOfMany
 
         return ViewOfMany(broker.replicas.manager)

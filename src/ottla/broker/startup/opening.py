@@ -20,6 +20,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.adoption.found_settings import FoundSettings, SettingsPlace
+from ottla.broker.by_itself import NoMembership
 from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.producer_ids import (
     PRODUCER_ID_FILE_NAME,
@@ -78,10 +79,15 @@ class BrokerOptions:
     """Runs the given calls, one for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)
     """Runs the given calls, one for every directory."""
-    membership: "Membership | None" = None
+    membership: "Membership | NoMembership" = field(default_factory=NoMembership)
     """For a broker in a cluster, whose controller assigns partitions and leaders."""
     before_effect: "BeforeEffect | None" = None
     """Called before each effect on the replicas of such a broker."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the broker is to be one of a cluster."""
+        return not isinstance(self.membership, NoMembership)
 
     def with_node_id(self, node_id: int | None) -> "BrokerOptions":
         """Returns the options of a broker that must have this node id; directories of others are
@@ -123,7 +129,7 @@ def open_directories(
         new_id=options.new_id,
         random_below=options.random_below,
         topic_config=topic_configs.get,
-        is_replicated=options.membership is not None,
+        is_replicated=options.is_member,
         on_progress=options.on_progress,
         run_all=options.run_all,
     )
@@ -371,7 +377,7 @@ def _identity(
         return options.cluster_id, options.node_id
     node_id = options.node_id if known.node_id is None else known.node_id
     if options.is_node_id_wanted and node_id != options.node_id:
-        noun = "node" if options.membership is None else "broker"
+        noun = "broker" if options.is_member else "node"
         raise UserError(
             f"{paths[0]} belongs to {noun} {node_id}, but {noun}.id is {options.node_id}; change "
             "the setting, or name another directory"

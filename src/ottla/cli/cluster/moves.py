@@ -132,7 +132,7 @@ def reassign_command(
         elif plan_file is not None:
             moves = plan_given(status.partitions, read_plan(plan_file))
             _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
-        elif brokers is None and replicas is None:
+        elif (brokers, replicas) == (None, None):
             _list(status, output)
         else:
             if names is None:

@@ -106,5 +106,5 @@ class ReplicaAdmin(Asking):
         }
 
 
-def _listed(replicas: Sequence[int] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
+def _listed(brokers: Sequence[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)

@@ -24,9 +24,7 @@ def handle(
 ) -> Message | PendingResponse:
     context.may_take_long()
     wanted = {
-        TopicPartition(topic.name, one.partition_index): None
-        if one.replicas is None
-        else tuple(one.replicas)
+        TopicPartition(topic.name, one.partition_index): _wanted(one.replicas)
         for topic in in_turns(request.topics)
         for one in in_turns(topic.partitions)
     }
@@ -61,3 +59,8 @@ def _result(
         error_code=error.code if error else 0,
         error_message=error.message if error else None,
     )
+
+
+def _wanted(brokers: list[int] | None) -> tuple[int, ...] | None:
+    """`None` cancels a move."""
+    return None if brokers is None else tuple(brokers)

@@ -83,8 +83,9 @@ def handle(
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     query = _query(request, fetch.partitions, context)
     query.may_read = may_read
-    if context.broker.replicas is not None:
-        context.broker.replicas.note_time(context.at)
+    replicas = context.broker.replicas
+    if replicas.have_followers:
+        replicas.note_time(context.at)
         query.fetcher = _fetcher(request, context.api_version)
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:

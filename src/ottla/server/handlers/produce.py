@@ -159,7 +159,7 @@ def handle(
 ) -> ProduceResponse | PendingResponse | None:
     long: list[LongAppend] = []
     commit: Commit | None = None
-    if context.broker.replicas is not None and request.acks == ACKS_ALL:
+    if request.acks == ACKS_ALL and context.broker.replicas.have_followers:
         commit = Commit(context.at.monotonic_ms + request.timeout_ms)
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:

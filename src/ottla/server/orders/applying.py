@@ -5,6 +5,7 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns
+from ottla.broker.by_itself import NoMembership
 from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
@@ -17,13 +18,15 @@ MAX_PARTITIONS = 16
 
 def replicas_of(context: RequestContext) -> Replicas:
     replicas = context.broker.replicas
-    assert replicas is not None, "these handlers are those of a member of a cluster"
+    assert replicas.have_followers, "these handlers are those of a member of a cluster"
     return replicas
 
 
 def membership_of(context: RequestContext) -> Membership:
     membership = context.broker.membership
-    assert membership is not None, "these handlers are those of a member of a cluster"
+    assert not isinstance(membership, NoMembership), (
+        "these handlers are those of a member of a cluster"
+    )
     return membership
 
 

@@ -253,7 +253,7 @@ class BrokerCollector:
 
     def _replication(self, families: Families) -> Steps:
         replicas = self._broker.replicas
-        if replicas is None:
+        if not replicas.have_followers:
             return
         manager, counts = replicas.manager, Counter[str]()
         for place in list(manager.partitions):
@@ -267,8 +267,7 @@ class BrokerCollector:
                     labels = (place.topic, str(place.partition), str(broker))
                     families.add("ottla_replica_lag", labels, lag)
             yield
-        membership = self._broker.membership
-        is_controller = membership is not None and membership.is_controller
+        is_controller = self._broker.membership.is_controller
         families.add("ottla_active_controllers", (), int(is_controller))
         families.add("ottla_leader_partitions", (), counts["leader"])
         families.add("ottla_under_replicated_partitions", (), counts["under_replicated"])
