@@ -20,9 +20,9 @@ from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
-from ottla.storage.index import offset_index, time_index, transaction_index
+from ottla.storage.index import offset_index, time_index
 from ottla.storage.index.producer_snapshot import read_snapshot
-from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex, index_text
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log.snapshot_files import SnapshotFiles
 
@@ -121,20 +121,12 @@ def rebuild_transactions(
     If batches are missing from the log, after compaction or with a hole, readable entries of the
     old index that the log does not contradict are kept.
     """
-    entries = {(one.producer_id, one.last_offset): one for one in replayed.aborted[base_offset]}
+    entries = list(replayed.aborted[base_offset])
     if replayed.replay.knowledge is not Knowledge.ALL:
-        for one in _readable_entries(file_system, path, base_offset):
-            if one.last_offset < replayed.ends[base_offset]:
-                entries.setdefault((one.producer_id, one.last_offset), one)
-    content = bytearray()
-    for one in sorted(entries.values(), key=lambda entry: entry.last_offset):
-        content += transaction_index.ENTRY.pack(
-            transaction_index.VERSION,
-            one.producer_id,
-            one.first_offset,
-            one.last_offset,
-            one.last_stable_offset,
-        )
+        end = replayed.ends[base_offset]
+        readable = _readable_entries(file_system, path, base_offset)
+        entries = [*(one for one in readable if one.last_offset < end), *entries]
+    content = index_text(entries)
     if content:
         replace_file(file_system, path, content)
     else:

@@ -92,15 +92,8 @@ class TransactionIndex(IndexFile):
         assert self._writable
         file = self._opened() or self._create()
         assert transaction.last_offset > self._last_offset, "last offsets must ascend"
-        entry = ENTRY.pack(
-            VERSION,
-            transaction.producer_id,
-            transaction.first_offset,
-            transaction.last_offset,
-            transaction.last_stable_offset,
-        )
         self._is_unsynced = True
-        file.pwrite(entry, self._entry_count * ENTRY.size)
+        file.pwrite(_entry(transaction), self._entry_count * ENTRY.size)
         self._entry_count += 1
         self._size = self._entry_count * ENTRY.size
         self._last_offset = transaction.last_offset
@@ -229,6 +222,18 @@ def collected(
         if transaction.last_stable_offset >= upper_bound_offset:
             return found, True
     return found, False
+
+
+def index_text(transactions: Iterable[AbortedTransaction]) -> bytes:
+    """The content of a transaction index; of two entries with one end offset the last is used."""
+    by_end = {one.last_offset: one for one in transactions}
+    return b"".join(_entry(one) for _, one in sorted(by_end.items()))
+
+
+def _entry(one: AbortedTransaction) -> bytes:
+    return ENTRY.pack(
+        VERSION, one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset
+    )
 
 
 def parse_entries(path: str, data: bytes, first: int = 0) -> Iterator[AbortedTransaction]:

@@ -12,7 +12,7 @@ records still exist needs an entry.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from ottla.base.files import FileSystem, replace_file
 from ottla.record.batch import InvalidBatchError
 from ottla.storage import scan
 from ottla.storage.files.integrity import IntegrityFile
-from ottla.storage.index.transaction_index import ENTRY, VERSION, AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction, index_text
 from ottla.storage.log.transaction_tail import TransactionTail
 
 if TYPE_CHECKING:
@@ -192,14 +192,3 @@ class AbortCheck:
     def _move_bound(self, offset: int) -> None:
         first_open = self._tail.first_open_offset
         self.bound = max(self.bound, offset if first_open is None else min(offset, first_open))
-
-
-def index_text(transactions: Iterable[AbortedTransaction]) -> bytes:
-    """The content of a transaction index; of two entries with one end offset the last is used."""
-    by_end: Mapping[int, AbortedTransaction] = {one.last_offset: one for one in transactions}
-    return b"".join(
-        ENTRY.pack(
-            VERSION, one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset
-        )
-        for _, one in sorted(by_end.items())
-    )

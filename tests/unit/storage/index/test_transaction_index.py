@@ -10,7 +10,12 @@ from hypothesis import given
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, OsFileSystem, read_file
 from ottla.storage.index import transaction_index
-from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.storage.index.transaction_index import (
+    AbortedTransaction,
+    TransactionIndex,
+    index_text,
+    parse_entries,
+)
 from ottla.testing import FakeFileSystem
 
 PATH = "00000000000000000100.txnindex"
@@ -246,3 +251,8 @@ def test_any_bytes_are_transactions_or_corruption(
         use(index_on(disk))
     except CorruptionError as error:
         assert error.path == PATH  # noqa: PT017
+
+
+def test_the_text_of_an_index_is_in_the_order_of_its_ends_each_of_them_once() -> None:
+    content = index_text([aborted(4, 9, 10), aborted(0, 5, 6), aborted(3, 9, 10)])
+    assert list(parse_entries(PATH, content)) == [aborted(0, 5, 6), aborted(3, 9, 10)]

@@ -3,11 +3,10 @@
 import pytest
 
 from ottla.storage.files.integrity import IntegrityFile
-from ottla.storage.index.transaction_index import ENTRY, AbortedTransaction
+from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.abort_check import (
     SLICE_COUNT,
     AbortCheck,
-    index_text,
     missing_aborts,
     offsets_text,
 )
@@ -39,12 +38,6 @@ def test_only_the_first_few_are_named_to_people() -> None:
     some = [aborted(number, number + 1) for number in range(5)]
     assert offsets_text(some[:2]) == "0 to 1, 1 to 2"
     assert offsets_text(some) == "0 to 1, 1 to 2, 2 to 3 and 2 more"
-
-
-def test_an_index_is_in_the_order_of_its_ends_each_of_them_once() -> None:
-    content = index_text([aborted(4, 9), aborted(0, 5), aborted(3, 9)])
-    entries = [ENTRY.unpack_from(content, at) for at in range(0, len(content), ENTRY.size)]
-    assert [one[2:4] for one in entries] == [(0, 5), (3, 9)]
 
 
 @pytest.fixture
