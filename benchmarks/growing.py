@@ -6,29 +6,14 @@ from dataclasses import replace
 from benchmarks.growth import Place
 from ottla.base.files import OsFileSystem
 from ottla.base.partitions import TopicPartition
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
 from ottla.broker.topics.topics import NewTopic
+from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
-    OpData,
-)
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -36,7 +21,6 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -236,35 +220,7 @@ def topics(place: Place) -> None:
                 partition = place.broker.topics.partition(name, 0)
                 place.broker.append(partition, batch(place), now_ms=place.clock.now_ms())
             place.broker.write_out()
-
-
-def rules(place: Place) -> None:
-    """Access rules of many principals, each for a topic."""
-    acls = [
-        Acl(
-            ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, f"topic-{number}"),
-            Entry(f"User:u{number % 1000}", "*", Operation.READ, Permission.ALLOW),
-        )
-        for number in range(place.count)
-    ]
-    all_ = ResourcePattern(ResourceType.CLUSTER, PatternType.LITERAL, "kafka-cluster")
-    acls.append(Acl(all_, Entry("User:*", "*", Operation.ALL, Permission.ALLOW)))
-    with place.server.lock:
-        place.broker.security.create_acls(acls)
-
-
-def quotas(place: Place) -> None:
-    """Quotas of many users."""
-    entries = [
-        EntryData(
-            entity=[EntityData(entity_type="user", entity_name=f"u-{number}")],
-            ops=[OpData(key="producer_byte_rate", value=1e9, remove=False)],
-        )
-        for number in range(place.count)
-    ]
-    made()(place)
-    answer = place.ask(AlterClientQuotasRequest(entries=entries, validate_only=False), 1)
-    assert not any(one.error_code for one in answer.entries)
+        flush(place)  # files that wait for a sync stay open, and a process may have so many
 
 
 def fetch_sessions(place: Place) -> None:
@@ -400,17 +356,6 @@ def begin_session(place: Place) -> None:
     assert not place.ask(fetch, 7).error_code
 
 
-def describe_quotas(place: Place) -> None:
-    place.ask(DescribeClientQuotasRequest(components=[], strict=False), 1)
-
-
-def change_quota(place: Place) -> None:
-    entity = [EntityData(entity_type="user", entity_name="u-0")]
-    ops = [OpData(key="consumer_byte_rate", value=1e9, remove=False)]
-    request = AlterClientQuotasRequest(entries=[EntryData(entity=entity, ops=ops)])
-    assert not place.ask(request, 1).entries[0].error_code
-
-
 def change_defaults(place: Place) -> None:
     """A default of all topics."""
     change = AlterableConfig(name="log.retention.ms", config_operation=0, value="86400000")
@@ -496,19 +441,6 @@ def init_producer(place: Place) -> None:
     place.ask(InitProducerIdRequest(transactional_id=None), 4)
 
 
-def create_rule(place: Place) -> None:
-    new = AclCreation(
-        resource_type=2,
-        resource_name="new",
-        resource_pattern_type=3,
-        principal="User:new",
-        host="*",
-        operation=3,
-        permission_type=3,
-    )
-    place.ask(CreateAclsRequest(creations=[new]), 3)
-
-
 def ask_all_at_once(place: Place) -> None:
     """Every connection sends a request, and the broker finds them all in one round."""
     with place.server.lock:
@@ -573,3 +505,18 @@ def flush(place: Place) -> None:
     files = OsFileSystem()
     flusher = Flusher(place.broker, files, clock=place.clock, lock=place.server.lock)
     place.in_thread(flusher.flush_due)
+
+
+def scrape(place: Place) -> None:
+    """What Prometheus asks for, in a thread of its own."""
+    collected = Collected(
+        broker=place.broker,
+        server=place.server,
+        clock=place.clock,
+        lock=place.server.lock,
+        has_internal_topics=True,
+        start_s=0.0,
+        events=dict,
+        is_ready=lambda: True,
+    )
+    place.in_thread(lambda: list(BrokerCollector(collected).collect()))

@@ -249,7 +249,7 @@ def opened(growth: Growth, count: int, directory: Path, recorder: WholeRounds) -
     with tempfile.TemporaryDirectory(dir=directory) as path:
         known: dict[str, int] = {}
         if growth.is_of_member:
-            member = BusyMember(2, 3, **growth.settings)
+            member = BusyMember(2, 3, directory=Path(path), **growth.settings)
             broker, known = member.broker, member.known
         else:
             settings = {"num_partitions": "1", "connections_max_idle_ms": "-1", **growth.settings}

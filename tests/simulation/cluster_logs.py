@@ -257,7 +257,9 @@ class LogBroker(ManagedReplicas):
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
         )
-        return self._replicas.apply(request.order, sender, self._at)
+        applied = self._replicas.apply(request.order, sender, self._at)
+        self._replicas.save_stopped()
+        return applied
 
     # Leading
 

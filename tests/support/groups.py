@@ -172,7 +172,7 @@ class Runner:
         request = JoinRequest(
             group_id=options.pop("group_id", GROUP),
             member_id=member_id,
-            client_id="client",
+            client_id=options.pop("client_id", "client"),
             client_host="/127.0.0.1",
             session_timeout_ms=options.pop("session_timeout_ms", SESSION_MS),
             rebalance_timeout_ms=options.pop("rebalance_timeout_ms", REBALANCE_MS),

@@ -48,6 +48,7 @@ HOSTILE_TEXTS = (
     "9223372036854775808", "-9223372036854775809", "1e999", "NaN", "true", "x" * 249, "x" * 250,
     "x" * 32767, "é" * 16383, "\U0001f4a3", "*", "null",
 )  # fmt: skip
+CLIENT_IDS = (*("test",) * 6, None, "", "x" * 32767, "é" * 16383)
 KNOWN_TEXTS = (
     "t", "c", "new", "other", "__consumer_offsets", "__transaction_state", "g", "k", "tx", "range",
     "uniform", "consumer", "share", "retention.ms", "cleanup.policy", "compact", "segment.bytes",
@@ -119,7 +120,7 @@ class HostileClient:
             self._begin()
         request = Filler(self.told, version, chance).fill(request_class(api_key))
         with mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
-            self._send(request, version)
+            self._send(request, version, chance.choice(CLIENT_IDS))
             self.at = Timestamps(
                 now_ms=self.at.now_ms, monotonic_ms=self.at.monotonic_ms + chance.choice(STEPS_MS)
             )
@@ -145,10 +146,10 @@ class HostileClient:
             self._send(request, version)
             self._settle()
 
-    def _send(self, request: Message, version: int) -> None:
+    def _send(self, request: Message, version: int, client_id: str | None = "test") -> None:
         assert request.API_KEY is not None
         incoming, output = Output(), Output()
-        encode_request(RequestHeader(request.API_KEY, version, 7, "test"), request, incoming)
+        encode_request(RequestHeader(request.API_KEY, version, 7, client_id), request, incoming)
         frame = memoryview(bytearray(incoming.read_all()))[4:]
         try:
             later = self._dispatcher.dispatch(frame, PEER, output)

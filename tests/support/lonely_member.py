@@ -1,9 +1,11 @@
 """A broker of a cluster with the controller and a model of ZooKeeper, in one process, unserved."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.base.files import OsFileSystem
 from ottla.broker.marker_requests import MarkerRequest
 from ottla.broker.registered_access import (
     RegisteredAccess,
@@ -41,8 +43,10 @@ class LonelyMember:
 
     inter_broker_listener = "PLAINTEXT"
 
-    def __init__(self, *others: int, **settings: str) -> None:
-        self.broker = open_member(ME, FakeFileSystem(), membership=self, **settings)
+    def __init__(self, *others: int, directory: Path | None = None, **settings: str) -> None:
+        """Its disk is a fake one unless a `directory` is given."""
+        where = (FakeFileSystem(),) if directory is None else (OsFileSystem(), str(directory))
+        self.broker = open_member(ME, *where, membership=self, **settings)
         self.zookeeper = cluster_of(ME, *others)
         self.controller = LonelyController(self.zookeeper, ME)
         self.is_controller = True

@@ -181,11 +181,11 @@ class PartitionOrders:
         return self._send(StopReplica(orders=stops), brokers)
 
     def _send(self, order: Order, brokers: dict[int, Broker]) -> dict[int, Applied]:
-        moment = self.at
-        return {
-            one: replicas_of(broker).apply(order, CONTROLLER, moment)
-            for one, broker in brokers.items()
-        }
+        moment, applied = self.at, {}
+        for one, broker in brokers.items():
+            applied[one] = replicas_of(broker).apply(order, CONTROLLER, moment)
+            replicas_of(broker).save_stopped()
+        return applied
 
     @property
     def at(self) -> Timestamps:

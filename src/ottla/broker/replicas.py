@@ -189,7 +189,10 @@ class Replicas:
         self._carry_out(self.manager.fence())
 
     def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
-        """Carries out an order of the controller; the result contains the refused partitions."""
+        """Carries out an order of the controller; the result contains the refused partitions.
+
+        `save_stopped` belongs after an order that deletes replicas, or after its last part.
+        """
         self._at = at
         if isinstance(order, UpdateMetadata):
             applied = self.manager.apply(order, sender, at.monotonic_ms)
@@ -199,10 +202,12 @@ class Replicas:
             self._write_out(order.orders)
             applied = self.manager.apply(order, sender, at.monotonic_ms)
             self._carry_out(applied.effects)
-        if any(isinstance(one, Stopped) and one.delete for one in applied.effects):
-            with suppress(StorageError):  # logged where the directory went offline
-                self._hosting.save()
         return applied
+
+    def save_stopped(self) -> None:
+        """Writes what the files that list all partitions say of those that were deleted."""
+        with suppress(StorageError):  # logged where the directory went offline
+            self._hosting.save()
 
     def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:
         """The partitions of an order that have a replica here."""
@@ -210,6 +215,7 @@ class Replicas:
             place
             for place, one in in_turns(order.orders.items())
             if self.options.broker_id in one.assignment.replicas
+            and one.state.leader_epoch >= 0  # otherwise `apply` refuses it
             and (one.is_new or self._directories.is_complete)
         ]
 

@@ -1,5 +1,6 @@
 """Orders of controllers that are taken in turns: what other requests find meanwhile, and after."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +17,9 @@ from ottla.controller.requests import (
     StopOrder,
     StopReplica,
 )
+from ottla.protocol.headers import RequestHeader
+from ottla.server.orders.applying import MAX_PARTITIONS, apply_in_parts
+from ottla.server.request_context import Client, RequestContext
 from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import CrashMode
 from ottla.testing.recording import IoKind, RecordingFileSystem
@@ -25,6 +29,7 @@ from tests.support.replicated_brokers import TOPIC_ID, open_member, replicas_of
 from tests.support.turns import TakingTurns, with_others_in_between
 
 ME = 1
+HEADER = RequestHeader(5, 4, 7, "controller")
 KEPT = TopicPartition("kept", 0)
 PLACES = [TopicPartition("orders", index) for index in range(9)]
 
@@ -53,7 +58,9 @@ def to_delete(leader_epoch: int, *places: TopicPartition) -> StopReplica:
 
 def apply(broker: Broker, order: Order, controller_epoch: int) -> Applied:
     sender = Sender(controller=ME, controller_epoch=controller_epoch)
-    return replicas_of(broker).apply(order, sender, at(0))
+    applied = replicas_of(broker).apply(order, sender, at(0))
+    replicas_of(broker).save_stopped()
+    return applied
 
 
 def append(broker: Broker, place: TopicPartition) -> None:
@@ -110,8 +117,30 @@ def test_topics_are_written_down_once_for_all_replicas_that_an_order_deletes() -
     apply(broker, to_delete(1, *PLACES[1:]), 1)
     renamed = [one.target or "" for one in file_system.calls if one.kind is IoKind.RENAME]
     assert sum(one.endswith(TOPIC_FILE_NAME) for one in renamed) == 1
+    assert sum(one.endswith("/recovery-point-offset-checkpoint") for one in renamed) == 1
     apply(broker, to_delete(1, PLACES[0]), 1)
     assert read_topic_file(file_system, "/d").entries == {}
+
+
+def test_files_that_list_all_partitions_are_written_once_however_many_an_order_deletes() -> None:
+    """Each names thousands: once for each deleted partition took minutes."""
+    fake = disk("/d")
+    file_system = RecordingFileSystem(fake)
+    broker = open_member(ME, file_system)
+    places = [TopicPartition("orders", index) for index in range(3 * MAX_PARTITIONS)]
+    apply(broker, to_lead(1, *places), 1)
+    broker.directories[0].checkpoints.write()
+    file_system.calls.clear()
+    sender = Sender(controller=ME, controller_epoch=1)
+    context = RequestContext(broker, at(0), HEADER, Client(("localhost", 9092), "h"), False)
+    with with_others_in_between(lambda: None):
+        apply_in_parts(to_delete(1, *places), sender, context)
+    renamed = Counter((one.target or "") for one in file_system.calls if one.kind is IoKind.RENAME)
+    listing = {path for path, count in renamed.items() if "-delete" not in path}
+    assert f"/d/{TOPIC_FILE_NAME}" in listing
+    assert {renamed[path] for path in listing} == {1}
+    again = open_member(ME, fake.crash(CrashMode.STRICT))
+    assert again.topics.find("orders") is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../t", "a\0b", "é", "x" * 250])

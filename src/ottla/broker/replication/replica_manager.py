@@ -185,6 +185,8 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR, []
         order, topic_id = orders.orders[partition], orders.topic_ids.get(partition.topic)
         hosted, state = self.partitions.get(partition), order.state
+        if state.leader_epoch < 0:  # none is below the one that every replica begins with
+            return ErrorCode.STALE_CONTROLLER_EPOCH, []
         if hosted is not None:
             ids = (hosted.topic_id, topic_id)
             if None not in ids and ids[0] != ids[1]:

@@ -109,7 +109,9 @@ class Security:
 
         def without_matched(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
             nonlocal matched
-            matched = freed_in_turns([one.select(in_turns(known)) for one in in_turns(filters)])
+            matched = freed_in_turns(
+                [freed_in_turns(one.select(in_turns(known))) for one in in_turns(filters)]
+            )
             gone = freed_in_turns(
                 dict.fromkeys(acl for acls in in_turns(matched) for acl in in_turns(acls))
             )

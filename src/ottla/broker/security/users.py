@@ -15,7 +15,7 @@ from ottla.base.scram import (
     ScramCredential,
     credential_of_salted,
 )
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
 from ottla.base.values import dataclass
 from ottla.broker.security.security_file import Credentials
 
@@ -93,7 +93,8 @@ def describe_users(known: Credentials) -> dict[str, list[tuple[int, int]]]:
     """Returns mechanism numbers and iterations by user; no other part of a credential is ever
     shown.
     """
-    users: dict[str, list[tuple[int, int]]] = {}
-    for (user, mechanism), one in sorted(known.items()):
+    users: dict[str, list[tuple[int, int]]] = freed_in_turns({})
+    for user, mechanism in sorted_in_turns(known):
+        one = known[user, mechanism]
         users.setdefault(user, []).append((CODES_OF_MECHANISMS[mechanism], one.iterations))
     return users

@@ -30,6 +30,8 @@ class Hosting:
         self._files = store.files
         self._logs = store.logs
         self._hosting = OneAtATime()
+        self._stopped: dict[TopicPartition, None] = {}
+        """Deleted partitions that the checkpoints may still name."""
 
     def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
         """Returns the partition; creates it, and its topic, durably if they are missing.
@@ -130,8 +132,7 @@ class Hosting:
     def stop(self, key: TopicPartition) -> None:
         """Deletes a partition, and its topic with the last one. Raises `ApiError`.
 
-        A start may find the topic without the partition until `save` has written the
-        remaining ones.
+        Until `save`, a start finds the topic without the partition, and counts it as lost.
         """
         topic = self._topics.find(key.topic)
         partition = None if topic is None else topic.partitions.get(key.partition)
@@ -146,8 +147,16 @@ class Hosting:
                 self._topics.remove(topic)
                 self._configs.remove(topic.name)
             self._logs.delete(directory, [key])
-            self._logs.forget(key.topic, [key.partition])
+            self._stopped[key] = None
 
     def save(self) -> None:
-        """Writes the entries of all topics; raises `StorageError`."""
+        """Writes what the stopped partitions change in the files that list all; once for many.
+
+        Raises `StorageError`.
+        """
+        if not self._stopped:
+            return
+        stopped, self._stopped = self._stopped, {}
+        # The checkpoints first: what they name, and is not there, counts as lost after a crash.
+        self._logs.forget_all(stopped)
         self._files.write()

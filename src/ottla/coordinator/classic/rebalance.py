@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.codec.primitives import MAX_STRING_SIZE
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup, select_protocol
 from ottla.coordinator.classic.member import Member
@@ -552,10 +553,15 @@ def _check_protocol(group: ClassicGroup, request: SyncRequest) -> None:
 
 
 def _new_member_id(request: JoinRequest, uuid: Uuid) -> str:
-    """A member id as Kafka forms it: a prefix and an id in the format of Java's `UUID`."""
+    """A member id as Kafka forms it: a prefix and an id in the format of Java's `UUID`.
+
+    A prefix that is nearly as long as a string may be is cut: Kafka fails to encode its answer.
+    """
     digits = uuid.hex()
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-    return f"{request.instance_id or request.client_id}-{'-'.join(parts)}"
+    prefix, suffix = request.instance_id or request.client_id, f"-{'-'.join(parts)}"
+    longest = prefix.encode()[: MAX_STRING_SIZE - len(suffix)]
+    return longest.decode(errors="ignore") + suffix
 
 
 def _reason(request: JoinRequest) -> str:

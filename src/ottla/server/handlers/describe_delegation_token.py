@@ -25,6 +25,7 @@ FIRST_REQUESTER_VERSION = 3
 def handle(
     request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
+    context.may_take_long()
     security = context.broker.security
     owners: dict[Principal, None] | None = None
     if request.owners is not None:

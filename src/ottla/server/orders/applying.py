@@ -44,6 +44,7 @@ def apply_in_parts(
         errors |= applied.errors
         if applied.error is not ErrorCode.NONE:
             break
+    replicas.save_stopped()
     return Applied(error=applied.error, errors=errors)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ottla.base.files import FileSystem, join, write_file
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import aside
+from ottla.base.turns import aside, in_turns
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text
 from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
@@ -162,7 +162,8 @@ class LogCheckpoints:
         # After a crash they would count as lost, even if new ones of the same names are created.
         is_refused = [self._refused.pop(key, None) is not None for key in keys]
         if any(is_refused) or not self._strangers.isdisjoint(keys):
-            self.write()
+            for _ in in_turns(self.write_in_steps()):
+                pass
 
     def log_was_cut(self, key: TopicPartition) -> None:
         """Records that a log was truncated at its end, so that new records there are not clean."""

@@ -170,6 +170,13 @@ def test_an_order_with_no_later_leader_epoch_is_refused(epoch: int) -> None:
     assert broker.manager.leading(ORDERS) is not None
 
 
+@pytest.mark.parametrize("epoch", [-1, -(2**31)])
+def test_an_order_with_a_leader_epoch_that_nobody_can_have_is_refused(epoch: int) -> None:
+    broker = Broker()
+    assert broker.take(ME, epoch).errors == {ORDERS: ErrorCode.STALE_CONTROLLER_EPOCH}
+    assert ORDERS not in broker.manager.partitions
+
+
 def test_a_fenced_broker_leads_nothing_and_takes_the_same_epoch_again() -> None:
     broker = Broker()
     broker.take(ME)

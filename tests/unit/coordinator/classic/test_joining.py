@@ -42,6 +42,16 @@ def test_the_first_member_leads_and_sees_all_members(runner: Runner) -> None:
     ]
 
 
+@pytest.mark.parametrize("named", ["client_id", "instance_id"])
+@pytest.mark.parametrize("name", ["x" * 32767, "é" * 16383, "x" + "\U0001f4a3" * 8191])
+def test_no_member_gets_an_id_that_is_longer_than_a_string_may_be(
+    runner: Runner, named: str, name: str
+) -> None:
+    member_id = answered(runner.join("a", **{named: name})).member_id
+    assert member_id.startswith(name[:8000])
+    assert 32760 < len(member_id.encode()) <= 32767
+
+
 def test_a_follower_sees_no_members(runner: Runner) -> None:
     leader, follower = runner.stable(2)
     assert len(leader.members) == 2
