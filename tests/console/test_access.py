@@ -108,6 +108,7 @@ def test_a_console_is_read_only_unless_it_is_said(broker: LocalBroker) -> None:
 # The token
 
 
+@pytest.mark.slow
 def test_without_the_token_no_page_is_shown(broker: LocalBroker) -> None:
     with console_over(broker.address, policy=open_policy(TOKEN)) as browser:
         for place in (*PLACES, "/topics/orders/tail-stream", "/sign-in"):
@@ -181,6 +182,7 @@ def test_a_console_that_others_reach_has_a_token_of_its_own() -> None:
 # Answers
 
 
+@pytest.mark.slow
 def test_no_answer_lets_a_browser_run_anything_but_the_consoles_files(browser: Browser) -> None:
     for place in (*PLACES, "/nowhere", "/static/console.js", "/topics?format=json"):
         headers = browser.get(place).headers
@@ -207,6 +209,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 def test_hostile_strings_are_only_text_on_every_page(broker: LocalBroker, browser: Browser) -> None:
     with ottla.Admin(broker.address) as admin:
         for name in HOSTILE[:4]:

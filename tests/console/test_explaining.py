@@ -18,6 +18,7 @@ from tests.support.patience import wait_until
 from tests.support.serving import serving
 
 
+@pytest.mark.slow
 def test_a_topics_settings_have_a_value_an_origin_a_default_and_an_effect(
     broker: LocalBroker, browser: Browser
 ) -> None:

@@ -23,6 +23,7 @@ def at_rest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_every_page_of_a_broker_is_there_and_is_json_too(browser: Browser) -> None:
     for place in PLACES:
         answer = browser.get(place)
@@ -33,6 +34,7 @@ def test_every_page_of_a_broker_is_there_and_is_json_too(browser: Browser) -> No
         assert as_asked.headers["content-type"].startswith("application/json")
 
 
+@pytest.mark.slow
 def test_every_page_of_a_directory_is_read_beside_a_running_broker(broker: LocalBroker) -> None:
     with console_over(broker.directory) as browser:
         for place in PLACES:
@@ -41,6 +43,7 @@ def test_every_page_of_a_directory_is_read_beside_a_running_broker(broker: Local
         assert browser.json("/")["has_broker"]
 
 
+@pytest.mark.slow
 def test_every_page_of_a_directory_at_rest_is_read_from_files_alone(at_rest: Path) -> None:
     before = {one: one.stat().st_mtime_ns for one in at_rest.rglob("*")}
     with console_over(at_rest) as browser:
@@ -89,6 +92,7 @@ def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_c
     assert "not committed" in browser.text("/topics/orders")
 
 
+@pytest.mark.slow
 def test_a_list_asks_two_questions_however_many_topics_there_are(
     broker: LocalBroker, browser: Browser
 ) -> None:
@@ -118,6 +122,7 @@ def test_topics_are_filtered_sorted_and_paged_by_links(
     assert "__consumer_offsets" in [one["name"] for one in internal]
 
 
+@pytest.mark.slow
 def test_the_picture_of_a_log_has_segments_to_scale_and_the_words_of_explain(
     broker: LocalBroker, browser: Browser
 ) -> None:
@@ -309,6 +314,7 @@ def test_the_overview_counts_the_topics_of_the_list_and_internal_ones_apart(
     assert "+ 1 internal" in browser.text("/")
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_one_line_and_a_status(browser: Browser) -> None:
     for path, status, words in NOT_THERE:
         answer = browser.get(path)

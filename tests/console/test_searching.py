@@ -96,6 +96,7 @@ def test_messages_are_shown_newest_first_over_all_partitions(data: Path) -> None
     assert all_of(search(data, limit=2, partitions=(1,))) == [2998, 2995]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("where", ["", ".even = true", "header.hundred = yes"])
 def test_each_page_continues_where_the_one_before_it_ended(

@@ -49,6 +49,7 @@ def sign_in(browser: Browser, name: str, password: str) -> int:
     return int(answer.status_code)
 
 
+@pytest.mark.slow
 def test_nothing_is_shown_before_somebody_signs_in(visitor: Browser) -> None:
     for place in PLACES:
         answer = visitor.get(place, follow_redirects=False)
@@ -68,6 +69,7 @@ def test_a_wrong_password_is_refused_and_says_nothing_of_it(visitor: Browser) ->
     assert visitor.get("/topics", follow_redirects=False).status_code == 303
 
 
+@pytest.mark.slow
 def test_a_user_sees_what_the_broker_lets_that_user_see(visitor: Browser) -> None:
     assert sign_in(visitor, "ana", USERS["ana"]) == 200
     assert [one["name"] for one in visitor.json("/topics")["topics"]] == ["orders"]
@@ -86,6 +88,7 @@ def test_a_user_sees_what_the_broker_lets_that_user_see(visitor: Browser) -> Non
         assert "secrets" not in answer.text, place
 
 
+@pytest.mark.slow
 def test_a_user_does_what_the_broker_lets_that_user_do(visitor: Browser) -> None:
     assert sign_in(visitor, "ana", USERS["ana"]) == 200
     answer = visitor.post("/topics/orders/produce", {"value": "tea", "partition": "0"})
@@ -101,6 +104,7 @@ def test_a_user_does_what_the_broker_lets_that_user_do(visitor: Browser) -> None
     assert not visitor.json("/topics/secrets/log/0")["is_from_afar"]
 
 
+@pytest.mark.slow
 def test_two_people_do_not_see_with_each_others_eyes(secured: LocalBroker) -> None:
     with console_over(secured.address, client=WITHOUT_USER) as ana:
         cookies = dict(ana.client.cookies)

@@ -55,6 +55,7 @@ def test_a_full_console_still_gives_a_visitor_the_newest_page() -> None:
     assert [streams.has("Eva", one) for one in (first, second, third)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_stream_that_ended_or_failed_leaves_room(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

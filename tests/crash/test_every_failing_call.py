@@ -135,6 +135,7 @@ def test_a_directory_goes_offline_at_every_failing_call(case: Case, crash_second
         check_all(case, in_all_ways=True, first_seed=time.time_ns())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_no_stop_counts_as_clean_before_its_last_call(case: Case) -> None:
     """The mark of a clean stop appears with one rename, which comes after all other calls."""

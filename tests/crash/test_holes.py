@@ -190,6 +190,7 @@ def keep_all_but_the_partition(disk: FakeFileSystem) -> None:
     disk.sync_directory(DIRECTORY)
 
 
+@pytest.mark.slow
 def test_after_kafka_has_loaded_the_log_all_is_kept_that_kafka_would_keep() -> None:
     """It has removed the file that says where gaps may be, and may have left gaps of its own."""
     files, _, recovery_point = worked()

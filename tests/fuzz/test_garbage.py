@@ -51,6 +51,7 @@ def changed(data: bytes, changes: list[Change], kept: float) -> bytes:
     return data[: int(kept * len(data)) + 1]
 
 
+@pytest.mark.slow
 @each_target
 @settings(max_examples=60, deadline=SECOND_MS)
 @given(data=st.binary(max_size=200))

@@ -70,6 +70,7 @@ def test_what_a_fuzzer_decides_does_not_reach_it_either(
     client.ask(api_key, chance.choice(versions_of(api_key)), chance)
 
 
+@pytest.mark.slow
 def test_every_api_can_be_fuzzed_for_longer() -> None:
     alone = {api.key.name.lower() for api in APIS.values()}
     members = {f"member_{api.key.name.lower()}" for api in (APIS | CLUSTER_APIS).values()}

@@ -55,6 +55,7 @@ def opened(directory: Path) -> Broker:
     return open_broker(directory, log_segment_delete_delay_ms="1000000")
 
 
+@pytest.mark.slow
 def test_a_directory_that_nothing_was_changed_in_is_as_kafka_left_it(directory: Path) -> None:
     before = image_of(directory)
     assert hand_over(directory) == []
@@ -75,6 +76,7 @@ def test_an_image_written_from_nothing_reads_as_the_same_image() -> None:
     assert not list(image_changes(image, image))
 
 
+@pytest.mark.slow
 def test_changes_follow_in_the_log_and_all_else_stays(directory: Path) -> None:
     before = image_of(directory)
     broker = opened(directory)
@@ -98,6 +100,7 @@ def test_changes_follow_in_the_log_and_all_else_stays(directory: Path) -> None:
     assert after.next_producer_id >= before.next_producer_id
 
 
+@pytest.mark.slow
 def test_an_imported_directory_whose_metadata_log_is_lost_gets_a_new_one(directory: Path) -> None:
     before = image_of(directory)
     opened(directory).close()

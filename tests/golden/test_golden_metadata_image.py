@@ -104,6 +104,7 @@ def test_users_and_acls_are_those_that_kafka_reported(image: MetadataImage) -> N
     assert sorted(acls, key=repr) == sorted(told()["acls"], key=repr)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_under_a_crc_is_named() -> None:
     for file in (segment(), snapshot()):
         for position in range(5, len(file.content), 97):

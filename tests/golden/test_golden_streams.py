@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 from tests.unit.spark.test_stream import Query
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [one for one in CASES if one.startswith(("txn", "compaction-4"))])
 def test_limited_batches_hold_each_committed_record_once(case: str) -> None:
     told = manifest(case)["partitions"]

@@ -92,6 +92,7 @@ def test_a_damaged_segment_is_named_to_who_asks(tmp_path: Path) -> None:
             log.compact("t")
 
 
+@pytest.mark.slow
 def test_an_embedded_log_compacts_by_itself(tmp_path: Path) -> None:
     with ottla.open(tmp_path, EAGER) as log:
         fill(log)
@@ -100,6 +101,7 @@ def test_an_embedded_log_compacts_by_itself(tmp_path: Path) -> None:
         assert latest(log) == before
 
 
+@pytest.mark.slow
 def test_a_broker_compacts_in_another_process(tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
     cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=SystemClock(), lock=lock)
@@ -111,6 +113,7 @@ def test_a_broker_compacts_in_another_process(tmp_path: Path) -> None:
         broker.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_engine", ["thread", "process"])
 def test_both_engines_make_the_same_bytes(new_engine: str, tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
@@ -124,6 +127,7 @@ def test_both_engines_make_the_same_bytes(new_engine: str, tmp_path: Path) -> No
     broker.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("new_engine", ["thread", "process"])
 def test_a_damaged_segment_is_named_by_both_engines(new_engine: str, tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
@@ -184,6 +188,7 @@ def note(engine: Engine, task: CleaningTask, outcome: list[Exception | Compactio
         outcome.append(error)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
     task = broker.cleaner.next_task(now())
@@ -209,6 +214,7 @@ def kill_children() -> None:
         os.kill(int(number), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_what_the_process_does_not_understand_is_reported_in_its_words() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ottla.runtime.cleaning_process"],

@@ -90,6 +90,7 @@ def read_answer(server: SteppedServer, client: WireClient) -> bytes:
     return answers[0] or b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
@@ -190,6 +191,7 @@ def check_stretches(burdens: Iterable[Burden], server: Server) -> None:
             raise AssertionError(f"{burden.name}: {longest:.1f} ms, not {LONGEST * host_ms:.1f}")
 
 
+@pytest.mark.slow
 def test_what_was_answered_before_a_long_request_had_ended_reaches_its_client() -> None:
     """A member of a cluster hears from others while the request that asked them has no turn."""
     resources = [
@@ -298,6 +300,7 @@ def test_what_would_hold_clients_up_is_put_off_until_they_are_quiet(tmp_path: Pa
         assert len(upkeep.times) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [300, MAX_ELEMENTS + 1])
 def test_a_long_request_leaves_nothing_to_the_collector(
     count: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -407,6 +410,7 @@ def test_topics_that_are_being_made_or_deleted_are_finished_for_a_client_that_ha
             assert not broker._store.files.under_way
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_finishes_the_topics_that_it_is_making(tmp_path: Path) -> None:
     broker = with_topic(tmp_path / "data")
     many = CreatableTopic(name="many", num_partitions=40, replication_factor=1)
@@ -471,6 +475,7 @@ def test_an_internal_topic_is_made_in_turns_and_two_requests_that_need_it_wait(
     assert len(broker.topics.get(name).partitions) == 12
 
 
+@pytest.mark.slow
 def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path: Path) -> None:
     count = 600
     broker = with_topic(tmp_path / "data", count)

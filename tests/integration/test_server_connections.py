@@ -147,6 +147,7 @@ def test_without_acks_nothing_comes_back(server: Server) -> None:
         assert b"value" in records_of(client)
 
 
+@pytest.mark.slow
 def test_large_answers_come_whole(server: Server) -> None:
     values = [bytes([number]) * 900_000 for number in range(20)]
     with WireClient(server.address) as client:

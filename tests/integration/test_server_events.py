@@ -90,6 +90,7 @@ def test_requests_are_logged_with_their_durations_sizes_and_errors(
     assert line.endswith("UNKNOWN_TOPIC_OR_PARTITION (1)")
 
 
+@pytest.mark.slow
 def test_the_first_errors_of_an_api_are_logged_where_its_request_is_answered_in_turns(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -60,6 +60,7 @@ def rage(client: WireClient, chance: random.Random) -> None:
         return  # it was shown the door
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_in_a_storm_and_after_it_good_clients_are_served(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture

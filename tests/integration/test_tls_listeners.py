@@ -119,6 +119,7 @@ def test_a_frame_in_records_of_single_bytes_is_one_request(tmp_path: Path) -> No
         assert client.receive(18, 0).error_code == 0
 
 
+@pytest.mark.slow
 def test_requests_in_one_write_are_all_answered(tmp_path: Path) -> None:
     """More than a buffer's worth: what is decrypted must not wait for bytes that never come."""
     count = 20_000
@@ -429,6 +430,7 @@ def test_only_the_owner_reads_the_keys_that_a_client_has_set(tmp_path: Path) -> 
     assert path.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path) -> None:
     """Each client asks, connects again, and asks, while the certificate is another every time."""
     broker = tls_broker(tmp_path)
@@ -484,6 +486,7 @@ def test_a_forked_child_gives_up_listeners_and_the_parent_serves_on(tmp_path: Pa
             assert client.ask(VERSIONS, 0).error_code == 0
 
 
+@pytest.mark.slow
 def test_a_client_is_served_among_a_thousand_handshakes_that_go_no_further(tmp_path: Path) -> None:
     count = 1000
     hello = begun()
@@ -550,6 +553,7 @@ def test_the_oldest_of_too_many_handshakes_makes_room(
     assert "too many others have begun" in caplog.text
 
 
+@pytest.mark.slow
 def test_garbage_in_handshakes_and_records_ends_its_connection_alone(tmp_path: Path) -> None:
     """What a client says is cut, flipped or repeated at any byte, in and after the handshake."""
     chance = random.Random(5)

@@ -83,6 +83,7 @@ def test_many_batches_are_read_in_lock_step(region: bytes) -> None:
     assert found == rows(region, list(columns.COLUMNS), 0, 2**63 - 1)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(0, 9), st.integers(1, 120), CHOICES)
 def test_garbage_under_a_right_checksum_gives_columns_or_our_error(

@@ -4,6 +4,7 @@ map."""
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,6 +168,7 @@ class Model:
         assert told(found) == self.truth()
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_a_reader_of_all_ends_with_the_models_map(steps: list[Step]) -> None:
     model = Model()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ from tests.support.logs import NOW_MS, open_log
 SMALL_MEMORY = MapMemory(size=24 * 20, load_factor=0.9)
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_a_reader_ends_with_the_last_committed_value_of_each_key(steps: list[Step]) -> None:
     file_system = FakeFileSystem()
@@ -58,6 +60,7 @@ def test_a_reader_ends_with_the_last_committed_value_of_each_key(steps: list[Ste
     assert offsets == sorted(set(offsets))
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_a_second_pass_at_the_same_time_changes_nothing(steps: list[Step]) -> None:
     file_system = FakeFileSystem()
@@ -73,6 +76,7 @@ def test_a_second_pass_at_the_same_time_changes_nothing(steps: list[Step]) -> No
     assert stored(keeper.log) == once
 
 
+@pytest.mark.slow
 @given(STEPS, st.booleans())
 def test_with_and_without_numpy_and_a_compiler_the_same_bytes_are_made(
     steps: list[Step], has_small_map: bool
@@ -104,6 +108,7 @@ def cleaned_files(disk: FakeFileSystem) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 @given(STEPS, STEPS)
 def test_in_shares_the_same_bytes_are_made(before: list[Step], steps: list[Step]) -> None:
     disk = FakeFileSystem()
@@ -153,6 +158,7 @@ def compact_in_shares(made: CompactionPlan, around: Surroundings) -> CompactionR
     return CompactionResult(groups=tuple(groups), end_offset=made.end_offset, stats=stats)
 
 
+@pytest.mark.slow
 @given(STEPS)
 def test_several_passes_with_a_small_map_end_where_one_with_a_large_map_does(
     steps: list[Step],

@@ -238,11 +238,13 @@ class RightLog:
         return {"process": process, "began": self.now, "ended": ended}
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, 150))
 def test_nothing_is_wrong_with_what_clients_of_a_right_log_saw(seed: int, steps: int) -> None:
     assert check(RightLog(seed).run(steps)) == []
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 32))
 def test_a_history_may_be_reported_in_any_order(seed: int) -> None:
     history = RightLog(seed).run(60)
@@ -266,6 +268,7 @@ def read_all_again(log: RightLog, without: str | None = None) -> list[Operation]
     ]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 32))
 def test_an_acknowledged_record_that_is_gone_is_always_noticed(seed: int) -> None:
     log = RightLog(seed)
@@ -277,6 +280,7 @@ def test_an_acknowledged_record_that_is_gone_is_always_noticed(seed: int) -> Non
         assert {one.kind for one in findings} <= {FindingKind.LOST_WRITE, FindingKind.POLL_SKIP}
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1 << 32))
 def test_a_committed_transaction_reported_as_aborted_is_noticed_if_seen(seed: int) -> None:
     log = RightLog(seed)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def told(records: list[Record]) -> list[tuple[bytes | None, bytes | None, int]]:
     return [(one.key, one.value, one.timestamp_ms) for one in records]
 
 
+@pytest.mark.slow
 @given(APPENDS)
 def test_every_set_in_every_codec_is_read_back_from_every_format(appends: list[Append]) -> None:
     log = filled(FakeFileSystem(), appends)
@@ -100,6 +102,7 @@ def test_every_set_in_every_codec_is_read_back_from_every_format(appends: list[A
         assert read_all(log, offset)[0] == records[offset]
 
 
+@pytest.mark.slow
 @given(APPENDS, st.booleans())
 def test_the_check_finds_nothing_wrong_with_any_of_them(
     appends: list[Append], has_crashed: bool
@@ -113,6 +116,7 @@ def test_the_check_finds_nothing_wrong_with_any_of_them(
     assert [one for one in check(disk, "data", deep=True).findings if not one.is_note] == []
 
 
+@pytest.mark.slow
 @given(APPENDS, st.integers(0, 1))
 def test_old_consumers_get_the_same_records(appends: list[Append], magic: int) -> None:
     log = filled(FakeFileSystem(), appends)
@@ -127,6 +131,7 @@ def test_old_consumers_get_the_same_records(appends: list[Append], magic: int) -
     assert [(one.key, one.value) for one in found] == sent
 
 
+@pytest.mark.slow
 @given(APPENDS, st.data())
 def test_a_log_torn_anywhere_keeps_every_batch_before_the_tear(
     appends: list[Append], data: st.DataObject

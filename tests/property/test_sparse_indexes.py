@@ -90,6 +90,7 @@ IndexesAgainstLists.TestCase.settings = settings(max_examples=60, stateful_step_
 TestIndexesAgainstLists = pytest.mark.slow(IndexesAgainstLists.TestCase)
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(1, 2**31 - 1), max_size=50), st.integers(-5, 2**32), st.integers(1, 9))
 def test_the_warm_section_changes_no_answer(offsets: set[int], target: int, warm: int) -> None:
     index = OffsetIndex(FakeFileSystem(), PATH, base_offset=0, max_index_size=50 * 8)

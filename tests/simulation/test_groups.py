@@ -9,6 +9,7 @@ MORE = range(6, 30)
 MANY = range(30, 120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", MORE)
 def test_a_group_lives_through_chaos_and_settles(seed: int) -> None:
     World(seed).run()

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 
 import pytest
 
-COUNT = 24
-"""So many parts: one takes about as long as the quick tests take (CONTRIBUTING.md)."""
+COUNT = 60
+"""So many parts: one takes a small share of what the quick tests take (CONTRIBUTING.md)."""
 
 BY_COMMIT = "commit"
 WITHOUT_GIT = 1

@@ -13,6 +13,7 @@ def test_a_public_name_is_there_with_a_text_that_explains_it(name: str) -> None:
     assert (getattr(ottla, name).__doc__ or "").strip()
 
 
+@pytest.mark.slow
 def test_help_shows_the_classes_and_functions_that_applications_use() -> None:
     page = pydoc.plain(pydoc.render_doc(ottla))
     for name in ("class Consumer", "class Producer", "class Log", "class Admin", "open("):

@@ -33,12 +33,14 @@ def row_of(api: str, cpu_ms: float, *, in_loop_ms: float = 0.1) -> Row:
     return row
 
 
+@pytest.mark.slow
 def test_short_stretches_are_no_failure_however_long_they_took_on_the_wall() -> None:
     report = judged("a broker", [row_of("FETCH", 4.9), row_of("PRODUCE", 1.0)])
     assert [one[0] for one in report.rows] == ["FETCH", "PRODUCE"]
     assert report.failures == []
 
 
+@pytest.mark.slow
 def test_a_long_stretch_is_a_failure_in_a_slice_and_in_a_round() -> None:
     report = judged("a broker", [row_of("FETCH", 5.1), row_of("PRODUCE", 1.0, in_loop_ms=5.2)])
     assert [one.partition(":")[0] for one in report.failures] == [

@@ -78,6 +78,7 @@ def test_a_part_is_printed(target: str, arguments: list[str], letters: bytes) ->
     assert b"".join(printed(target, "letters", *arguments)) == letters
 
 
+@pytest.mark.slow
 def test_times_choose_records_and_paths_lead_into_json(target: str) -> None:
     found = printed(target, "orders", "-o", "@15", "--until", "@18", "-F", "{partition} {.id}")
     assert sorted(found) == [b"0 16", b"1 15", b"1 17"]
@@ -146,6 +147,7 @@ def test_a_group_continues_where_it_was(target: str) -> None:
     assert (code, "ottla groups reset moves it" in said) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_group_of_a_directory_keeps_its_offsets_in_it(tmp_path: Path) -> None:
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("t")

@@ -140,6 +140,7 @@ def test_a_bad_record_is_refused_and_others_of_its_batch_are_sent(
             producer.commit_transaction()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=["idempotent", "transactional", "plain"])
 def test_a_producer_in_an_event_loop_refuses_the_same(
     log: ottla.Log, settings: dict[str, Any]

@@ -166,6 +166,7 @@ def test_a_callback_may_send(target: Target, log: Log) -> None:
     assert values(log, "one") == [b"first", b"again"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transactional_id", ["", "waiter"])
 def test_a_callback_that_would_wait_for_its_own_thread_is_told_so(
     target: Target, log: Log, transactional_id: str
@@ -203,6 +204,7 @@ def test_a_callback_that_would_wait_for_its_own_thread_is_told_so(
     assert values(log, "one")[:2] == [b"tea", b"next"]
 
 
+@pytest.mark.slow
 def test_a_log_is_not_closed_by_a_callback_of_its_producer_that_has_more_to_send(log: Log) -> None:
     told: list[str] = []
 

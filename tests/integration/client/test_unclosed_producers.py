@@ -161,6 +161,7 @@ def test_a_log_that_closes_first_has_what_its_producers_sent(tmp_path: Path) -> 
     producer.close()
 
 
+@pytest.mark.slow
 def test_a_lost_transaction_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders")

@@ -128,6 +128,7 @@ def test_of_a_damaged_partition_what_is_sound_is_served_and_the_error_names_its_
         assert committed(broker, group_id) == 1
 
 
+@pytest.mark.slow
 def test_what_comes_after_a_damaged_batch_is_served_too(caplog: pytest.LogCaptureFixture) -> None:
     sound = stopped()
     path = log_of(CONSUMER_OFFSETS, HARMED)

@@ -374,6 +374,7 @@ def end(sessions: FetchSessions, session_id: int) -> None:
     sessions.begin(fetch(session_id, FINAL_EPOCH), 0)
 
 
+@pytest.mark.slow
 def test_the_partitions_of_a_session_that_ended_are_freed_a_few_with_each_fetch() -> None:
     sessions = sessions_of(max_partition_count=1000)
     before = kept_partitions()

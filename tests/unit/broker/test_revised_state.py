@@ -127,6 +127,7 @@ CLUSTER = ClusterState(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "state"),
     [(CLUSTER_FILE, CLUSTER), (SECURITY_FILE, SecurityState(revision=3, acls=tuple(RULES[:2])))],

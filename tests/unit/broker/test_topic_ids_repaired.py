@@ -29,6 +29,7 @@ def damage(file_system: FileSystem, content: bytes) -> None:
     replace_file(file_system, PATH, content)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_repaired_from_the_topic_file() -> None:
     file_system = stopped()
     content = read_file(file_system, PATH)

@@ -139,6 +139,7 @@ def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
     broker.create_topic(NewTopic(name="t1", partition_count=1))
 
 
+@pytest.mark.slow
 def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a_crash() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
@@ -226,6 +227,7 @@ def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> No
     assert {topic.name for topic in open_broker(file_system).topics} == {"t0", "t2"}
 
 
+@pytest.mark.slow
 def test_a_topic_made_where_another_of_its_name_has_just_gone_is_written_down() -> None:
     new = NewTopic(name="t", partition_count=1, overrides={"retention.ms": "5"})
     was_refused: set[bool] = set()
@@ -301,6 +303,7 @@ def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_
         check(point.file_system, point.acknowledged)
 
 
+@pytest.mark.slow
 def test_settings_that_a_failing_disk_refuses_do_not_stay_in_effect() -> None:
     """Of two changes at a time, whichever call fails."""
 

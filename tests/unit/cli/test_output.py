@@ -79,6 +79,7 @@ def test_quiet_leaves_names_of_what_is_listed_and_nothing_of_what_is_done(
         assert result.stdout.splitlines() == lines, command
 
 
+@pytest.mark.slow
 def test_json_says_of_each_thing_what_was_done(
     broker: Administered,
 ) -> None:

@@ -251,6 +251,7 @@ def test_a_server_beside_a_log_ends_with_its_block(tmp_path: Path) -> None:
         assert not listening.is_open
 
 
+@pytest.mark.slow
 def test_public_rooms_are_there_without_an_import_of_their_own() -> None:
     code = "import ottla; ottla.aio.Consumer, ottla.testing.LocalBroker, ottla.table.files"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -44,6 +44,7 @@ def grown(tmp_path: Path) -> str:
     return str(tmp_path / "table")
 
 
+@pytest.mark.slow
 def test_columns_come_in_the_version_of_their_rows(grown: str) -> None:
     # Besides the loads the last one made a schema of wider numbers, and files.
     assert deltalake.DeltaTable(grown).version() + 1 == len(VALUES) + 2
@@ -125,6 +126,7 @@ READERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READERS)
 def test_columns_that_a_table_grew_are_null_in_the_rows_before(
     grown: str, read: Callable[[str], Rows]
@@ -134,6 +136,7 @@ def test_columns_that_a_table_grew_are_null_in_the_rows_before(
     assert all(row["day"] for row in rows)
 
 
+@pytest.mark.slow
 def test_no_file_of_a_table_has_a_narrower_type_than_its_column(grown: str) -> None:
     """Readers that do not widen may refuse such a file, or leave out rows in silence."""
     table = deltalake.DeltaTable(grown)

@@ -30,6 +30,7 @@ def windows(path: Path, changes: Sequence[Change], keys_at_once: int) -> Iterato
         yield [(row["key"], row["change"]) for row in window.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys_at_once", [1, 2, 30, 1000])
 @pytest.mark.parametrize("key_size", [1, 3, 5000])
 def test_each_key_comes_once_in_order_with_its_highest_change(
@@ -56,6 +57,7 @@ def test_few_keys_need_no_run_however_often_they_change(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_in_order", [True, False])
 def test_what_is_folded_at_once_does_not_grow_with_the_keys(
     tmp_path: Path, is_in_order: bool, monkeypatch: pytest.MonkeyPatch

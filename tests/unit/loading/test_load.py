@@ -54,6 +54,7 @@ def is_equal(path: Path) -> bool:
     return audit(TableDirectory(str(path / "table")), log, "orders", compare_all=True).is_equal
 
 
+@pytest.mark.slow
 def test_each_load_takes_what_came_since_the_one_before(tmp_path: Path) -> None:
     steps: list[Progress] = []
     for count in (20, 5, 0):
@@ -65,6 +66,7 @@ def test_each_load_takes_what_came_since_the_one_before(tmp_path: Path) -> None:
     assert is_equal(tmp_path)
 
 
+@pytest.mark.slow
 def test_others_skip_files_by_the_statistics_in_the_log_which_names_the_next_offset(
     tmp_path: Path,
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_rerun_reads_a_range_again_and_carries_over_the_rest(tmp_path: Path) -
     assert is_equal(tmp_path)
 
 
+@pytest.mark.slow
 def test_small_files_become_one(tmp_path: Path) -> None:
     for count in (4, 6):
         append(tmp_path / "log", count)
@@ -200,6 +203,7 @@ def test_a_moment_that_a_table_does_not_have_is_refused(tmp_path: Path) -> None:
             dataset(path, version=version)
 
 
+@pytest.mark.slow
 def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     for count in (4, 6):
@@ -216,6 +220,7 @@ def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> No
     assert dataset(path, offsets={0: 5}).count_rows() == 5
 
 
+@pytest.mark.slow
 def test_of_an_earlier_version_only_files_that_are_no_longer_current_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

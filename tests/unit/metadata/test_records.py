@@ -71,6 +71,7 @@ def test_broken_records_are_read_or_refused_with_our_error() -> None:
             check_that_only_our_error_comes(broken)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(VERSIONS), st.binary(max_size=80))
 def test_garbage_is_read_or_refused_with_our_error(
     kind: tuple[type[Message], int], data: bytes

@@ -1,5 +1,6 @@
 """A rate is kept over any time, however the sizes fall."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ def throttle_of(rate: int | None, clock: FakeClock) -> Throttle:
     return Throttle(rate, clock, lambda seconds: clock.advance(round(seconds * 1000)))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 5_000_000), min_size=1, max_size=50))
 def test_what_is_taken_keeps_to_the_rate(sizes: list[int]) -> None:
     clock = FakeClock()

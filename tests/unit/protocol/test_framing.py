@@ -43,6 +43,7 @@ def test_frames_arrive_whole_whatever_the_pieces(chunk: int, capacity: int) -> N
     assert reader.pending_size == 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(0, 2**32), st.integers(4, 200))
 def test_any_cut_of_any_stream_gives_the_same_frames(
     sizes: list[int], seed: int, capacity: int

@@ -31,6 +31,7 @@ def built(*values: bytes, **attributes: object) -> bytes:
     return builder.build()
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**60))
 def test_a_batch_gives_back_its_records(

@@ -104,6 +104,7 @@ def test_a_header_without_a_name_is_refused() -> None:
         pack_records(columns_of(nameless), np.zeros(1, int), NO_LIMIT)
 
 
+@pytest.mark.slow
 @given(keys=st.lists(st.binary(max_size=40) | st.binary(min_size=500, max_size=530), max_size=50))
 def test_a_column_of_keys_goes_where_each_key_goes(keys: list[bytes]) -> None:
     column = pa.array([b"before", *keys], pa.binary())[1:]

@@ -46,6 +46,7 @@ def collector(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Collect
     gc.freeze()  # as tests/conftest.py leaves the process
 
 
+@pytest.mark.slow
 def test_what_survives_is_not_looked_at_again(collector: Collector) -> None:
     gc.disable()
     kept = [Cycle() for _ in range(100)]
@@ -55,6 +56,7 @@ def test_what_survives_is_not_looked_at_again(collector: Collector) -> None:
     assert gc.get_freeze_count() >= before + len(kept)
 
 
+@pytest.mark.slow
 def test_quiet_collections_look_at_frozen_objects_for_a_small_share_of_the_time(
     collector: Collector, clock: Clock
 ) -> None:
@@ -70,6 +72,7 @@ def test_quiet_collections_look_at_frozen_objects_for_a_small_share_of_the_time(
     assert references[0]() is None
 
 
+@pytest.mark.slow
 def test_cycles_are_found_beside_clients_unless_they_were_frozen(
     collector: Collector, clock: Clock
 ) -> None:
@@ -85,6 +88,7 @@ def test_cycles_are_found_beside_clients_unless_they_were_frozen(
     assert references[0]() is None
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_never_quiet_finds_frozen_cycles_in_the_end(collector: Collector) -> None:
     frozen = Cycle()
     collector.collect_when_overdue()
@@ -95,6 +99,7 @@ def test_a_broker_that_is_never_quiet_finds_frozen_cycles_in_the_end(collector: 
     assert reference() is None
 
 
+@pytest.mark.slow
 def test_nothing_is_collected_beside_clients_before_it_is_overdue(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -494,6 +494,7 @@ def diamonds(depth: int) -> Iterator[tuple[str, Any, list[Any]]]:
             yield f"{side}{level}", schema, references
 
 
+@pytest.mark.slow
 def test_references_are_read_once_however_many_ways_lead_to_them() -> None:
     asking = Asking()
     for number, (subject, schema, references) in enumerate(diamonds(40), 1):
@@ -580,6 +581,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(schema=JSON | JSON.map(json.dumps), kind=JSON | st.just("AVRO"), references=JSON, wish=JSON)
 def test_whatever_a_body_holds_is_answered(

@@ -92,6 +92,7 @@ def test_an_escaped_slash_and_an_escaped_letter_are_found() -> None:
 texts = st.text(max_size=6)
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.just("f"), texts | st.integers(), max_size=1)), texts, texts)
 def test_no_match_is_skipped(values: list[dict[str, object]], one: str, other: str) -> None:
     wanted = [text.replace("\\", "").replace("'", "") for text in (one, other)]

@@ -83,6 +83,7 @@ def test_a_full_sink_keeps_the_rest_and_the_order() -> None:
     assert queue.size == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.binary(max_size=9), st.integers(0, 2 * INLINE_SIZE)), max_size=6),
     st.integers(1, 3 * INLINE_SIZE),

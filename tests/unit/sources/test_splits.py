@@ -1,5 +1,6 @@
 """How reads are shared out: nothing twice, nothing left out, and about the same for everybody."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def parts(given: list[OffsetSpan], one_rule: SplitRule) -> list[tuple[int, int]]
     return [(part.from_offset, part.until_offset) for _, part in found]
 
 
+@pytest.mark.slow
 @given(st.lists(spans(), max_size=3), rules)
 def test_every_offset_is_in_one_task(given_spans: list[list[OffsetSpan]], one: SplitRule) -> None:
     partitions = dict(enumerate(given_spans))

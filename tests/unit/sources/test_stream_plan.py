@@ -114,6 +114,7 @@ def test_no_partition_starves_under_a_limit() -> None:
     assert ends({A0: at(0), A1: at(0)}, log, 10) == {A0: 9, A1: 1}
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10**6)), min_size=1, max_size=5),
     st.integers(1, 10**6),

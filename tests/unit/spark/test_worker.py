@@ -23,6 +23,7 @@ def collector() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
     exempt_imports()
     count = gc.get_freeze_count()
@@ -34,6 +35,7 @@ def test_what_is_there_is_not_looked_at_again_and_what_comes_later_is() -> None:
     assert not any(one is gc for one in gc.get_objects())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["ottla.spark.daemon", "pyspark.daemon"])
 def test_only_in_a_session_of_ours_a_process_says_nothing_of_java_that_hung_up_before_it_began(
     module: str,
@@ -73,6 +75,7 @@ def stderr_after_a_hang_up(module: str) -> str:
         return daemon.communicate()[1].decode()
 
 
+@pytest.mark.slow
 def test_a_process_that_plans_says_nothing_of_java_that_hung_up() -> None:
     """Spark takes no daemon of ours for it; the source's module is what such a process imports."""
     program = (

@@ -64,6 +64,7 @@ def outcome(search: Callable[[], tuple[int, Batch] | None]) -> tuple[int, int] |
     return None if found is None else (found[0], found[1].base_offset)
 
 
+@pytest.mark.slow
 @given(logs(), st.data())
 def test_a_search_finds_what_a_walk_finds(entries: list[Entry], data: st.DataObject) -> None:
     content = b"".join(one for one, _ in entries)

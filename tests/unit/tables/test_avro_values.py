@@ -129,6 +129,7 @@ def test_a_time_that_no_column_holds_is_a_fault() -> None:
     assert found.rows.to_pylist()[1] == {"at": datetime(1970, 1, 1, tzinfo=UTC)}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_garbage_is_a_fault_or_a_row_of_all_its_bytes(values: list[bytes]) -> None:

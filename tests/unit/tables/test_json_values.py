@@ -185,6 +185,7 @@ def bent(draw: Any) -> bytes:
     return bytes(value)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(values=st.lists(bent(), min_size=1, max_size=12))
 def test_what_is_accepted_is_what_another_parser_reads(values: list[bytes]) -> None:

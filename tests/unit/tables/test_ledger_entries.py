@@ -112,6 +112,7 @@ def loaded(*, partition: int = 0, until_offset: int = 9) -> LoadedPartition:
     )
 
 
+@pytest.mark.slow
 @given(entries)
 def test_an_entry_comes_back_as_it_was_written(entry: LedgerEntry) -> None:
     assert parse_entry("entry", format_entry(entry)) == entry
@@ -123,6 +124,7 @@ def test_garbage_is_corruption(content: bytes) -> None:
         parse_entry("entry", content)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["", "partitions", "files", "lost"]),
     st.text(max_size=12)

@@ -34,6 +34,7 @@ states = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(states)
 def test_a_state_is_read_as_it_was_written(state: ClusterState) -> None:
     file_system = disk("/d")

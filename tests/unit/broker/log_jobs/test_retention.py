@@ -183,6 +183,7 @@ def test_a_topic_deleted_meanwhile_takes_its_retired_files_with_it() -> None:
     assert not world.broker.directories[0].is_offline
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [Effect.BEFORE, Effect.AFTER])
 def test_a_disk_that_fails_at_any_call_takes_the_directory_offline_and_nothing_else(
     effect: Effect,
@@ -256,6 +257,7 @@ def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
     assert world.segments(0) == 1
 
 
+@pytest.mark.slow
 def test_the_starts_of_many_segments_are_written_down_once() -> None:
     file_system = FaultyFileSystem(disk("/d"))
     world = World(file_system, retention_ms="1000")  # type: ignore[arg-type]

@@ -170,6 +170,7 @@ def test_rates_that_have_come_to_rest_are_forgotten() -> None:
     assert machine.produced("old 1", 1, 11_000.0) == 0
 
 
+@pytest.mark.slow
 def test_ten_thousand_users_at_work_cost_each_newcomer_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

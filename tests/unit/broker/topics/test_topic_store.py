@@ -86,6 +86,7 @@ def on_two_disks(file_system: FaultyFileSystem) -> Broker:
     return broker
 
 
+@pytest.mark.slow
 def test_a_growth_that_a_disk_refuses_leaves_the_topic_as_it_was() -> None:
     probe = FaultyFileSystem(disk("/d", "/e"))
     broker = on_two_disks(probe)

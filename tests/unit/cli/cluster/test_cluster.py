@@ -51,6 +51,7 @@ def test_the_only_broker_cannot_be_drained(here: Administered) -> None:
     assert (code, "there are 0 brokers; start another one" in text) == (2, True)
 
 
+@pytest.mark.slow
 def test_partitions_that_are_where_they_are_to_be_are_not_moved(
     here: Administered, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_brokers_and_groups_have_settings_too(broker: Administered) -> None:
     assert (found["name"], found["value"]) == (key, "50000")
 
 
+@pytest.mark.slow
 def test_a_brokers_unknown_setting_is_set_with_a_remark_and_hidden(broker: Administered) -> None:
     result = broker.run("configs", "set", "TARGET", "--broker", "1", "num.partition=2")
     assert result.output.splitlines() == [
@@ -58,6 +59,7 @@ def test_a_brokers_unknown_setting_is_set_with_a_remark_and_hidden(broker: Admin
     assert broker.run("configs", "unset", "TARGET", "--broker", "1", "num.partition").exit_code == 1
 
 
+@pytest.mark.slow
 def test_subscriptions_to_metrics_have_settings_too(broker: Administered) -> None:
     owner = ("TARGET", "--client-metrics", "m")
     broker.lines("configs", "set", *owner, "interval.ms=1000", "metrics=org.a")

@@ -42,6 +42,7 @@ def test_lines_go_in_and_come_out_as_the_same_bytes(broker: Administered) -> Non
     assert found == b"v3\xff\nv10\xff\n"
 
 
+@pytest.mark.slow
 def test_a_topic_goes_into_another_with_all_that_a_record_has(broker: Administered) -> None:
     line = {
         "key_base64": "/w==",
@@ -126,6 +127,7 @@ def test_grep_selects_what_is_printed_and_colours_no_pipe(broker: Administered) 
     assert found == b"tea\nsteam\n"
 
 
+@pytest.mark.slow
 def test_all_of_a_transaction_is_written_or_nothing(broker: Administered) -> None:
     bad = b'{"a": 1}\n' * 20_000 + b"nonsense\n"
     words = ("produce", "TARGET", "books", "--json-value", "--transaction", "-q", "-k", "k")
@@ -139,6 +141,7 @@ def test_all_of_a_transaction_is_written_or_nothing(broker: Administered) -> Non
     assert both.count(b"\n") > 1
 
 
+@pytest.mark.slow
 def test_producer_settings_go_by_kafkas_names(broker: Administered) -> None:
     words = ("produce", "TARGET", "books", "-q", "-k", "k")
     output(broker, *words, "--acks", "0", data=b"sent\n")
@@ -188,6 +191,7 @@ def test_records_reads_beside_a_broker_what_consume_reads_through_it(tmp_path: P
         assert output(broker, "consume", "TARGET", "orders", "--grep", "through").count(b"\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "arrow", "duckdb"])
 def test_what_is_exported_is_imported_whole(
     broker: Administered, tmp_path: Path, suffix: str
@@ -243,6 +247,7 @@ def test_a_range_is_exported_and_what_is_no_export_is_refused(
         assert told in result.stderr
 
 
+@pytest.mark.slow
 def test_an_export_leaves_a_pipe_what_it_is_and_names_what_it_cannot_write_to(
     same_broker: Administered, tmp_path: Path
 ) -> None:
@@ -302,6 +307,7 @@ def test_an_export_to_standard_output_may_be_cut_short(
     assert path.read_text().splitlines()[:2] == ["before", done.stdout.splitlines()[0]]
 
 
+@pytest.mark.slow
 def test_an_import_that_stops_says_what_it_left(broker: Administered, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "o.jsonl"
@@ -329,6 +335,7 @@ def test_only_records_that_were_taken_are_said_to_be_produced(broker: Administer
         assert result.exit_code == 1
 
 
+@pytest.mark.slow
 def test_what_was_moved_is_said_as_json_when_asked(broker: Administered, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     output(broker, "topics", "create", "TARGET", "told", "-p", "2")
@@ -377,6 +384,7 @@ def test_a_query_that_runs_long_can_be_interrupted(same_broker: Administered) ->
     assert (swapped.exit_code, "the target comes before the query" in swapped.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
 

@@ -59,6 +59,7 @@ def batch_of(records: Sequence[NewRecord]) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=export_schema())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "json", "arrow", "parquet"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(records=RECORDS)

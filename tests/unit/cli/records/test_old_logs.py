@@ -36,6 +36,7 @@ def test_a_directory_is_imported_partition_by_partition(old: Path, tmp_path: Pat
     assert values == [[b"a", b"b", b"c", b"d"], [b"e"]]
 
 
+@pytest.mark.slow
 def test_an_import_continues_where_it_was_interrupted(old: Path, tmp_path: Path) -> None:
     data = tmp_path / "new"
     with ottla.open(data) as log:

@@ -14,6 +14,7 @@ def directory(tmp_path: Path) -> Iterator[Administered]:
         yield found
 
 
+@pytest.mark.slow
 def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
     role = ("--role", "consumer", "--topic", "orders", "--group", "billing")
     assert directory.lines("acls", "add", "TARGET", "User:ana", *role) == [

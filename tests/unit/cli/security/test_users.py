@@ -12,6 +12,7 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_USER_PASSWORD", "pot & kettle")
 
 
+@pytest.mark.slow
 def test_passwords_are_set_listed_and_removed(broker: Administered) -> None:
     assert broker.lines("users", "set", "TARGET", "ana") == [
         "user ana: password set for SCRAM-SHA-256, SCRAM-SHA-512"

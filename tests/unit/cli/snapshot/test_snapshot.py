@@ -139,6 +139,7 @@ def test_what_cannot_be_done_is_one_line(stopped: Administered) -> None:
         assert text.count("\n") == 0
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_in_use_is_kept_and_not_replaced(stopped: Administered) -> None:
     with ottla.open(stopped.target) as log:
         log.append("orders", b"not flushed", partition=0)

@@ -33,6 +33,7 @@ def test_a_topic_is_described_with_partitions_and_settings(broker: Administered)
     assert rest[-1].split()[:2] == ["1", "1"]
 
 
+@pytest.mark.slow
 def test_topics_are_created_changed_grown_and_deleted(broker: Administered) -> None:
     made = broker.lines("topics", "create", "TARGET", "a", "b", "-p", "2", "-o", "retention.ms=2d")
     assert made == ["created a with 2 partitions", "created b with 2 partitions"]

@@ -88,6 +88,7 @@ def test_members_are_those_of_the_broker(protocol: str, log: Log, tmp_path: Path
         assert group.members[0].assigned == (ORDERS, ottla.TopicPartition("orders", 1))
 
 
+@pytest.mark.slow
 def test_what_a_transaction_commits_counts_once_it_is_committed(log: Log, tmp_path: Path) -> None:
     with (
         ottla.Producer(

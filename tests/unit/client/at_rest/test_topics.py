@@ -50,6 +50,7 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     }
 
 
+@pytest.mark.slow
 def test_the_files_say_what_the_broker_says(log: Log, tmp_path: Path) -> None:
     with log:
         at_rest = TopicsAtRest([str(tmp_path)])
@@ -73,6 +74,7 @@ def test_nothing_changes_while_somebody_has_the_directory_and_after(
     assert files_of(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_partition_that_is_gone_has_no_leader_and_damage_is_named(
     log: Log, tmp_path: Path
 ) -> None:

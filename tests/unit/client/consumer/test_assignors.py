@@ -142,6 +142,7 @@ def grouped(topics: Mapping[str, frozenset[str]]) -> dict[str, MemberSubscriptio
     return {name: MemberSubscription(topics=found) for name, found in topics.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)
 @given(topics=groups, counts=counts)
 def test_each_partition_that_somebody_reads_has_one_owner_who_reads_it(
@@ -155,6 +156,7 @@ def test_each_partition_that_somebody_reads_has_one_owner_who_reads_it(
     assert all(one.topic in topics[member] for member in found for one in found[member])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignor", [ROUND_ROBIN, STICKY, COOPERATIVE])
 @given(names=st.sets(st.sampled_from("mnopqr"), min_size=1), counts=counts)
 def test_members_that_read_the_same_have_as_much(
@@ -165,6 +167,7 @@ def test_members_that_read_the_same_have_as_much(
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignor", [STICKY, COOPERATIVE])
 @given(topics=groups, counts=counts)
 def test_a_rebalance_of_an_unchanged_group_moves_nothing(
@@ -175,6 +178,7 @@ def test_a_rebalance_of_an_unchanged_group_moves_nothing(
     assert assign(assignor, continued(assignor, before, group), counts) == before
 
 
+@pytest.mark.slow
 @given(before=groups, after=groups, counts=counts)
 def test_cooperative_rounds_never_give_what_another_member_holds_and_come_to_an_end(
     before: Mapping[str, frozenset[str]],
@@ -197,6 +201,7 @@ def test_cooperative_rounds_never_give_what_another_member_holds_and_come_to_an_
     )
 
 
+@pytest.mark.slow
 @given(
     names=st.sets(st.sampled_from("mnopqr"), min_size=1),
     counts=st.fixed_dictionaries(dict.fromkeys("tuv", st.integers(1, 7))),

@@ -1,6 +1,7 @@
 """The rebalancing algorithm of Kafka 0.7: everybody computes the same, and every partition has one
 owner."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ def test_partitions_of_one_broker_are_together_and_sorted_as_text() -> None:
     assert share(partitions, ["a", "b"], "b") == ["2-0", "2-2"]
 
 
+@pytest.mark.slow
 @given(names, st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=9))
 def test_every_partition_has_one_owner(partitions: list[str], group: list[str]) -> None:
     owned = [one for consumer in group for one in share(partitions, group, consumer)]

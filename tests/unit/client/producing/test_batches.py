@@ -42,11 +42,13 @@ def check(rows: list[Row]) -> None:
     assert batch.data == builder.build()
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=6))
 def test_a_few_records_are_packed_as_the_builder_packs_them(rows: list[Row]) -> None:
     check(rows)
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_a_single_record_is_too(row: Row) -> None:
     key, value, time_ms, headers = row
@@ -76,6 +78,7 @@ def test_what_has_no_bytes_is_no_field(wrong: Any) -> None:
             single_record_batch(None, b"", time)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_so_are_many_with_and_without_headers() -> None:
     fields: list[bytes | None] = [None, b"", b"tea", b"x" * 9_000]
     rows: list[Row] = [

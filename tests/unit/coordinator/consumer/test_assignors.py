@@ -153,6 +153,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False) -> dict[str, Subscriber]:
 sizes = st.fixed_dictionaries({topic_id(name): st.integers(1, 6) for name in TOPICS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(readers=groups(), sizes=sizes)
 def test_everything_that_is_read_is_assigned_once_to_somebody_who_reads_it(
@@ -167,6 +168,7 @@ def test_everything_that_is_read_is_assigned_once_to_somebody_who_reads_it(
         assert {topic for topic, _ in target} <= readers[member_id].topics
 
 
+@pytest.mark.slow
 @given(readers=groups(), sizes=sizes)
 def test_range_is_even_in_every_topic(
     readers: dict[str, Subscriber], sizes: dict[Uuid, int]
@@ -181,6 +183,7 @@ def test_range_is_even_in_every_topic(
         assert max(loads) - min(loads) <= 1
 
 
+@pytest.mark.slow
 @given(readers=groups(alike=True), sizes=sizes)
 def test_uniform_is_even_where_all_read_the_same_and_moves_as_little_as_can_be(
     readers: dict[str, Subscriber], sizes: dict[Uuid, int]
@@ -203,6 +206,7 @@ def test_uniform_is_even_where_all_read_the_same_and_moves_as_little_as_can_be(
     assert kept == most
 
 
+@pytest.mark.slow
 @given(readers=groups(), sizes=sizes)
 def test_uniform_leaves_no_partition_that_would_better_be_with_another_reader(
     readers: dict[str, Subscriber], sizes: dict[Uuid, int]
@@ -215,6 +219,7 @@ def test_uniform_leaves_no_partition_that_would_better_be_with_another_reader(
                     assert len(assigned[owner]) <= len(assigned[other]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(readers=groups(), sizes=sizes)
 def test_assigning_again_moves_nothing(

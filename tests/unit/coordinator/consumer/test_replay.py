@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def take(runner: ConsumerRunner, what: str, who: str, how: Any) -> None:
         runner.advance(how)
 
 
+@pytest.mark.slow
 @given(steps=steps)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_a_restart_brings_everything_back(steps: list[tuple[str, str, Any]]) -> None:
@@ -85,6 +87,7 @@ def test_a_restart_brings_everything_back(steps: list[tuple[str, str, Any]]) -> 
     assert images(again) == images(runner)
 
 
+@pytest.mark.slow
 @given(steps=steps)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_partition_ever_has_two_holders(steps: list[tuple[str, str, Any]]) -> None:

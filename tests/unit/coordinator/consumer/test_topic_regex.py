@@ -26,6 +26,7 @@ expressions = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(text=expressions, name=st.one_of(st.sampled_from(NAMES), st.text("abor._9", max_size=6)))
 def test_it_matches_what_pythons_expressions_match(text: str, name: str) -> None:
     assert TopicRegex(text).matches(name) == bool(re.fullmatch(text, name, re.ASCII))

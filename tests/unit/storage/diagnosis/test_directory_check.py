@@ -204,6 +204,7 @@ def test_meta_properties_must_be_there_and_readable() -> None:
     assert found.reason.startswith("is missing")
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_changed_byte_of_a_log_is_found(data: st.DataObject) -> None:

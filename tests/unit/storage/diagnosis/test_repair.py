@@ -300,6 +300,7 @@ def test_a_repair_that_is_cut_off_anywhere_can_be_repeated(
         assert stored(again) == expected, point
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_damage_to_any_file_is_repaired_or_named(data: st.DataObject) -> None:

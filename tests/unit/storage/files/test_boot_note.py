@@ -85,6 +85,7 @@ def test_an_end_that_is_noted_by_halves_counts_as_the_smaller() -> None:
         assert ends_in(disk).of("a-0") == 5
 
 
+@pytest.mark.slow
 def test_a_removed_log_is_forgotten_and_its_place_is_used_again() -> None:
     disk = directory()
     note = BootNote(disk, "/d", {"a-0": 5})
@@ -98,6 +99,7 @@ def test_a_removed_log_is_forgotten_and_its_place_is_used_again() -> None:
     assert size < 20_000
 
 
+@pytest.mark.slow
 def test_a_note_that_is_cut_anywhere_names_no_wrong_end() -> None:
     disk = directory()
     ends = {f"a-{number}": number + 1 for number in range(5)}

@@ -42,6 +42,7 @@ def test_what_kafka_reads_is_read(content: bytes) -> None:
     assert OffsetCheckpoint(disk_with(content), PATH).read() == {("a", 0): 10}
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.tuples(TOPICS, st.integers(0, 2**31 - 1)), INT64, max_size=10))
 def test_offsets_are_read_back(offsets: dict[tuple[str, int], int]) -> None:
     checkpoint = OffsetCheckpoint(FakeFileSystem(), PATH)

@@ -257,6 +257,7 @@ def test_without_a_copy_the_checkpoint_counts(content: bytes) -> None:
     assert read_file(disk, join("data", COPIED_LOG_STARTS)) == with_checksum(b"0\n1\nt 0 4\n")
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_a_topics_id_is_repaired() -> None:
     disk = with_start(0)
     content = read_file(disk, join(PARTITION, PARTITION_METADATA))

@@ -50,6 +50,7 @@ def test_lines_are_escaped_as_java_escapes_them(key: str, value: str, line: str)
     assert properties_line(key, value) == line
 
 
+@pytest.mark.slow
 @given(TEXT, TEXT)
 def test_a_line_is_read_back(key: str, value: str) -> None:
     assert parse_properties(properties_line(key, value)) == {key: value}

@@ -130,6 +130,7 @@ def test_a_date_is_javas(now_ms: int, text: str) -> None:
     assert java_date(now_ms) == text
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         MetaProperties,

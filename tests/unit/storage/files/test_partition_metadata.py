@@ -55,6 +55,7 @@ def test_anything_else_is_corrupt(content: bytes) -> None:
     assert error.value.path == PATH
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=16, max_size=16).filter(lambda topic_id: topic_id != ZERO_UUID))
 def test_a_topic_id_is_read_back(topic_id: bytes) -> None:
     disk = FakeFileSystem()

@@ -52,6 +52,7 @@ def disk() -> FakeFileSystem:
 topic_ids = st.binary(min_size=16, max_size=16).map(Uuid)
 
 
+@pytest.mark.slow
 @given(st.lists(entries, unique_by=lambda one: one.name, max_size=4), st.frozensets(topic_ids))
 def test_entries_are_read_as_they_were_written(
     written: list[TopicEntry], gone: frozenset[Uuid]

@@ -73,6 +73,7 @@ def test_an_entry_has_46_bytes() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(ENTRIES)
 def test_entries_are_read_back_in_their_order(entries: list[ProducerSnapshotEntry]) -> None:
     disk = FakeFileSystem()
@@ -99,6 +100,7 @@ def test_a_missing_file_is_an_error() -> None:
         read_snapshot(FakeFileSystem(), PATH)
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.data())
 def test_a_cut_snapshot_is_corrupt(
     entries: list[ProducerSnapshotEntry], data: st.DataObject
@@ -110,6 +112,7 @@ def test_a_cut_snapshot_is_corrupt(
     assert error.value.path == PATH
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.binary(min_size=1, max_size=50))
 def test_trailing_bytes_are_corruption(entries: list[ProducerSnapshotEntry], more: bytes) -> None:
     with pytest.raises(CorruptionError):

@@ -1,5 +1,6 @@
 """Finding appends for which the offset index has no entry yet."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def test_number_of_places_has_a_limit() -> None:
     assert appends.position_of(MAX_PLACES - 1) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=30), st.integers(0, 160))
 def test_whatever_is_found_is_the_append_of_the_offset(
     steps: list[tuple[int, bool]], offset: int

@@ -214,6 +214,7 @@ def histories(draw: st.DrawFn) -> list[AbortedTransaction]:
     ]
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 200), st.integers(0, 60), st.integers(1, 5))
 def test_collecting_agrees_with_kafkas_scan(
     history: list[AbortedTransaction], fetch: int, size: int, entries_per_read: int

@@ -195,6 +195,7 @@ def test_entries_that_do_not_ascend_are_named_with_the_ones_before(line: str) ->
 ENTRIES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 30)), max_size=15)
 
 
+@pytest.mark.slow
 @given(ENTRIES, st.integers(0, 31), st.integers(0, 31))
 def test_epochs_and_offsets_ascend_whatever_happens(
     entries: list[tuple[int, int]], start_offset: int, end_offset: int
@@ -209,6 +210,7 @@ def test_epochs_and_offsets_ascend_whatever_happens(
     assert LeaderEpochs.read(epochs._file_system, PATH).entries == epochs.entries
 
 
+@pytest.mark.slow
 @given(ENTRIES)
 def test_a_new_entry_is_always_the_last(entries: list[tuple[int, int]]) -> None:
     epochs = epochs_of()

@@ -86,6 +86,7 @@ def test_what_the_grammar_writes_is_read_up_to_a_torn_end(
         assert [payload for _, payload in read(Path(directory))] == expected
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_garbage_is_refused_and_nothing_else_is_raised(data: st.DataObject) -> None:
     content = bytearray(BY_HAND + wrapper([b"x", b"y"], GZIP))

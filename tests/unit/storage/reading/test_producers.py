@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import ottla
 from ottla.embedded.log import Log
 from ottla.storage.log.producer_state import ProducerEntry
@@ -19,6 +21,7 @@ def of_broker(log: Log) -> list[ProducerEntry]:
     return list(log.broker.topics.partition("orders", 0).log.producers.entries.values())
 
 
+@pytest.mark.slow
 def test_they_are_found_in_the_batches_and_in_a_snapshot_with_what_came_after_it(
     tmp_path: Path,
 ) -> None:

@@ -295,6 +295,7 @@ def retention_steps(disk: FakeFileSystem) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_no_step_of_retention_is_taken_for_a_loss_by_readers_nor_after_a_power_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -1,6 +1,7 @@
 """Ranges of positions that grow together."""
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from ottla.storage.segment.checked_ranges import CheckedRanges
@@ -15,6 +16,7 @@ def end_by_set(covered: set[int], position: int) -> int | None:
     return position
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 10)), max_size=12))
 def test_ranges_say_what_a_set_of_bytes_says(added: list[tuple[int, int]]) -> None:
     ranges, covered = CheckedRanges(), set[int]()

@@ -237,6 +237,7 @@ def test_a_damaged_index_does_not_mislead(disk: FakeFileSystem, log: bytes, cont
     assert offsets_in(reader, 103, 122)[0] == 102
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=64), st.integers(100, 121))
 def test_no_index_whatever_changes_what_is_read(content: bytes, offset: int) -> None:
     disk = FakeFileSystem()

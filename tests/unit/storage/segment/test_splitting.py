@@ -160,6 +160,7 @@ def test_a_log_that_was_split_continues() -> None:
     assert base_offsets(again) == [0, FAR, 2 * FAR + 10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [COMPACTED, DELETED], ids=["compacted", "deleted"])
 def test_a_crash_at_any_call_loses_nothing(config: TopicConfig) -> None:
     content = b"".join(map(one_record, OFFSETS))

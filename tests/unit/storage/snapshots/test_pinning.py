@@ -69,6 +69,7 @@ def numbered() -> Iterator[bytes]:
     return (b"%04d" % number for number in itertools.count())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [2, 11, 40, 200])
 def test_what_is_written_first_is_there_with_all_that_follows_from_it(calls: int) -> None:
     """`a` gets each record before `b` does, in a process that writes, rolls and deletes."""
@@ -160,6 +161,7 @@ def test_later_writes_change_no_snapshot_and_those_to_it_no_log() -> None:
     broker.close()
 
 
+@pytest.mark.slow
 def test_what_changes_without_end_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
