@@ -1,6 +1,7 @@
 """Users, tokens, access rules and quotas that grow, and what is then done with them."""
 
 from dataclasses import replace
+from typing import Any
 
 from benchmarks.growing import DAY_MS, EACH_MANY, made
 from benchmarks.growth import Place
@@ -40,6 +41,15 @@ from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenR
 
 SHA_256 = 1
 OWNER = Principal("User", "ana")
+OF_ANYBODY: dict[str, Any] = {
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+"""A filter of rules that lets all of a type of resource through."""
 
 
 def users(place: Place) -> None:
@@ -150,30 +160,13 @@ def create_rule(place: Place) -> None:
 
 
 def describe_rules(place: Place) -> None:
-    any_of_all = DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    answer = place.ask(any_of_all, 3)
+    answer = place.ask(DescribeAclsRequest(resource_type_filter=1, **OF_ANYBODY), 3)
     assert len(answer.resources) >= place.count
 
 
 def delete_rules(place: Place) -> None:
     """All about topics."""
-    topics = DeleteAclsFilter(
-        resource_type_filter=2,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
+    topics = DeleteAclsFilter(resource_type_filter=2, **OF_ANYBODY)
     answer = place.ask(DeleteAclsRequest(filters=[topics]), 3)
     assert len(answer.filter_results[0].matching_acls) >= place.count
 

@@ -1,6 +1,7 @@
 """Partitions of a member of a cluster that grow in number, and the orders of its controller."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from tests.support.lonely_member import ME
 
@@ -50,6 +51,12 @@ def _id_of(name: str) -> Uuid:
     return Uuid(name.encode().ljust(16, b"\1")[:16])
 
 
+def _sender(place: Place) -> dict[str, Any]:
+    """By these fields an order is the controller's."""
+    broker_epoch = place.known["broker_epoch"]
+    return {"controller_id": ME, "controller_epoch": 1, "broker_epoch": broker_epoch}
+
+
 def _lead(place: Place, names: list[str], each: int, *, leader: int, epoch: int) -> None:
     topics = [
         LeaderAndIsrTopicState(
@@ -72,9 +79,7 @@ def _lead(place: Place, names: list[str], each: int, *, leader: int, epoch: int)
         for name in names
     ]
     request = LeaderAndIsrRequest(
-        controller_id=ME,
-        controller_epoch=1,
-        broker_epoch=place.known["broker_epoch"],
+        **_sender(place),
         topic_states=topics,
         live_leaders=[LeaderAndIsrLiveLeader(broker_id=leader, host_name="localhost", port=1)],
     )
@@ -116,9 +121,7 @@ def update_metadata(place: Place) -> None:
         for name in _names(place.count)
     ]
     request = UpdateMetadataRequest(
-        controller_id=ME,
-        controller_epoch=1,
-        broker_epoch=place.known["broker_epoch"],
+        **_sender(place),
         topic_states=topics,
         live_brokers=[],
     )
@@ -144,9 +147,7 @@ def stop_all(place: Place) -> None:
         for name in _names(place.count)
     ]
     request = StopReplicaRequest(
-        controller_id=ME,
-        controller_epoch=1,
-        broker_epoch=place.known["broker_epoch"],
+        **_sender(place),
         topic_states=topics,
     )
     answer = place.ask(request, 4)
