@@ -303,7 +303,7 @@ def _packed(columns: RecordColumns, partitions: Any, size: int) -> Iterator[Pack
     try:
         yield from pack_records(columns, partitions, size)
     except ValueError as error:
-        raise UserError(f"column headers: {error}; {COLUMNS['headers']}") from error
+        raise UserError(str(error)) from error
 
 
 def _table(records: Any) -> Any | None:

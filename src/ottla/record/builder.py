@@ -7,6 +7,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, field
 
+from ottla.base.arguments import MAX_TIME_MS, MIN_TIME_MS, check_record, check_time
+from ottla.base.errors import UserError
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
 from ottla.codec.compression import Compression, compress
@@ -116,22 +118,31 @@ class RecordBatchBuilder:
     ) -> int:
         """Adds a record at a given offset, which must be after the last one; returns that offset.
 
+        Raises `UserError` for what a record cannot hold; the batch stays as it was.
+
         >>> builder = ottla.RecordBatchBuilder(base_offset=10)
         >>> builder.append_at(12, None, b"tea", 1_767_225_600_000)
         12
         """
         assert offset >= self._next_offset
-        if self._base_timestamp_ms is None:
-            self._base_timestamp_ms = timestamp_ms
+        if type(timestamp_ms) is not int or not MIN_TIME_MS <= timestamp_ms <= MAX_TIME_MS:
+            timestamp_ms = check_time(timestamp_ms)
+        base_ms = timestamp_ms if self._base_timestamp_ms is None else self._base_timestamp_ms
+        if not MIN_TIME_MS <= timestamp_ms - base_ms <= MAX_TIME_MS:
+            raise UserError(
+                f"{timestamp_ms} and {base_ms} are too far apart for times of one batch"
+            )
         body = bytearray(b"\0")
-        write_varlong(body, timestamp_ms - self._base_timestamp_ms)
+        write_varlong(body, timestamp_ms - base_ms)
         write_varint(body, offset - self.base_offset)
-        _write_bytes(body, key)
-        _write_bytes(body, value)
-        write_varint(body, len(headers))
-        for name, header_value in headers:
-            _write_bytes(body, str.encode(name))
-            _write_bytes(body, header_value)
+        try:
+            _write_bytes(body, key)
+            _write_bytes(body, value)
+            body += _packed_headers(headers) if headers else b"\0"
+        except (TypeError, ValueError) as error:
+            check_record(key, value, timestamp_ms, headers)
+            raise UserError(f"not a record: {error}") from error
+        self._base_timestamp_ms = base_ms
         write_varint(self._records, len(body))
         self._records += body
         self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
@@ -321,8 +332,10 @@ def _write_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def _flat(content: Buffer) -> bytes:
-    """The bytes of an array or view, whose `len` may not be in bytes.
+    """The bytes of a view, whose `len` may not be in bytes.
 
-    Raises `TypeError` for an object without a buffer.
+    Raises `TypeError` for other objects, even with a buffer: `numpy.int64(5)` has one, too.
     """
+    if not isinstance(content, Buffer):
+        raise TypeError(f"bytes are needed, not {type(content).__name__}")
     return bytes(memoryview(content))

@@ -73,7 +73,7 @@ def pack_records(
 
     `partitions` is a numpy array with the partition of each row. Rows of one partition keep their
     order. A record that is larger than `max_size` has its own batch. Raises `ValueError` for a
-    header without a name.
+    header without a name, and for times whose distance has more than 64 bits.
     """
     import numpy as np
 
@@ -90,6 +90,10 @@ def pack_records(
     counts = np.diff(np.append(starts, row_count))
     offset_delta = np.arange(row_count) - np.repeat(starts, counts)
     times = columns.timestamp_ms
+    if times is not None and row_count and int(times.max()) - int(times.min()) >= 1 << 63:
+        raise ValueError(
+            f"{times.min()} and {times.max()} are too far apart for times of one batch"
+        )
     time_delta = None if times is None else times - np.repeat(times[starts], counts)
     packed = _joined(keys, values, (tail, body_sizes), offset_delta, time_delta)
     latest = None if times is None or not len(starts) else np.maximum.reduceat(times, starts)
@@ -185,7 +189,7 @@ def _tail(headers: Any, row_count: int) -> tuple[Any, Integers]:
     flat = headers.flatten()
     names, values = (flat.field(place).cast(pa.binary()) for place in (0, 1))
     if flat.null_count or names.null_count:
-        raise ValueError("a header has no name")
+        raise ValueError("column headers: a header has no name")
     name, value = _Field.of(names, len(flat)), _Field.of(values, len(flat))
     each = _Strings.of(_join(_varints(name.prefix), name.data, _varints(value.prefix), value.data))
     bounds = each.bounds[np.append(0, np.cumsum(counts))].astype(np.int32)

@@ -24,7 +24,9 @@ from ottla.server.turns import LongAnswer, LongRequests
 
 logger = logging.getLogger("ottla.requests")
 
-GRAMMAR = "names of APIs, client=PATTERN, host=PATTERN, slower=MS and errors, with commas between"
+GRAMMAR = (
+    "all, or names of APIs, client=PATTERN, host=PATTERN, slower=MS and errors, with commas between"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class RequestFilter:
 
 
 def parse_filter(text: str) -> RequestFilter:
-    """Raises `UserError`."""
+    """Of an empty text, or `all`, a filter that matches all; raises `UserError`."""
     known = {api_title(key).lower() for key in ApiKey}
     apis: set[str] = set()
     client = host = ""
@@ -84,7 +86,9 @@ def parse_filter(text: str) -> RequestFilter:
                 client = value
             case "host" if value:
                 host = value
-            case "slower" if value.replace(".", "", 1).isdigit():
+            case "all" if not value:
+                pass
+            case "slower" if value.replace(".", "", 1).isdecimal():
                 slower_ms = float(value)
             case "errors" if not value:
                 has_errors = True

@@ -1,8 +1,11 @@
 """A record that cannot be sent is refused by the call it is passed to, and harms no other."""
 
 import asyncio
+from array import array
 from collections.abc import Callable, Iterator
+from ctypes import c_int64
 from datetime import UTC, datetime
+from mmap import mmap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +27,20 @@ class Whole(int):
 
 PAIRS = "headers are a list of pairs"
 VALUE = "bytes or None, not"
+BUFFERS: list[Any] = [
+    np.int64(5),
+    np.float32(5),
+    np.bool_(True),
+    np.datetime64(5, "ms"),
+    np.str_("tea"),
+    np.frombuffer(b"tea", np.uint8),
+    np.array(["tea"], dtype=object),
+    array("q", [5]),
+    c_int64(5),
+    pa.py_buffer(b"tea"),
+    mmap(-1, 8),
+]
+"""Objects that have a buffer, of which they are not the bytes."""
 BAD: dict[str, list[tuple[Any, str]]] = {
     "topic": [
         (b"t", "topic"),
@@ -33,8 +50,13 @@ BAD: dict[str, list[tuple[Any, str]]] = {
         (5, "topic"),
         ("", "topic "),
     ],
-    "key": [("k", "a key"), (5, "a key"), (True, "a key")],
-    "value": [("k", "a value"), ({}, "a value"), (1.5, "a value")],
+    "key": [("k", "a key"), (5, "a key"), (True, "a key"), *((one, "a key") for one in BUFFERS)],
+    "value": [
+        ("k", "a value"),
+        ({}, "a value"),
+        (1.5, "a value"),
+        *((one, "a value") for one in BUFFERS),
+    ],
     "partition": [
         ("0", "a partition"),
         (0.0, "a partition"),
@@ -72,11 +94,12 @@ BAD: dict[str, list[tuple[Any, str]]] = {
         ([("a", b"b", 1)], "a header is a pair"),
         (["ab"], "a header is a pair"),
         ([(HALF, b"b")], "cannot be encoded as UTF-8"),
+        *(([("a", one)], VALUE) for one in BUFFERS),
     ],
 }
 ONLY_SENT: dict[str, list[tuple[Any, str]]] = {
     "key": [(bytearray(b"k"), "a key"), (memoryview(b"abcd")[::2], "a key")],
-    "value": [(np.int64(5), "a value")],
+    "value": [(bytearray(b"k"), "a value")],
     "timestamp_ms": [(-1, "not negative"), (-(1 << 63), "not negative")],
     "headers": [([("a", bytearray(b"b"))], VALUE), ([("a", memoryview(b"b"))], VALUE)],
 }
@@ -180,8 +203,25 @@ def test_an_open_log_refuses_the_same(log: ottla.Log) -> None:
     check_refused(log.append, BAD)
     for record, _ in calls(GOOD):
         log.append(record.pop("topic"), record.pop("value"), **record)
+    for kind in (memoryview, bytearray, np.bytes_):
+        log.append("t", kind(b"tea"), kind(b"k"), headers=[("a", kind(b"b"))], partition=1)
     log.append("t", memoryview(b"abcd")[::2], partition=1)
-    assert next(log.read("t", 1)).value == b"ac"
+    *same, last = log.read("t", 1)
+    assert {(one.key, one.value, one.headers) for one in same} == {(b"k", b"tea", (("a", b"b"),))}
+    assert last.value == b"ac"
+
+
+def test_a_builder_of_batches_refuses_the_same_and_stays_as_it_was(log: ottla.Log) -> None:
+    builder = ottla.RecordBatchBuilder()
+    builder.append(b"k", b"tea", 5)
+    good = {"key": b"k", "value": b"tea", "timestamp_ms": 5, "headers": ()}
+    for name in ("key", "value", "timestamp_ms", "headers"):
+        for bad, answer in BAD[name]:
+            with pytest.raises(ottla.UserError) as caught:
+                builder.append(**good | {name: bad})
+            assert answer in str(caught.value), bad
+    log.append_batch("t", 0, builder)
+    assert [one.value for one in log.read("t", 0)] == [b"tea"]
 
 
 def test_a_bad_record_among_many_is_named_and_none_is_appended(log: ottla.Log) -> None:
@@ -194,6 +234,8 @@ def test_a_bad_record_among_many_is_named_and_none_is_appended(log: ottla.Log) -
             with pytest.raises(ottla.UserError, match="record 2: ") as caught:
                 log.append_many("t", [row(), (b"k", b"v"), row(**{name: bad}), row()])
             assert answer in str(caught.value) or VALUE in str(caught.value)
+    with pytest.raises(ottla.UserError, match="too far apart"):
+        log.append_many("t", [row(timestamp_ms=-(1 << 63)), row(timestamp_ms=(1 << 63) - 1)])
     for bad in ("tea", 5, (b"k", "v"), (b"k", b"v", b"w"), [b"v"]):
         with pytest.raises(ottla.UserError, match="record 1: "):
             log.append_many("t", [b"tea", bad], partition=0)
@@ -207,6 +249,7 @@ def test_bad_columns_are_named(log: ottla.Log) -> None:
         ({"value": [b"a"], "partition": [7]}, "7 is not one of them"),
         ({"value": [b"a"], "headers": [5]}, "column headers"),
         ({"value": [b"a"], "headers": [[{"key": None, "value": b"x"}]]}, "headers"),
+        ({"value": [b"a", b"b"], "timestamp": [-(1 << 63), (1 << 63) - 1]}, "too far apart"),
     ):
         with pytest.raises(ottla.UserError, match=answer):
             log.append_many("t", pa.table(columns))

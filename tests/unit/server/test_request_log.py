@@ -1,5 +1,7 @@
 """The log of requests has those that the filter asks for."""
 
+import re
+
 import pytest
 
 from ottla.base.errors import UserError
@@ -30,6 +32,7 @@ def request(
         ("slower=2.5", request(), request(duration_ms=2.0)),
         ("errors", request(errors=1), request()),
         ("fetch,host=10.*,errors", request("Fetch", errors=1), request("Fetch")),
+        ("ALL, errors", request("Fetch", errors=1), request("Fetch")),
     ],
 )
 def test_a_filter_lets_pass_what_it_names(
@@ -39,14 +42,19 @@ def test_a_filter_lets_pass_what_it_names(
     assert not parse_filter(text).wants(unwanted)
 
 
-def test_without_a_filter_all_are_logged() -> None:
-    assert parse_filter("") == RequestFilter()
-    assert parse_filter("").wants(request())
+@pytest.mark.parametrize("text", ["", "all", " All ", ","])
+def test_without_a_filter_all_are_logged(text: str) -> None:
+    assert parse_filter(text) == RequestFilter()
+    assert parse_filter(text).wants(request())
 
 
-@pytest.mark.parametrize("text", ["prodcue", "slower=fast", "client="])
+@pytest.mark.parametrize(
+    "text", ["prodcue", "slower=fast", "slower=²", "slower=.", "all=1", "client="]
+)
 def test_a_filter_that_makes_no_sense_is_refused_with_the_grammar(text: str) -> None:
-    with pytest.raises(UserError, match=f"{text} is not valid.*names of APIs, client=PATTERN"):
+    with pytest.raises(
+        UserError, match=f"{re.escape(text)} is not valid.*names of APIs, client=PATTERN"
+    ):
         parse_filter(text)
 
 

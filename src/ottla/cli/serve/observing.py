@@ -123,7 +123,7 @@ _OPTIONS = (
         is_flag=False,
         flag_value="",
         metavar="FILTER",
-        help="Log answered requests: all, or those that match a filter such as "
+        help="Log answered requests: all by default, or those that match a filter such as "
         "Fetch,Produce,client=app*,slower=100,errors.",
     ),
 )
