@@ -15,8 +15,6 @@ pa = pytest.importorskip("pyarrow")
 from ottla.tables.values.debezium import DebeziumDecoder  # noqa: E402
 from ottla.tables.values.decoder import Decoded, Decoding, Envelope, ValueFormat  # noqa: E402
 from ottla.tables.values.inference import infer_schema, with_inferred_fields  # noqa: E402
-from ottla.tables.values.json_leaves import is_lossy, may_have_losses  # noqa: E402
-from ottla.tables.values.json_texts import Number  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding  # noqa: E402
@@ -244,28 +242,6 @@ def test_a_schema_has_one_spelling() -> None:
     assert parse_schema(text) == parse_schema(odd)
 
 
-def test_long_numbers_that_doubles_hold_and_others_are_distinguished() -> None:
-    """As a decoder does that reads each value on its own, however the numbers are written."""
-    numbers = [
-        *("0.30000000000000004", "-0.00012345678901234", "9007199254740991", "9007199254740993"),
-        *("1.2345678901234567e-100", "1e100", "1.5E+200", "1e400", "0.12345678901234567890"),
-        *("1234567890123456789012", "100000000000000000000", "-0.1000000000000000055511151231"),
-        *("5e-324", "1e-400", "123456.5e-300", "1.0000000000000000", "0.1000000000000000000"),
-    ]
-    values = [f'{{"x":{one},"s":"1.2.3.4.5.6.7.8.9","i":9007199254740993}}' for one in numbers]
-    decoder = JsonDecoder("x double, s string, i bigint", is_rescuing=True)
-    found = decoder.decode(pa.array([one.encode() for one in values]))
-    assert found.faults == {}
-    for number, row in zip(numbers, found.rows.to_pylist(), strict=True):
-        is_lost = is_lossy(Number(number))
-        assert row["x"] == (None if is_lost else float(number)), number
-        assert row["_rescued"] == (f'{{"x":{number}}}' if is_lost else None), number
-        assert row["i"] == 9007199254740993
-        if is_lost:
-            assert may_have_losses(number), number
-    assert not any(map(may_have_losses, (numbers[0], numbers[1], numbers[2], numbers[4])))
-
-
 def test_a_schema_is_inferred_from_what_the_values_have_in_common() -> None:
     values = [
         b'{"id": 1, "x": 1, "at": "2024-01-01", "who": {"n": null, "ok": true}, "none": null}',
@@ -486,50 +462,6 @@ def test_a_member_beside_an_envelope_may_be_called_payload() -> None:
     assert (found.rows.to_pylist(), found.faults) == ([{"id": 1, "_rescued": '{"x":2}'}], {})
 
 
-@pytest.mark.parametrize(
-    ("number", "is_kept"),
-    [
-        ("1.5", False),
-        ("0.1", False),
-        ("0.10000000000000001", False),
-        ("0.10000000000000000000", False),
-        ("0.30000000000000004", False),
-        ("1152921504606846976", False),
-        ("10000000000000000000000", False),
-        ("-0.0", False),
-        ("5e-324", False),
-        ("1.7976931348623157e308", False),
-        ("9007199254740993", True),
-        ("-9007199254740993", True),
-        ("12345678901234567890", True),
-        ("3.14159265358979323846", True),
-        ("1e400", True),
-        ("-1e999999", True),
-        ("1e99999999999999999999", True),
-        ("1e-400", True),
-    ],
-)
-def test_a_number_that_a_double_does_not_show_is_kept_beside_it_with_every_digit(
-    number: str, is_kept: bool
-) -> None:
-    for schema, text in (
-        ("x double", f'{{"x":{number}}}'),
-        ("x array<double>", f'{{"x":[{number}]}}'),
-        ("x map<string, double>", f'{{"x":{{"k":{number}}}}}'),
-        ("x struct<y: double>", f'{{"x":{{"y":{number}}}}}'),
-    ):
-        values = pa.array([b"{}", text.encode(), b'{"x":null}'])
-        found = JsonDecoder(schema, is_rescuing=True).decode(values)
-        assert found.faults == {}
-        assert [one["_rescued"] for one in found.rows.to_pylist()] == [
-            None,
-            text if is_kept else None,
-            None,
-        ]
-        alone = JsonDecoder(schema).decode(values)
-        assert list(alone.faults) == ([1] if is_kept else [])
-
-
 def test_integers_of_any_size_are_inferred_without_losing_a_digit() -> None:
     big, huge = 2**63, 10**38
     for numbers, columns in (
@@ -553,50 +485,3 @@ def test_of_a_repeated_name_no_value_is_dropped_in_silence() -> None:
     values = [b'{"a": 1, "a": 2}', b'{"a": 1, "b": 1, "b": 2}', b'{"b": {"c": 1, "c": 2}}']
     found = JsonDecoder("a bigint", is_rescuing=True).decode(pa.array(values))
     assert sorted(found.faults) == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("2026-03-29T02:30:00.1234567Z", "2026-03-29T02:30:00.123456"),
-        ("2026-03-29T02:30:00.12345678Z", "2026-03-29T02:30:00.123456"),
-        ("2026-03-29T02:30:00.999999999Z", "2026-03-29T02:30:00.999999"),
-        ("2026-03-29T02:30:00.123456789+02:00", "2026-03-29T00:30:00.123456"),
-        ("2026-03-29t02:30:00z", "2026-03-29T02:30:00"),
-        ("2026-03-29t02:30:00.5-00:30", "2026-03-29T03:00:00.500000"),
-        ("2026-03-29T02:30:00.123456789z", "2026-03-29T02:30:00.123456"),
-        ("2026-03-29 02:30:00.123456789", "2026-03-29T02:30:00.123456"),
-        ("2026-03-29T02:30:00.5Z", "2026-03-29T02:30:00.500000"),
-    ],
-)
-def test_times_of_rfc_3339_have_up_to_nine_digits_and_letters_in_either_case(
-    text: str, shown: str
-) -> None:
-    value = json.dumps({"at": text, "same": text}).encode()
-    found = JsonDecoder("at timestamp, same string").decode(pa.array([value, b"{}"]))
-    assert found.faults == {}
-    row = found.rows.to_pylist()[0]
-    assert row["at"].isoformat() == f"{shown}+00:00"
-    assert row["same"] == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2026-03-29T02:30:00.1234567890Z",
-        "2026-13-29T02:30:00.123456789Z",
-        "2026-03-29t25:30:00z",
-        "2026-02-30T02:30:00.1234567Z",
-        "2026-03-29T02:30:00.Z",
-    ],
-)
-def test_what_is_no_time_is_a_fault_however_it_is_spelled(text: str) -> None:
-    value = json.dumps({"at": text}).encode()
-    assert list(JsonDecoder("at timestamp").decode(pa.array([value])).faults) == [0]
-
-
-@pytest.mark.parametrize("text", ["+10000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"])
-def test_a_time_in_a_year_that_no_column_has_is_kept_beside_it(text: str) -> None:
-    value = json.dumps({"at": text}, separators=(",", ":")).encode()
-    found = JsonDecoder("at timestamp", is_rescuing=True).decode(pa.array([value]))
-    assert found.rows.to_pylist() == [{"at": None, "_rescued": value.decode()}]

@@ -39,14 +39,12 @@ def envelope_decoding(decoding: Decoding) -> Decoding:
 
 def bare_row(value: bytes | None) -> bytes | None:
     """The JSON of the row in an envelope; `None` if it has none."""
-    import json
-
     try:
-        envelope = json.loads(value or b"null")
+        envelope = read_last((value or b"null").decode())
         row = envelope.get("payload", envelope)["after"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return None if row is None else json.dumps(row).encode()
+    return None if row is None else write(row).encode()
 
 
 class DebeziumDecoder:

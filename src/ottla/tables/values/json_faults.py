@@ -9,18 +9,33 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ottla.tables.values.json_texts import refuse_constant
+from ottla.tables.values.json_texts import read_last, refuse_constant
 
 Check = Callable[[Any, str], str | None]
 """Takes a parsed value and its place; returns what is wrong with it."""
 
 _RANGES = {32: range(-(2**31), 2**31), 64: range(-(2**63), 2**63)}
+_MANY_DIGITS = 100
+
+
+class _LongInteger(int):
+    """An integer of more digits than any column has, which Python may refuse to convert."""
+
+    digit_count: int
+
+    @staticmethod
+    def of(text: str) -> int:
+        if len(text) <= _MANY_DIGITS:
+            return int(text)
+        found = _LongInteger(text[:_MANY_DIGITS])
+        found.digit_count = len(text.removeprefix("-"))
+        return found
 
 
 def json_fault(text: str, check: Check) -> str | None:
     """Why the text is not a JSON object of the schema of `check`; `None` if Arrow must decide."""
     try:
-        value = json.loads(text, parse_constant=refuse_constant)
+        value = json.loads(text, parse_constant=refuse_constant, parse_int=_LongInteger.of)
         return check(value, "value")
     except RecursionError:
         return None
@@ -31,7 +46,7 @@ def json_fault(text: str, check: Check) -> str | None:
 def is_json(text: str) -> bool:
     """Whether the text is one JSON value that is not nested too deeply for Python."""
     try:
-        json.loads(text, parse_constant=refuse_constant)
+        read_last(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -97,6 +112,8 @@ def _int_check(bounds: range) -> Check:
     def check(value: Any, place: str) -> str | None:
         if not isinstance(value, int) or isinstance(value, bool):
             return _other("whole number", value, place)
+        if isinstance(value, _LongInteger):
+            return f"{place} is a number of {value.digit_count} digits, which its type cannot hold"
         return None if value in bounds else f"{place} is {value}, which its type cannot hold"
 
     return check

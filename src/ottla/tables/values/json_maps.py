@@ -1,13 +1,15 @@
 """Decodes maps in JSON values: objects whose names are keys, not columns.
 
 Arrow's parser does not support maps. So each map is rewritten as a list of keys and values, which
-the parser reads, and whose buffers are those of an Arrow map.
+the parser reads, and whose buffers are those of an Arrow map. In the same way times may be read as
+text (`json_times`).
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from ottla.tables.values.json_texts import read, write
+from ottla.tables.values.json_times import as_times
 
 Rewrite = Callable[[Any], Any]
 _NO_MAP = True
@@ -18,23 +20,27 @@ def has_maps(kind: Any) -> bool:
     return rewrite_of(kind) is not None
 
 
-def listed_type(kind: Any) -> Any:
-    """The type with a list of structs in place of each map."""
+def read_type(kind: Any, *, times_as_text: bool = False) -> Any:
+    """The type that Arrow's parser reads: with a list of structs in place of each map, and perhaps
+    with a text in place of each time.
+    """
     import pyarrow as pa
     import pyarrow.types as types
 
+    def inner(one: Any) -> Any:
+        return read_type(one, times_as_text=times_as_text)
+
     if types.is_struct(kind):
-        return pa.struct([(field.name, listed_type(field.type)) for field in kind])
+        return pa.struct([(field.name, inner(field.type)) for field in kind])
     if types.is_list(kind):
-        return pa.list_(listed_type(kind.value_type))
+        return pa.list_(inner(kind.value_type))
     if types.is_map(kind):
-        entry = [("key", kind.key_type), ("value", listed_type(kind.item_type))]
-        return pa.list_(pa.struct(entry))
-    return kind
+        return pa.list_(pa.struct([("key", kind.key_type), ("value", inner(kind.item_type))]))
+    return pa.string() if times_as_text and types.is_timestamp(kind) else kind
 
 
 def rewriter(kind: Any) -> Callable[[list[str]], list[str]]:
-    """Returns a function that rewrites texts of a struct type for its `listed_type`.
+    """Returns a function that rewrites texts of a struct type for its `read_type`.
 
     The function raises `ValueError` or `RecursionError` for invalid JSON.
     """
@@ -101,19 +107,24 @@ def _in_map(inner: Rewrite | None) -> Rewrite:
     return rewrite
 
 
-def as_maps(array: Any, kind: Any) -> Any:
-    """Converts an array of the `listed_type` of a type to that type, with the same buffers."""
+def from_read(array: Any, kind: Any) -> Any:
+    """Converts an array of a `read_type` of a type to that type, maps with the same buffers.
+
+    Raises `ArrowInvalid` for a text that is no time.
+    """
     import pyarrow as pa
     import pyarrow.types as types
 
+    if array.type == kind:
+        return array
     assert array.offset == 0
     if types.is_struct(kind):
-        children = [as_maps(array.field(number), one.type) for number, one in enumerate(kind)]
+        children = [from_read(array.field(number), one.type) for number, one in enumerate(kind)]
     elif types.is_list(kind):
-        children = [as_maps(array.values, kind.value_type)]
+        children = [from_read(array.values, kind.value_type)]
     elif types.is_map(kind):
-        children = [as_maps(array.values, pa.struct([kind.key_field, kind.item_field]))]
+        children = [from_read(array.values, pa.struct([kind.key_field, kind.item_field]))]
     else:
-        return array
+        return as_times(array, kind)
     buffers = array.buffers()[: 1 if types.is_struct(kind) else 2]
     return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, 0, children)

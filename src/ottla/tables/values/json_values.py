@@ -13,16 +13,19 @@ from typing import Any
 from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
-from ottla.tables.values.json_leaves import rewriter_of, rewritten_places, suspicious_pattern
-from ottla.tables.values.json_maps import as_maps, has_maps, listed_type, rewriter
+from ottla.tables.values.json_leaves import lossy_texts, rewriter_of
+from ottla.tables.values.json_maps import from_read, has_maps, read_type, rewriter
 from ottla.tables.values.json_rest import lost_of, rest_texts, with_rescued
 from ottla.tables.values.json_texts import read, write
+from ottla.tables.values.json_times import OTHER_TIME
 from ottla.tables.values.schema import parse_schema, type_text
 
 _SPACE = " \t\n\r"
 # Arrow 26 crashes at a null between two objects, and accepts NaN and Infinity as numbers. In valid
 # JSON these characters occur only in strings.
 _SUSPICIOUS = r"\}[ \t\n\r]*null|[:,\[][ \t\n\r]*-?(?:NaN|Inf)"
+_LONGEST_REASON = 200
+"""The most characters of Arrow's reason, which may have all digits of a number."""
 _ROW_NUMBER = lazy_pattern(r" in row \d+$")
 _NOT_AN_OBJECT = "it is not a JSON object"
 _NOT_ONE_OBJECT = "it is not one JSON object"
@@ -43,8 +46,10 @@ class JsonDecoder:
         self._named = parse_schema(schema)
         _check_types(self._named, "value")
         self._check = check_of(self._named)
-        self._listed = listed_type(self._named)
-        self._suspicious = suspicious_pattern(self._named)
+        self._read_type = read_type(self._named)
+        self._type_with_texts = read_type(self._named, times_as_text=True)
+        self._has_times = self._type_with_texts != self._read_type
+        self._lossy_texts = lossy_texts(self._named)
         self._rewrite_leaves = rewriter_of(self._named)
         self._lost = lost_of(self._named)
         self._rewrite = rewriter(self._named) if has_maps(self._named) else None
@@ -123,46 +128,58 @@ class JsonDecoder:
         if is_suspicious and (len(texts) > 1 or not is_json(texts[0].as_py())):
             return None, _NOT_ONE_OBJECT
         try:
-            shown, has_lost = self._readable(texts)
+            shown, lost = self._readable(texts)
             if self._rewrite is not None:
                 shown = pa.array(self._rewrite(shown.to_pylist()), pa.string())
         except (ValueError, RecursionError) as error:
             return None, f"{_NOT_ONE_OBJECT}: {error}"
-        if has_lost and self._rest_texts is None:
-            return None, _LOST
         if self._rest_texts is None:
-            columns, reason = self._columns(shown, "ignore")
+            columns, reason = (None, _LOST) if lost else self._columns(shown, "ignore")
             return columns and self._struct(columns), reason
         # Most batches have no other fields, and are parsed once.
         columns, reason = self._columns(shown, "error")
-        if columns is not None and not has_lost:
-            return self._struct([*columns, pa.nulls(len(texts), pa.string())]), ""
-        columns, reason = self._columns(shown, "ignore")
+        if columns is not None:
+            places = lost
+        else:
+            columns, reason = self._columns(shown, "ignore")
+            places = list(range(len(texts)))
         if columns is None:
             return None, reason
         try:
-            rest = pa.array(self._rest_texts(texts.to_pylist()), pa.string())
+            return self._struct([*columns, self._rest(texts, places)]), ""
         except (ValueError, RecursionError) as error:
             return None, f"fields outside of the schema cannot be kept: {error}"
-        return self._struct([*columns, rest]), ""
 
-    def _readable(self, texts: Any) -> tuple[Any, bool]:
-        """The texts as Arrow reads them (`json_leaves`), and whether a part is left out of them.
+    def _rest(self, texts: Any, places: list[int]) -> Any:
+        """The rests of the texts at these places, and null elsewhere."""
+        import pyarrow as pa
+
+        rests: list[str | None] = [None] * len(texts)
+        if places:
+            assert self._rest_texts is not None
+            found = self._rest_texts(texts.take(pa.array(places)).to_pylist())
+            for place, rest in zip(places, found, strict=True):
+                rests[place] = rest
+        return pa.array(rests, pa.string())
+
+    def _readable(self, texts: Any) -> tuple[Any, list[int]]:
+        """The texts as Arrow reads them (`json_leaves`), and the places of those of which a part is
+        left out.
 
         Raises `ValueError` or `RecursionError` for invalid JSON.
         """
+        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self._suspicious is None:
-            return texts, False
-        found = rewritten_places(texts, self._suspicious)
-        if not pc.any(found).as_py():
-            return texts, False
+        found = None if self._lossy_texts is None else self._lossy_texts.among(texts)
+        if found is None:
+            return texts, []
         values = [read(one) for one in texts.filter(found).to_pylist()]
         rewritten = pa.array([write(self._rewrite_leaves(one)) for one in values], pa.string())
-        has_lost = self._lost is not None and any(self._lost(one) is not None for one in values)
-        return pc.replace_with_mask(texts, found, rewritten), has_lost
+        places = zip(np.flatnonzero(found.to_numpy(False)).tolist(), values, strict=True)
+        lost = [place for place, one in places if self._lost and self._lost(one) is not None]
+        return pc.replace_with_mask(texts, found, rewritten), lost
 
     def _struct(self, columns: list[Any]) -> Any:
         import pyarrow as pa
@@ -176,6 +193,17 @@ class JsonDecoder:
         """
         import pyarrow as pa
         import pyarrow.compute as pc
+
+        if self._has_times and pc.any(pc.match_substring_regex(texts, OTHER_TIME)).as_py():
+            try:
+                return self._columns_of(texts, unexpected, self._type_with_texts)
+            except pa.ArrowInvalid:
+                pass  # Arrow's parser says what is wrong with a time.
+        return self._columns_of(texts, unexpected, self._read_type)
+
+    def _columns_of(self, texts: Any, unexpected: str, kind: Any) -> tuple[list[Any] | None, str]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
         import pyarrow.json as arrow_json
 
         lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
@@ -185,21 +213,22 @@ class JsonDecoder:
                 pa.BufferReader(joined),
                 arrow_json.ReadOptions(use_threads=False, block_size=joined.size + 1),
                 arrow_json.ParseOptions(
-                    explicit_schema=pa.schema(list(self._listed)),
+                    explicit_schema=pa.schema(list(kind)),
                     newlines_in_values=True,
                     unexpected_field_behavior=unexpected,
                 ),
             )
         except pa.ArrowInvalid as error:
-            return None, _ROW_NUMBER.sub("", str(error))
+            reason = _ROW_NUMBER.sub("", str(error))
+            return None, reason if len(reason) <= _LONGEST_REASON else reason[
+                :_LONGEST_REASON
+            ] + "…"
         if table.num_rows != len(texts):
             return None, _NOT_ONE_OBJECT
         columns = [table.column(field.name).combine_chunks() for field in self._named]
-        if self._rewrite is not None:
-            columns = [
-                as_maps(one, field.type) for one, field in zip(columns, self._named, strict=True)
-            ]
-        return columns, ""
+        return [
+            from_read(one, field.type) for one, field in zip(columns, self._named, strict=True)
+        ], ""
 
 
 def _only_utf8(values: Any, faults: dict[int, str]) -> Any:
