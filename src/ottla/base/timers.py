@@ -9,7 +9,7 @@ entry, and the new deadline is looked up when that expires.
 """
 
 from collections.abc import Hashable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,6 +20,14 @@ NEXT: Final = "next"
 
 STALE_TO_KEEP: Final = 64
 """The number of cancelled entries in the heap below which it is not cleaned."""
+
+MOVED_AT_ONCE: Final = 4
+"""Entries that a cancellation cleans."""
+
+PASSED_AT_ONCE: Final = 256
+"""Entries that were moved or cancelled of which the next deadline is looked for behind. Thousands
+may be of one time: that of sessions which began together.
+"""
 
 
 class Timers(Generic[Key]):
@@ -32,6 +40,8 @@ class Timers(Generic[Key]):
         self._deadlines: dict[Key, float] = {}
         self._queued: dict[Key, float] = {}
         self._heap: list[tuple[float, int, Key]] = []
+        self._unclean: list[tuple[float, int, Key]] = []
+        """An earlier heap, whose valid entries move to the other one a few at a time."""
         self._numbers = count()
         self._next_ms: float | None = None
         self._is_next_known = True
@@ -68,8 +78,10 @@ class Timers(Generic[Key]):
         if self._deadlines.pop(key, None) is None:
             return
         self._forget_next()
-        if len(self._heap) > 2 * len(self._deadlines) + STALE_TO_KEEP:
-            self._drop_stale()
+        if self._unclean:
+            self._clean_some()
+        elif len(self._heap) > 2 * len(self._deadlines) + STALE_TO_KEEP:
+            self._unclean, self._heap = self._heap, []
 
     def _forget_next(self) -> None:
         if self._is_next_known:
@@ -78,14 +90,28 @@ class Timers(Generic[Key]):
                 self._whole._changed.add(self)
                 self._whole._forget_next()
 
-    def _drop_stale(self) -> None:
-        self._queued = dict(self._deadlines)
-        self._heap = [(at_ms, next(self._numbers), key) for key, at_ms in self._queued.items()]
-        heapify(self._heap)
+    def _clean_some(self) -> None:
+        """What is left without its last entries is still a heap."""
+        for entry in self._unclean[: -MOVED_AT_ONCE - 1 : -1]:
+            queued_ms, _, key = entry
+            if self._queued.get(key) == queued_ms:
+                if key in self._deadlines:
+                    heappush(self._heap, entry)
+                else:
+                    del self._queued[key]
+        del self._unclean[-MOVED_AT_ONCE:]
+
+    def _first_heap(self) -> list[tuple[float, int, Key]]:
+        """The one that has the first entry."""
+        unclean, heap = self._unclean, self._heap
+        return unclean if unclean and (not heap or unclean[0] < heap[0]) else heap
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """The earliest deadline; `None` if there is none."""
+        """The earliest deadline; `None` if there is none.
+
+        It may be an earlier time: a call looks only behind so many entries that are not valid.
+        """
         if not self._is_next_known:
             self._next_ms = self._find_next_ms()
             self._is_next_known = True
@@ -94,8 +120,10 @@ class Timers(Generic[Key]):
     def _find_next_ms(self) -> float | None:
         while self._changed:
             self._take_first_of(self._changed.pop())
-        heap = self._heap
-        while heap:
+        for _ in range(PASSED_AT_ONCE):
+            heap = self._first_heap()
+            if not heap:
+                return None
             queued_ms, _, key = heap[0]
             deadline_ms = self._deadlines.get(key)
             if deadline_ms == queued_ms:
@@ -105,7 +133,8 @@ class Timers(Generic[Key]):
                 del self._queued[key]
                 if deadline_ms is not None:
                     self._queue(key, deadline_ms)
-        return None
+        heap = self._first_heap()
+        return heap[0][0] if heap else None
 
     def _take_first_of(self, room: Any) -> None:
         deadline_ms: float | None = room.next_deadline_ms
@@ -118,13 +147,20 @@ class Timers(Generic[Key]):
         return self._deadlines.get(key)
 
     def first_due(self, monotonic_ms: float) -> Key | None:
-        """The first due key, which stays due until set or cancelled; `None` if none is due."""
-        if not self._heap or self._heap[0][0] > monotonic_ms:
+        """The first due key, which stays due until set or cancelled; `None` if none is due, or if
+        it is to be looked for again, as `next_deadline_ms` says.
+        """
+        heap = self._first_heap()
+        if not heap or heap[0][0] > monotonic_ms:
             return None  # a queued deadline is never later than the actual one
         next_ms = self.next_deadline_ms
         if next_ms is None or next_ms > monotonic_ms:
             return None
-        return self._heap[0][2]
+        queued_ms, _, key = self._first_heap()[0]
+        if self._deadlines.get(key) != queued_ms:
+            self._forget_next()  # the next call looks further
+            return None
+        return key
 
     def take_due(self, monotonic_ms: float) -> Key | None:
         """Removes and returns the first due key; `None` if none is due."""

@@ -1,8 +1,10 @@
 """Deadlines by key: set, moved, cancelled, and due in order."""
 
 import random
+from collections.abc import Callable
+from functools import partial
 
-from ottla.base.timers import AllTimers, Timers
+from ottla.base.timers import PASSED_AT_ONCE, STALE_TO_KEEP, AllTimers, Timers
 
 
 def take_all(timers: Timers[str], now_ms: float) -> list[str]:
@@ -111,3 +113,66 @@ def test_a_closed_room_counts_no_longer_also_with_what_is_set_later() -> None:
     one.close()
     assert whole.next_deadline_ms == 50
     assert one.take_all_due(1) == ["a"]
+
+
+class Counted:
+    """A key; `looks` counts how often any of them is looked up."""
+
+    looks = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        Counted.looks += 1
+        return self.number
+
+
+def looks_of(deed: Callable[[], object]) -> int:
+    before = Counted.looks
+    deed()
+    return Counted.looks - before
+
+
+def test_no_call_goes_through_thousands_of_deadlines_that_were_moved_or_cancelled() -> None:
+    timers: Timers[Counted] = Timers()
+    keys = [Counted(number) for number in range(5000)]
+    looks = []
+    for key in keys:
+        timers.set(key, 10)
+    for key in keys:
+        timers.set(key, 20)
+    while (timers.next_deadline_ms or 0) < 20:
+        looks.append(looks_of(lambda: timers.first_due(19)))
+    for key in keys[:-1]:
+        looks.append(looks_of(partial(timers.cancel, key)))
+    assert max(looks) <= 8 * PASSED_AT_ONCE
+    assert len(timers._heap) + len(timers._unclean) < 2 * STALE_TO_KEEP
+    due = None
+    while due is None:
+        due = timers.first_due(20)
+    assert due is keys[-1]
+
+
+def test_many_timers_agree_with_a_plain_dictionary_while_they_are_cleaned() -> None:
+    chance = random.Random(5)
+    timers: Timers[int] = Timers()
+    model: dict[int, int] = {}
+    now_ms = 0
+    for _ in range(60):
+        for key in chance.sample(range(1000), 400):
+            model[key] = now_ms + chance.choice((5, 50, 500))
+            timers.set(key, model[key])
+        for key in chance.sample(range(1000), chance.choice((0, 900))):
+            model.pop(key, None)
+            timers.cancel(key)
+        now_ms += chance.choice((1, 60, 700))
+        due = []
+        while (timers.next_deadline_ms or now_ms + 1) <= now_ms:
+            if (found := timers.take_due(now_ms)) is not None:
+                due.append(found)
+        assert set(due) == {key for key, deadline in model.items() if deadline <= now_ms}
+        assert [model[key] for key in due] == sorted(model[key] for key in due)
+        model = {key: deadline for key, deadline in model.items() if deadline > now_ms}
+        assert len(timers) == len(model)
+        assert len(timers._heap) + len(timers._unclean) <= 4 * 1000 + STALE_TO_KEEP
