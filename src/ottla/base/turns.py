@@ -6,7 +6,7 @@ leave a consistent state, and must not rely on what it read before. Without a se
 requests, nothing is suspended.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import merge
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 PART_SIZE: Final = 256
 """The number of elements that can be processed within one turn."""
+
+MOST_AT_ONCE = PART_SIZE
+"""What has more elements is large: see `large_in_turns`."""
 
 
 class TurnsNeededError(Exception):
@@ -195,6 +198,15 @@ def many_in_turns(items: Sequence[T]) -> Iterable[T]:
     return in_turns(items) if len(items) > 1 else items
 
 
+def large_in_turns(items: Collection[T]) -> Iterable[T]:
+    """Like `in_turns`, but what is not large is done at once, and never suspended."""
+    return in_turns(items) if is_large(items) else items
+
+
+def is_large(items: Sized) -> bool:
+    return len(items) > MOST_AT_ONCE
+
+
 def parts_in_turns(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
     """The same items in lists of at most `size`; yields to other requests between them."""
     turn = CURRENT.get()
@@ -247,17 +259,26 @@ class Budget:
     so that the next round continues it. It does something each time, however little time it has.
     """
 
-    __slots__ = ("is_spent",)
+    __slots__ = ("is_spent", "run_in_turns")
 
     def __init__(self) -> None:
         self.is_spent: Callable[[], bool] = _never
+        self.run_in_turns: Callable[[Callable[[], None]], None] = _at_once
+        """Runs what is long in itself: soon, as if a client had asked for it."""
 
-    def limit(self, is_spent: Callable[[], bool]) -> None:
-        self.is_spent = is_spent
+    def limit(
+        self, is_spent: Callable[[], bool], run_in_turns: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self.is_spent, self.run_in_turns = is_spent, run_in_turns
+
+    def ask_for_turns(self) -> None:
+        """Raises `TurnsNeededError`, before anything has changed, for what is long in itself."""
+        if self.is_limited and not in_a_turn():
+            raise TurnsNeededError
 
     def lift(self) -> None:
         """There is no server any more."""
-        self.is_spent = _never
+        self.is_spent, self.run_in_turns = _never, _at_once
 
     @property
     def is_limited(self) -> bool:
@@ -266,6 +287,10 @@ class Budget:
 
 def _never() -> bool:
     return False
+
+
+def _at_once(deed: Callable[[], None]) -> None:
+    deed()
 
 
 class OneAtATime:

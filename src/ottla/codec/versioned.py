@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
+from ottla.base.turns import Turn
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
 
@@ -17,9 +18,13 @@ assert VERSION.size == 2
 M = TypeVar("M", bound=Message)
 
 
-def encode_versioned(message: Message, version: int) -> bytes:
-    """The version and the message; raises `ApiError` if the version cannot carry a field."""
+def encode_versioned(message: Message, version: int, turn: Turn | None = None) -> bytes:
+    """The version and the message, written in turns if `turn` is given.
+
+    Raises `ApiError` if the version cannot carry a field.
+    """
     output = Output()
+    output.turn = turn
     output.data += VERSION.pack(version)
     writer(type(message), version)(message, output)
     assert not output.slices

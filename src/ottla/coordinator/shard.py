@@ -19,7 +19,13 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE, in_turns, parts_of
+from ottla.base.turns import (
+    PART_SIZE,
+    freed_in_turns,
+    in_turns,
+    large_in_turns,
+    parts_of,
+)
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
@@ -65,8 +71,17 @@ from ottla.coordinator.requests import (
 
 AnyGroup = ClassicGroup | ConsumerGroup
 
+MayTakeLong = Callable[[], None]
+"""Raises `TurnsNeededError` if an operation, which has changed nothing yet, may begin again in
+turns.
+"""
+
 RETRY_MS = 500
 """The delay before a deadline is retried if its records could not be appended, as in Kafka."""
+
+
+def _at_once() -> None:
+    """However long it takes."""
 
 
 class GroupCoordinatorShard:
@@ -95,6 +110,8 @@ class GroupCoordinatorShard:
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
         self.being_deleted: set[str] = set()
+        self.being_changed: set[str] = set()
+        """The groups of which a decision is made in turns."""
         self._expiring: Iterator[Decision[Answer]] | None = None
         self._now = Timestamps(now_ms=0, monotonic_ms=0.0)
 
@@ -149,10 +166,19 @@ class GroupCoordinatorShard:
     def loaded_in_steps(self, at: Callable[[], Timestamps]) -> Iterator[None]:
         """Like `loaded`, in short steps."""
         for number, group in enumerate(list(self.groups.values()), 1):
+            if isinstance(group, ClassicGroup):
+                yield from self._begin_sessions(group, at)
             self._watch(group, at())
             if not number % PART_SIZE:
                 yield
         self._set_expiry_timer(at())
+
+    def _begin_sessions(self, group: ClassicGroup, at: Callable[[], Timestamps]) -> Iterator[None]:
+        for number, member in enumerate(group.members.values(), 1):
+            key = TimerKey(Due.SESSION, group.group_id, member.member_id)
+            self._timers.set(key, at().monotonic_ms + member.session_timeout_ms)
+            if not number % PART_SIZE:
+                yield
 
     def _watch(self, group: AnyGroup, at: Timestamps) -> None:
         plan = self._plan(group, Draft(group.group_id, at))
@@ -171,19 +197,24 @@ class GroupCoordinatorShard:
             for _ in range(min(PART_SIZE, len(self.groups))):
                 _, group = self.groups.popitem()
                 if isinstance(group, ClassicGroup):
-                    replies += [
-                        Reply(pending_id, blank.refused(code))
-                        for pending_id, blank in waiting(group).items()
-                    ]
+                    for part in parts_of(waiting(group).items()):
+                        replies += [Reply(its_id, blank.refused(code)) for its_id, blank in part]
+                        if len(replies) >= PART_SIZE:
+                            yield replies
+                            replies = []
             yield replies
 
-    def _plan(self, group: AnyGroup, draft: Draft) -> Rebalance | ConsumerPlan:
+    def _plan(
+        self, group: AnyGroup, draft: Draft, may_take_long: MayTakeLong = _at_once
+    ) -> Rebalance | ConsumerPlan:
         if isinstance(group, ClassicGroup):
-            return self._rebalance(group, draft)
+            return self._rebalance(group, draft, may_take_long)
         return ConsumerPlan(group, draft)
 
-    def _rebalance(self, group: ClassicGroup, draft: Draft) -> Rebalance:
-        return Rebalance(group, draft, self._config, self._timers.deadline)
+    def _rebalance(
+        self, group: ClassicGroup, draft: Draft, may_take_long: MayTakeLong = _at_once
+    ) -> Rebalance:
+        return Rebalance(group, draft, self._config, self._timers.deadline, may_take_long)
 
     def adopt(
         self,
@@ -203,7 +234,7 @@ class GroupCoordinatorShard:
                 self.replay(record.key, record.value, offset, producer_id=producer_id)
         if group is not None:
             self._replace(group)
-        for key, deadline_ms in decision.deadlines.items():
+        for key, deadline_ms in large_in_turns(decision.deadlines.items()):
             if deadline_ms is None:
                 self._timers.cancel(key)
             else:
@@ -215,6 +246,9 @@ class GroupCoordinatorShard:
             self._remove(known)
         if not group.is_vacant:
             self.groups[group.group_id] = group
+        stored = known.stored if isinstance(known, ClassicGroup) else None
+        if stored is not None and stored is not getattr(group, "stored", None):
+            freed_in_turns(stored.members)
 
     def _remove(self, group: AnyGroup) -> None:
         for key in group.timer_keys():
@@ -231,16 +265,16 @@ class GroupCoordinatorShard:
         A classic generation whose record cannot be written is given up, and its members rejoin.
         """
         draft = Draft(decision.key, at)
-        for reply in decision.replies:
+        for reply in large_in_turns(decision.replies):
             draft.reply(reply.pending_id, reply.answer.refused(code))
-        for key in decision.deadlines:
+        for key in large_in_turns(decision.deadlines):
             deadline_ms = self._timers.deadline(key)
             if deadline_ms is not None and deadline_ms <= at.monotonic_ms:
                 draft.deadlines[key] = at.monotonic_ms + RETRY_MS
         group = self.groups.get(decision.key)
         known = waiting(group) if isinstance(group, ClassicGroup) else {}
         if isinstance(decision.group, ClassicGroup):
-            for pending_id, blank in waiting(decision.group).items():
+            for pending_id, blank in large_in_turns(waiting(decision.group).items()):
                 if pending_id not in known:
                     draft.reply(pending_id, blank.refused(code))
         answer = None if decision.answer is None else decision.answer.refused(code)
@@ -267,13 +301,17 @@ class GroupCoordinatorShard:
     # Members of classic groups
 
     def join(
-        self, request: JoinRequest, pending_id: Hashable, at: Timestamps
+        self,
+        request: JoinRequest,
+        pending_id: Hashable,
+        at: Timestamps,
+        may_take_long: MayTakeLong = _at_once,
     ) -> Decision[JoinAnswer]:
         """Handles JoinGroup; the response may wait until all members have joined."""
         draft = Draft(request.group_id, at)
         try:
             self._check_session(request)
-            plan = self._rebalance(self._group_to_join(request, draft), draft)
+            plan = self._rebalance(self._group_to_join(request, draft), draft, may_take_long)
             return plan.decide(plan.join(request, pending_id, self._new_id))
         except ApiError as error:
             answer = JoinAnswer(error=error.code, member_id=request.member_id)
@@ -300,12 +338,17 @@ class GroupCoordinatorShard:
         return ClassicGroup(request.group_id)
 
     def sync(
-        self, request: SyncRequest, pending_id: Hashable, at: Timestamps
+        self,
+        request: SyncRequest,
+        pending_id: Hashable,
+        at: Timestamps,
+        may_take_long: MayTakeLong = _at_once,
     ) -> Decision[SyncAnswer]:
         """Handles SyncGroup; the response may wait for the leader's assignment."""
         draft = Draft(request.claim.group_id, at)
         try:
-            plan = self._rebalance(self._classic_group(request.claim.group_id), draft)
+            group = self._classic_group(request.claim.group_id)
+            plan = self._rebalance(group, draft, may_take_long)
             return plan.decide(plan.sync(request, pending_id))
         except ApiError as error:
             return draft.decide(SyncAnswer(error=error.code))
@@ -319,7 +362,11 @@ class GroupCoordinatorShard:
             return draft.decide(Acknowledgement(error=error.code))
 
     def leave(
-        self, group_id: str, leaving: Sequence[Leaving], at: Timestamps
+        self,
+        group_id: str,
+        leaving: Sequence[Leaving],
+        at: Timestamps,
+        may_take_long: MayTakeLong = _at_once,
     ) -> Decision[LeaveAnswer]:
         """Handles LeaveGroup; in a consumer group every member is unknown to this request."""
         draft = Draft(group_id, at)
@@ -327,7 +374,7 @@ class GroupCoordinatorShard:
             errors = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)
             return draft.decide(LeaveAnswer(errors=errors))
         try:
-            plan = self._rebalance(self._classic_group(group_id), draft)
+            plan = self._rebalance(self._classic_group(group_id), draft, may_take_long)
             return plan.decide(LeaveAnswer(errors=tuple(plan.leave(leaving))))
         except ApiError as error:
             return draft.decide(LeaveAnswer(error=error.code))
@@ -480,15 +527,30 @@ class GroupCoordinatorShard:
 
     # Time
 
-    def advance(self, at: Timestamps) -> Decision[Answer] | None:
-        """Handles one expired deadline; call until it returns `None`, at once or later.
-
-        Each decision must be adopted before the next one can be made.
-        """
+    def first_due(self, at: Timestamps) -> TimerKey | None:
+        """The deadline that has expired first; call until there is none, at once or later."""
         key = self._timers.first_due(at.monotonic_ms)
-        if key is None:
+        assert key is None or isinstance(key, TimerKey)
+        return key
+
+    def advance(self, at: Timestamps) -> Decision[Answer] | None:
+        """Handles one expired deadline; call until it returns `None`."""
+        while (key := self.first_due(at)) is not None:
+            decision = self.come_due(key, at)
+            if decision is not None:
+                return decision
+        return None
+
+    def come_due(
+        self, key: TimerKey, at: Timestamps, may_take_long: MayTakeLong = _at_once
+    ) -> Decision[Answer] | None:
+        """Handles an expired deadline.
+
+        The decision, if there is any, must be adopted before the next one can be made.
+        """
+        deadline_ms = self._timers.deadline(key)
+        if deadline_ms is None or deadline_ms > at.monotonic_ms:
             return None
-        assert isinstance(key, TimerKey)
         if key.due is Due.EXPIRY:
             return self._expire_some(key, at)
         draft = Draft(key.group_id, at)
@@ -496,7 +558,7 @@ class GroupCoordinatorShard:
         group = self.groups.get(key.group_id)
         if group is None:
             return draft.decide()
-        plan = self._plan(group, draft)
+        plan = self._plan(group, draft, may_take_long)
         if isinstance(plan, Rebalance):
             plan.come_due(key)
         else:
@@ -512,10 +574,12 @@ class GroupCoordinatorShard:
             return decision
         self._expiring = None
         self._set_expiry_timer(at)
-        return self.advance(at)
+        return None
 
     def _expire_in_steps(self) -> Iterator[Decision[Answer]]:
         for group_id in self._group_ids():
+            if group_id in self.being_changed:
+                continue
             places = list(self.offsets.of(group_id))
             # A group may have neither offsets nor members, and expires too.
             for part in parts_of(places) if places else ([],):

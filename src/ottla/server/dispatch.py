@@ -33,6 +33,14 @@ MAX_SHORT_ELEMENTS: Final = 256
 
 ASKED_BY_ALL: Final = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH)
 
+CHANGES_OF_GROUPS: Final = (
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+)
+
 NEEDED_SOON: Final = (
     "ottla.coordinator.transaction.requests",
     "ottla.storage.compaction.planning",
@@ -169,7 +177,11 @@ class Dispatcher:
             later.takes_long = False
             return self._long_requests.add(lambda own: self.finish(later, own), 0)
         assert later.header is not None
-        answer = later.finish(self._at)
+        try:
+            answer = later.finish(self._at)
+        except TurnsNeededError:
+            assert self._long_requests is not None
+            return self._long_requests.add(lambda own: self.finish(later, own), 0)
         if later.is_answered:
             return None
         counts = self.counts.of(later.header.api_key)
@@ -227,6 +239,10 @@ class Dispatcher:
                 from ottla.server.committing import committed
 
                 route.handle = committed(api.key, route.handle)
+            if key in CHANGES_OF_GROUPS:
+                from ottla.server.group_changes import one_at_a_time
+
+                route.handle = one_at_a_time(route.handle)
             authorizer = self._broker.authorizer
             if authorizer is not None:
                 # Created on demand: most brokers never need it.

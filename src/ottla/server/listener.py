@@ -64,8 +64,8 @@ Each has an equal share, and at least one request.
 RECEIVING_S = 0.003
 """Time for requests that were received before, and for others; the rest wait for a round."""
 
-SETTLING_S = 0.003
-"""The same for what is due, for responses that were waited for, and for closing connections."""
+SETTLING_S, ANSWERING_S = 0.003, 0.0015
+"""The same for what is due and for closing connections, and for responses that were waited for."""
 
 IDLE_CHECK_MS = 10_000.0
 
@@ -134,7 +134,7 @@ class Server:
         self._answered: deque[object] = deque()
         self._to_close: deque[tuple[Connection, CloseReason]] = deque()
         self._until_s = 0.0
-        broker.budget.limit(self._is_late)
+        broker.budget.limit(self._is_late, self._long_requests.begin)
         self._holding: dict[object, Connection] = {}
         self._answered_early: set[object] = set()
         """Results that came before the long request that waits for them had ended."""
@@ -474,7 +474,7 @@ class Server:
         self._until_s = monotonic() + SETTLING_S
         broker.run_due_jobs(at)
         self._write_out()
-        self._until_s = monotonic() + SETTLING_S
+        self._until_s = monotonic() + ANSWERING_S
         answered = self._answered
         while True:
             if not answered:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import TurnsNeededError
+from ottla.base.turns import TurnsNeededError, in_a_turn
 from ottla.broker.broker import Broker
 from ottla.broker.waiting import Later, Waiting
 from ottla.codec.schema import Message
@@ -75,7 +75,7 @@ class RequestContext:
 
     def may_take_long(self) -> None:
         """Called by a handler before it has changed anything: it is then called again, in turns."""
-        if self.can_be_long:
+        if self.can_be_long and not in_a_turn():
             raise TurnsNeededError
 
 

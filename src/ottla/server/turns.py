@@ -9,6 +9,7 @@ parallel (`aside`).
 Kafka's counterpart: the threads of `KafkaRequestHandlerPool`, which the system suspends.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from threading import Lock, Thread
@@ -20,6 +21,8 @@ from ottla.base.turns import CURRENT, Turn
 from ottla.broker.waiting import Waiting
 from ottla.codec.primitives import Output
 from ottla.server.request_context import PendingResponse
+
+logger = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.002
 """How long a request runs before it yields to others."""
@@ -208,6 +211,17 @@ class LongRequests:
         self._waiting.append(request)
         self.has_work = True
         return LongAnswer(request)
+
+    def begin(self, deed: Callable[[], None]) -> None:
+        """Does in turns what no client has asked for."""
+
+        def work(_: Output) -> None:
+            try:
+                deed()
+            except Exception:
+                logger.exception("a long job of the broker failed")
+
+        self.add(work, 0)
 
     def run_slice(self) -> LongRequest | None:
         """Runs the next request for a slice; returns it when it is done."""

@@ -6,6 +6,8 @@ Kafka's counterparts: `CoordinatorRuntime`, `GroupCoordinatorService`.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -13,7 +15,16 @@ from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import kept, yield_turn
+from ottla.base.turns import (
+    CURRENT,
+    TurnsNeededError,
+    at_once,
+    in_a_turn,
+    kept,
+    large_in_turns,
+    let_others,
+    yield_turn,
+)
 from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
@@ -30,6 +41,9 @@ from ottla.broker.waiting import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog
+from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.rebalance import waiting
+from ottla.coordinator.deadlines import TimerKey
 from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
@@ -105,6 +119,12 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         self._awaited: Shard[GroupCoordinatorShard] | None = None
         """The shard whose loading that waits for."""
         self._gone_timer: Timers[str] = timers.new_room()
+        self._changing: dict[str, GroupCoordinatorShard] = {}
+        """The groups that are changed in turns, and the machine that decides about each."""
+        self._awaiting: dict[str, list[Waiting[bool]]] = {}
+        """Requests that came meanwhile."""
+        self._due_soon: set[str] = set()
+        """The groups of which a deadline is to be handled in turns."""
 
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """Returns the machine of a group; if another broker leads the group, one that refuses.
@@ -125,8 +145,9 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
     def _load_all(self, shard: Shard[GroupCoordinatorShard]) -> None:
         machine = shard.machine
-        self._replay_all(machine, "what groups have committed", "have consumers begin again")
-        machine.loaded(self._now())
+        with at_once():
+            self._replay_all(machine, "what groups have committed", "have consumers begin again")
+            machine.loaded(self._now())
 
     def _unload_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
         for replies in shard.machine.give_up(ErrorCode.NOT_COORDINATOR):
@@ -207,18 +228,17 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
     def delete_group(self, group_id: str, at: Timestamps) -> ErrorCode:
         """Deletes a group without members, with its offsets, in turns."""
-        machine = self.machine_of(group_id, at)
-        machine.being_deleted.add(group_id)
-        try:
-            with kept():
+        with self.changing(group_id, at) as machine:
+            machine.being_deleted.add(group_id)
+            try:
                 while True:
                     decision = machine.delete_group(group_id, at)
                     error = self.carry_out(decision, at).error
                     if error or group_id not in machine.offsets:
                         return error
                     yield_turn()
-        finally:
-            machine.being_deleted.discard(group_id)
+            finally:
+                machine.being_deleted.discard(group_id)
 
     # Time
 
@@ -230,10 +250,69 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         while self.forget_some(at) and not is_spent():
             pass
         for machine in self.known:
-            while (due := machine.advance(at)) is not None:
-                self._run(due, at)
+            while (key := machine.first_due(at)) is not None and not self._is_changing(key):
+                self._come_due(machine, key, at)
                 if is_spent():
                     break
+
+    def _is_changing(self, key: TimerKey) -> bool:
+        """Whether a deadline waits until an operation in turns is over. All later ones wait too."""
+        is_soon = key.group_id in self._due_soon and self._budget.is_limited
+        return is_soon or key.group_id in self._changing
+
+    def _come_due(self, machine: GroupCoordinatorShard, key: TimerKey, at: Timestamps) -> None:
+        try:
+            decision = machine.come_due(key, at, self._budget.ask_for_turns)
+        except TurnsNeededError:
+            self._due_soon.add(key.group_id)
+            self._budget.run_in_turns(partial(self._come_due_in_turns, machine, key))
+        else:
+            if decision is not None:
+                self._run(decision, at)
+
+    def _come_due_in_turns(self, machine: GroupCoordinatorShard, key: TimerKey) -> None:
+        try:
+            with self.changing(key.group_id, self._now()) as current:
+                at = self._now()
+                decision = machine.come_due(key, at) if current is machine else None
+                if decision is not None:
+                    self._run(decision, at)
+        finally:
+            self._due_soon.discard(key.group_id)
+
+    # Changes in turns
+
+    @contextmanager
+    def changing(self, group_id: str, at: Timestamps) -> Iterator[GroupCoordinatorShard]:
+        """As `machine_of`; lets nobody else change the group meanwhile: the operation may be
+        suspended while it is decided and carried out.
+        """
+        machine = self.machine_of(group_id, at)
+        if not in_a_turn():
+            yield machine
+            return
+        while group_id in self._changing:
+            let_others()
+            machine = self.machine_of(group_id, at)
+        self._changing[group_id] = machine
+        machine.being_changed.add(group_id)
+        try:
+            with kept():
+                yield machine
+        finally:
+            machine.being_changed.discard(group_id)
+            del self._changing[group_id]
+            for one in self._awaiting.pop(group_id, ()):
+                one.result = True
+                self._answered.append(one)
+
+    def change_of(self, group_id: str) -> Waiting[bool] | None:
+        """A wait until the group is not changed in turns any more; `None` if it is not."""
+        if group_id not in self._changing:
+            return None
+        its_end: Waiting[bool] = Waiting()
+        self._awaiting.setdefault(group_id, []).append(its_end)
+        return its_end
 
     @property
     def has_answers(self) -> bool:
@@ -264,14 +343,17 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         return waiting if answer is None else answer
 
     def _run(self, decision: Decision[AnswerT], at: Timestamps) -> AnswerT | None:
-        shard = self.shards.serving(decision.key)
+        encoded = self._encode(decision)
+        shard = self._shard_of(decision)
         if shard is None:
             return self._refuse_elsewhere(decision)
         machine = shard.machine
         first_offset, producer_id = NO_OFFSET, None
         if decision.records:
             try:
-                first_offset = self._append(decision, at)
+                first_offset = self._topic.append(
+                    decision.key, encoded, now_ms=at.now_ms, producer=decision.producer
+                )
                 producer_id = decision.producer and decision.producer[0]
                 shard.appended_end = first_offset + len(decision.records)
             except ApiError as error:
@@ -280,29 +362,41 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
                 code = too_large or REFUSALS.get(error.code, error.code)
                 decision = machine.refused(decision, code, at)
         machine.adopt(decision, first_offset, producer_id=producer_id)
-        for event in decision.events:
+        for event in large_in_turns(decision.events):
             self._on_event(event)
+        if self._shard_of(decision) is not shard:
+            return self._refuse_elsewhere(decision)
         if decision.replies:
             self._answer_when_committed(decision.replies, shard, at)
         return decision.answer
 
+    def _shard_of(self, decision: Decision[Any]) -> Shard[GroupCoordinatorShard] | None:
+        """The shard that is to carry out a decision; `None` if it is not, or no longer, here."""
+        shard = self.shards.serving(decision.key)
+        decided_by = self._changing.get(decision.key)
+        if shard is None or (decided_by is not None and decided_by is not shard.machine):
+            return None
+        return shard
+
     def _refuse_elsewhere(self, decision: Decision[AnswerT]) -> AnswerT | None:
         """Refuses a decision on a group whose partition this broker does not lead, or no longer
-        serves.
+        serves: leadership may have moved while the decision was made in turns.
         """
         code = self.shards.refusal(decision.key) or ErrorCode.NOT_COORDINATOR
+        group = decision.group
+        left = waiting(group).items() if isinstance(group, ClassicGroup) else ()
+        for pending_id, answer in (*decision.replies, *left):
+            self._answer([Reply(pending_id, answer.refused(code))])
         if decision.answer is None:
-            self._answer(
-                [Reply(one.pending_id, one.answer.refused(code)) for one in decision.replies]
-            )
             return None
         return decision.answer if not decision.records else decision.answer.refused(code)
 
     def _answer(self, replies: Iterable[Reply]) -> None:
         for reply in replies:
             assert isinstance(reply.pending_id, Waiting)
-            reply.pending_id.result = reply.answer
-            self._answered.append(reply.pending_id)
+            if reply.pending_id.result is None:  # else the shard was given up meanwhile
+                reply.pending_id.result = reply.answer
+                self._answered.append(reply.pending_id)
 
     def _answer_when_committed(
         self, replies: Sequence[Reply], shard: Shard[GroupCoordinatorShard], at: Timestamps
@@ -317,17 +411,15 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
         shard.defer(deliver, at.monotonic_ms + self._commit_timeout_ms)
 
-    def _append(self, decision: Decision[Any], at: Timestamps) -> int:
-        encoded = [
+    def _encode(self, decision: Decision[Any]) -> list[EncodedRecord]:
+        turn = CURRENT.get() if decision.key in self._changing else None
+        return [
             EncodedRecord(
                 encode_key(record.key),
-                None if record.value is None else encode_value(record.value),
+                None if record.value is None else encode_value(record.value, turn),
             )
             for record in decision.records
         ]
-        return self._topic.append(
-            decision.key, encoded, now_ms=at.now_ms, producer=decision.producer
-        )
 
 
 def offsets_topic(config: GroupCoordinatorConfig) -> NewTopic:

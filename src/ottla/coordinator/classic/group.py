@@ -12,10 +12,11 @@ from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.turns import freed_in_turns, large_in_turns
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla.coordinator.classic.member import Member
-from ottla.coordinator.classic.requests import GroupDescription, JoinedMember, MemberDescription
+from ottla.coordinator.classic.requests import GroupDescription, MemberDescription
 from ottla.coordinator.classic.state import GroupState, may_follow
 from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
@@ -83,12 +84,14 @@ class ClassicGroup:
         self.leader = value.leader
         known, protocol = self.members, value.protocol or ""
         self.members = members = {}
-        for record in value.members:  # thousands, and nobody is served meanwhile
+        for record in large_in_turns(value.members):
             member = known.get(record.member_id)
             if member is None or member.protocols.get(protocol) != record.subscription:
                 member = Member.from_record(record, value)
             members[member.member_id] = member
-        self.assignments = {one.member_id: bytes(one.assignment) for one in value.members}
+        self.assignments = {
+            one.member_id: bytes(one.assignment) for one in large_in_turns(value.members)
+        }
         self.static_ids = {
             member.instance_id: member.member_id
             for member in members.values()
@@ -114,7 +117,7 @@ class ClassicGroup:
             current_state_timestamp_ms=now_ms,
             members=[
                 one.to_record(protocol, assignments.get(one.member_id, b""))
-                for one in self.members.values()
+                for one in large_in_turns(self.members.values())
             ],
         )
 
@@ -215,23 +218,25 @@ class ClassicGroup:
     def describe(self) -> GroupDescription:
         """Describes the group. Metadata and assignments are included only while it is stable."""
         protocol = self.protocol if self.state is GroupState.STABLE else None
+        members = self.members.values()
+        assignments = {} if protocol is None else self.assignments
         return GroupDescription(
             group_id=self.group_id,
             state=self.state.value,
             protocol_type=self.protocol_type or "",
             protocol=protocol or "",
-            members=tuple(
-                MemberDescription(
-                    member_id=one.member_id,
-                    instance_id=one.instance_id,
-                    client_id=one.client_id,
-                    client_host=one.client_host,
-                    metadata=b"" if protocol is None else one.protocols[protocol],
-                    assignment=b""
-                    if protocol is None
-                    else self.assignments.get(one.member_id, b""),
-                )
-                for one in self.members.values()
+            members=freed_in_turns(
+                [
+                    MemberDescription(
+                        member_id=one.member_id,
+                        instance_id=one.instance_id,
+                        client_id=one.client_id,
+                        client_host=one.client_host,
+                        metadata=b"" if protocol is None else one.protocols[protocol],
+                        assignment=assignments.get(one.member_id, b""),
+                    )
+                    for one in large_in_turns(members)
+                ]
             ),
         )
 
@@ -347,17 +352,6 @@ class ClassicGroup:
             return False
         self.leader = elected
         return True
-
-    def joined_members(self) -> tuple[JoinedMember, ...]:
-        """The members with their metadata, from which the leader computes the assignment."""
-        protocol = self.protocol
-        assert protocol is not None
-        return tuple(
-            [
-                JoinedMember(one.member_id, one.instance_id, one.protocols[protocol])
-                for one in self.members.values()
-            ]
-        )
 
     # Protocols
 

@@ -1,15 +1,18 @@
 """The rebalance of a classic group: members join, a generation begins, members sync or time out.
 
-Each operation is decided on a copy of the group. A record is written for the leader's assignment,
-for a static member that replaces itself, and when the last member has gone. Kafka's counterparts:
-the classic half of `GroupMetadataManager`, `classicGroupJoin` and what it calls.
+Each operation is decided on a copy of the group. What takes long in a group of many members asks
+for turns first (`_take_turns`); the caller lets nobody else change the group meanwhile. A record is
+written for the leader's assignment, for a static member that replaces itself, and when the last
+member has gone. Kafka's counterparts: the classic half of `GroupMetadataManager`,
+`classicGroupJoin` and what it calls.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.turns import is_large, large_in_turns
 from ottla.codec.primitives import MAX_STRING_SIZE
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.classic.group import ClassicGroup, select_protocol
@@ -44,10 +47,19 @@ class Rebalance(Plan[ClassicGroup]):
         draft: Draft,
         config: GroupCoordinatorConfig,
         deadline: Callable[[TimerKey], float | None],
+        may_take_long: Callable[[], None],
     ) -> None:
         super().__init__(group, draft)
         self._config = config
         self._deadline = deadline
+        self._may_take_long = may_take_long
+
+    def _take_turns(self) -> None:
+        """Call before work on all members: if there are many, the operation is to begin again in
+        turns (`TurnsNeededError`).
+        """
+        if is_large(self.group.members):
+            self._may_take_long()
 
     # JoinGroup
 
@@ -156,8 +168,9 @@ class Rebalance(Plan[ClassicGroup]):
         self.cancel_timer(Due.SESSION, old.member_id)
         group.replace(old, new)
         self._extend_session(new)
+        self._take_turns()
         if group.state is GroupState.STABLE and (
-            select_protocol(group.members.values()) == group.protocol
+            select_protocol(large_in_turns(group.members.values())) == group.protocol
         ):
             self._take_over(new, former_leader or "", request, pending_id)
             return
@@ -185,7 +198,7 @@ class Rebalance(Plan[ClassicGroup]):
             protocol=group.protocol,
             leader=new.member_id if shows_leader else former_leader,
             skip_assignment=shows_leader,
-            members=group.joined_members() if shows_leader else (),
+            members=tuple(group.members.values()) if shows_leader else (),
         )
         self.draft.reply(pending_id, answer)
 
@@ -219,6 +232,7 @@ class Rebalance(Plan[ClassicGroup]):
         return answer
 
     def _assign(self, request: SyncRequest) -> None:
+        self._take_turns()
         group = self.group
         key = GroupMetadataKey(group=group.group_id)
         self.record(key, group.to_record(request.assignments, self.draft.at.now_ms))
@@ -229,7 +243,7 @@ class Rebalance(Plan[ClassicGroup]):
         self.draft.reply_all(
             {
                 pending_id: SyncAnswer(none, type_, protocol, assigned(member_id, b""))
-                for member_id, pending_id in syncing.items()
+                for member_id, pending_id in large_in_turns(syncing.items())
             }
         )
 
@@ -267,7 +281,7 @@ class Rebalance(Plan[ClassicGroup]):
         """
         self.change()
         member_count = len(self.group.members)
-        errors = [self._leave(one) for one in leaving]
+        errors = [self._leave(one) for one in large_in_turns(leaving)]
         if len(self.group.members) < member_count:
             reasons = ", ".join(one.reason for one in leaving if one.reason) or "not specified"
             self._go_on(f"members leave: {reasons}")
@@ -292,9 +306,7 @@ class Rebalance(Plan[ClassicGroup]):
     # Time
 
     def watch(self) -> None:
-        """After a start, gives all members a full session timeout."""
-        for member in self.group.members.values():
-            self._extend_session(member)
+        """After a start, when every member has a full session timeout."""
         if len(self.group.members) > self._config.group_max_size:
             self._prepare("group.max.size is less")
 
@@ -338,8 +350,9 @@ class Rebalance(Plan[ClassicGroup]):
         group = self.group
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return
+        self._take_turns()
         late = [group.members[member_id] for member_id in sorted(group.pending_syncs)]
-        for member in late:
+        for member in large_in_turns(late):
             self._remove(member, "it did not fetch its assignment in time")
         if late:
             self._prepare(f"{len(late)} members did not sync")
@@ -392,7 +405,8 @@ class Rebalance(Plan[ClassicGroup]):
             self.set_timer(Due.JOIN, group.rebalance_timeout_ms)
 
     def _interrupt_syncs(self) -> None:
-        for member_id in list(self.group.syncing):
+        self._take_turns()
+        for member_id in large_in_turns(list(self.group.syncing)):
             self._dismiss(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
             self._extend_session(self.group.members[member_id])
 
@@ -418,12 +432,13 @@ class Rebalance(Plan[ClassicGroup]):
 
     def _complete(self) -> None:
         """Begins a generation with the joined members. Static members that did not join stay."""
+        self._take_turns()
         group = self.group
         self.cancel_timer(Due.JOIN)
         group.initial_wait_ms = None
-        for member in group.missing_from_join():
+        for member in large_in_turns(group.missing_from_join()):
             self._remove(member, "it did not join the rebalance in time")
-        for member in self._whose_session_is_over():
+        for member in large_in_turns(self._whose_session_is_over()):
             self._remove(member, "its session is over")
         if not group.members:
             record = group.to_empty_record(self.draft.at.now_ms)
@@ -437,7 +452,7 @@ class Rebalance(Plan[ClassicGroup]):
     def _begin_generation(self) -> None:
         group = self.group
         group.generation += 1
-        group.protocol = select_protocol(group.members.values())
+        group.protocol = select_protocol(large_in_turns(group.members.values()))
         group.transition_to(GroupState.COMPLETING_REBALANCE)
         group.pending_syncs = set(group.members)
         self.draft.events.append(
@@ -460,7 +475,7 @@ class Rebalance(Plan[ClassicGroup]):
         type_, protocol = group.protocol_type, group.protocol
         answers: dict[Hashable, JoinAnswer] = {
             pending_id: JoinAnswer(none, member_id, generation, type_, protocol, leader)
-            for member_id, pending_id in joining.items()
+            for member_id, pending_id in large_in_turns(joining.items())
         }
         if leader in joining:
             answers[joining[leader]] = self._join_answer(group.members[leader])
@@ -476,7 +491,7 @@ class Rebalance(Plan[ClassicGroup]):
             protocol_type=group.protocol_type,
             protocol=group.protocol,
             leader=group.leader or "",
-            members=group.joined_members() if is_leader else (),
+            members=tuple(group.members.values()) if is_leader else (),
         )
 
     # Members
@@ -485,11 +500,11 @@ class Rebalance(Plan[ClassicGroup]):
         """Restarts the member's session timeout."""
         self.set_timer(Due.SESSION, member.session_timeout_ms, member.member_id)
 
-    def _extend_sessions(self, members: Iterable[Member]) -> None:
+    def _extend_sessions(self, members: Collection[Member]) -> None:
         """As `_extend_session`, for thousands of members at once."""
         now_ms, session, group_id = self.draft.at.monotonic_ms, Due.SESSION, self.group.group_id
         deadlines = self.draft.deadlines
-        for one in members:
+        for one in large_in_turns(members):
             key = TimerKey(session, group_id, one.member_id)
             deadlines[key] = now_ms + one.session_timeout_ms
 
@@ -501,7 +516,7 @@ class Rebalance(Plan[ClassicGroup]):
         deadlines, now_ms = self.draft.deadlines, self.draft.at.monotonic_ms
         session, group_id = Due.SESSION, self.group.group_id
         found = []
-        for member in self.group.not_excused():
+        for member in large_in_turns(self.group.not_excused()):
             key = TimerKey(session, group_id, member.member_id)
             end_ms = deadlines[key] if key in deadlines else self._deadline(key)
             if end_ms is not None and end_ms <= now_ms:

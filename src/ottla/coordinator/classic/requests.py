@@ -3,13 +3,16 @@
 Handlers convert them from and to wire messages. Nothing here depends on message versions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.values import dataclass
 from ottla.coordinator.requests import NO_GENERATION, UNKNOWN_MEMBER, MemberClaim
+
+if TYPE_CHECKING:
+    from ottla.coordinator.classic.member import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,16 +37,9 @@ class JoinRequest:
     reason: str | None = None
 
 
-class JoinedMember(NamedTuple):
-    """A member as sent to the leader, which computes the assignment."""
-
-    member_id: str
-    instance_id: str | None
-    metadata: bytes
-
-
 class JoinAnswer(NamedTuple):
-    """The response to JoinGroup; only the leader gets `members`.
+    """The response to JoinGroup; only the leader gets `members`, from which it computes the
+    assignment.
 
     A tuple, as a generation of thousands of members makes one for each at once.
     """
@@ -55,7 +51,7 @@ class JoinAnswer(NamedTuple):
     protocol: str | None = None
     leader: str = UNKNOWN_MEMBER
     skip_assignment: bool = False
-    members: tuple[JoinedMember, ...] = ()
+    members: "Sequence[Member]" = ()
 
     def refused(self, code: ErrorCode) -> "JoinAnswer":
         return JoinAnswer(error=code)
@@ -122,4 +118,4 @@ class GroupDescription:
     state: str
     protocol_type: str
     protocol: str = ""
-    members: tuple[MemberDescription, ...] = ()
+    members: Sequence[MemberDescription] = ()

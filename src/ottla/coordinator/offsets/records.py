@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
+from ottla.base.turns import Turn
 from ottla.codec.fields import array, binary, int8, int32, int64, nested, string, uuid
 from ottla.codec.schema import Message, Struct
 from ottla.codec.versioned import decode_versioned, encode_versioned, version_of
@@ -227,12 +228,12 @@ def decode_key(buffer: Buffer) -> Message | None:
     return None if key_class is None else decode_versioned(key_class, buffer)
 
 
-def encode_value(value: Message) -> bytes:
-    """Encodes the value in the version that Kafka writes."""
+def encode_value(value: Message, turn: Turn | None = None) -> bytes:
+    """Encodes the value in the version that Kafka writes, in turns if `turn` is given."""
     version = WRITTEN_VERSIONS.get(type(value), 0)
     if isinstance(value, OffsetCommitValue) and value.expire_timestamp_ms != -1:
         version = EXPIRING_COMMIT_VERSION
-    return encode_versioned(value, version)
+    return encode_versioned(value, version, turn)
 
 
 def decode_value(key: Message, buffer: Buffer) -> Message:

@@ -5,7 +5,7 @@ Version 0 has one timeout for both purposes. From version 4 a new member first g
 Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """
 
-from ottla.base.turns import in_turns
+from ottla.base.turns import in_turns, is_large
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
@@ -26,10 +26,11 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> Message | Pend
     groups, at = context.broker.groups, context.at
     groups.prepare(context.may_take_long)
     waiting: Waiting[JoinAnswer] = Waiting()
-    decision = groups.machine_of(request.group_id, at).join(_request(request, context), waiting, at)
-    answer = groups.carry_out_or_wait(decision, waiting, at)
-    no_protocol = None if context.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
-    return respond(answer, lambda known: _response(known, no_protocol))
+    wanted = _request(request, context)
+    with groups.changing(request.group_id, at) as machine:
+        decision = machine.join(wanted, waiting, at, context.may_take_long)
+        answer = groups.carry_out_or_wait(decision, waiting, at)
+    return respond(answer, lambda known: _response(known, context))
 
 
 def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
@@ -52,12 +53,16 @@ def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
     )
 
 
-def _response(answer: JoinAnswer, no_protocol: str | None) -> JoinGroupResponse:
+def _response(answer: JoinAnswer, context: RequestContext) -> JoinGroupResponse:
+    if is_large(answer.members):
+        context.may_take_long()
+    protocol = answer.protocol
+    no_protocol = None if context.api_version >= FIRST_NULL_PROTOCOL_VERSION else ""
     return JoinGroupResponse(
         error_code=answer.error,
         generation_id=answer.generation,
         protocol_type=answer.protocol_type,
-        protocol_name=no_protocol if answer.protocol is None else answer.protocol,
+        protocol_name=no_protocol if protocol is None else protocol,
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
@@ -65,8 +70,8 @@ def _response(answer: JoinAnswer, no_protocol: str | None) -> JoinGroupResponse:
             JoinGroupResponseMember(
                 member_id=one.member_id,
                 group_instance_id=one.instance_id,
-                metadata=one.metadata,
+                metadata=one.protocols[protocol or ""],
             )
-            for one in answer.members
+            for one in in_turns(answer.members)
         ],
     )

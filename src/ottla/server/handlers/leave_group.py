@@ -3,8 +3,10 @@
 Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 """
 
+from collections.abc import Sequence
+
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.coordinator.classic.requests import Leaving
+from ottla.coordinator.classic.requests import LeaveAnswer, Leaving
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -16,12 +18,9 @@ FIRST_BATCH_VERSION = 3
 
 
 def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    groups, at = context.broker.groups, context.at
     if context.api_version < FIRST_BATCH_VERSION:
         only = Leaving(member_id=request.member_id)
-        answer = groups.carry_out(
-            groups.machine_of(request.group_id, at).leave(request.group_id, (only,), at), at
-        )
+        answer = _leave(request.group_id, (only,), context)
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
     leaving = freed_in_turns(
         [
@@ -29,11 +28,16 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
             for one in in_turns(request.members)
         ]
     )
-    answer = groups.carry_out(
-        groups.machine_of(request.group_id, at).leave(request.group_id, leaving, at), at
-    )
+    answer = _leave(request.group_id, leaving, context)
     members = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code)
         for one, code in in_turns(zip(leaving, answer.errors, strict=False))
     ]
     return LeaveGroupResponse(error_code=answer.error, members=members)
+
+
+def _leave(group_id: str, leaving: Sequence[Leaving], context: RequestContext) -> LeaveAnswer:
+    groups, at = context.broker.groups, context.at
+    with groups.changing(group_id, at) as machine:
+        decision = machine.leave(group_id, leaving, at, context.may_take_long)
+        return groups.carry_out(decision, at)

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
@@ -22,8 +22,10 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Message | Pend
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     groups, at = context.broker.groups, context.at
     waiting: Waiting[SyncAnswer] = Waiting()
-    decision = groups.machine_of(request.group_id, at).sync(_request(request), waiting, at)
-    answer = groups.carry_out_or_wait(decision, waiting, at)
+    wanted = _request(request)
+    with groups.changing(request.group_id, at) as machine:
+        decision = machine.sync(wanted, waiting, at, context.may_take_long)
+        answer = groups.carry_out_or_wait(decision, waiting, at)
     return respond(answer, _response)
 
 
@@ -37,7 +39,9 @@ def _request(request: SyncGroupRequest) -> SyncRequest:
         ),
         protocol_type=request.protocol_type,
         protocol=request.protocol_name,
-        assignments={one.member_id: one.assignment for one in in_turns(request.assignments)},
+        assignments=freed_in_turns(
+            {one.member_id: one.assignment for one in in_turns(request.assignments)}
+        ),
     )
 
 

@@ -37,7 +37,7 @@ def test_the_first_member_leads_and_sees_all_members(runner: Runner) -> None:
     assert answer.leader == answer.member_id
     assert answer.member_id.startswith("client-")
     assert (answer.protocol_type, answer.protocol) == ("consumer", "range")
-    assert [(one.member_id, one.metadata) for one in answer.members] == [
+    assert [(one.member_id, one.protocols["range"]) for one in answer.members] == [
         (answer.member_id, b"meta")
     ]
 
@@ -310,4 +310,4 @@ def test_a_group_whose_first_members_all_leave_is_empty(patient: Runner) -> None
 
 def test_members_can_join_a_group_that_only_has_offsets(runner: Runner) -> None:
     assert runner.commit(7, MemberClaim(group_id=GROUP)) is ErrorCode.NONE
-    assert answered(runner.join("a")).members[0].metadata == SUBSCRIPTION
+    assert answered(runner.join("a")).members[0].protocols["range"] == SUBSCRIPTION

@@ -169,7 +169,7 @@ def test_a_group_of_offsets_alone_is_empty(runner: Runner) -> None:
     runner.commit(1)
     found = runner.machine.describe(GROUP)
     assert found is not None
-    assert (found.state, found.protocol_type, found.members) == ("Empty", "", ())
+    assert (found.state, found.protocol_type, found.members) == ("Empty", "", [])
 
 
 def test_all_groups_are_listed_once(runner: Runner) -> None:
