@@ -334,6 +334,7 @@ def test_a_page_of_what_is_not_there_keeps_the_navigation_and_the_target(
         assert broker.address in page, path
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_a_broker_that_is_gone_is_a_page_that_says_so(
     browser: Browser, broker: LocalBroker
 ) -> None:

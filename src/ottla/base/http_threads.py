@@ -19,6 +19,8 @@ class HttpThreads(ThreadingHTTPServer):
     """A server that closes the oldest connection if there are too many, in favour of the newest."""
 
     daemon_threads = True
+    request_queue_size = 2 * MAX_CONNECTIONS
+    """A client that finds no room in the queue of the port asks again only after a second."""
 
     def __init__(
         self, address: tuple[str, int], handler: Callable[..., BaseHTTPRequestHandler]

@@ -145,6 +145,7 @@ def test_a_directory_that_is_not_there_is_named() -> None:
         Target(text="data", directories=("data",)).check_directories()
 
 
+@pytest.mark.usefixtures("without_pauses")
 @pytest.mark.parametrize(
     ("variable", "value", "words", "said"),
     [
@@ -185,6 +186,7 @@ def test_a_name_that_a_target_does_not_have_is_said_with_the_target_that_no_argu
     assert named.stderr == "ottla: there is no topic order; did you mean orders?\n"
 
 
+@pytest.mark.usefixtures("without_pauses")
 @pytest.mark.parametrize("words", ["topics create new orders", "consume new orders"])
 def test_a_word_that_is_a_name_beside_a_context_could_be_a_directory_and_how_is_said(
     words: str,
