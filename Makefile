@@ -77,7 +77,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -m "not slow" tests/tidy tests/docs
+	$(BIN)/python -m pytest -q tests/tidy
+	$(BIN)/python -m pytest -q -m "not slow" tests/docs
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -6,11 +6,11 @@ A commit's number, how many it has before it, chooses: `COUNT` commits in a row 
 import subprocess
 from collections.abc import Iterable
 from itertools import groupby
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import pytest
 
-COUNT = 60
+COUNT = 120
 """So many parts: one takes a small share of what the quick tests take (CONTRIBUTING.md)."""
 
 BY_COMMIT = "commit"
@@ -43,7 +43,7 @@ def of_part(names: Iterable[str], part: int) -> set[str]:
 
 def kind_of(name: str) -> str:
     """The kind of a test, of its name as pytest prints it."""
-    folders = PurePath(name.partition("::")[0]).parts[1:-1]
+    folders = name.partition("::")[0].split("/")[1:-1]
     return "/".join(folders[: 2 if folders[0] in LARGE else 1])
 
 

@@ -5,6 +5,8 @@ import builtins
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "ottla"
 
@@ -54,6 +56,7 @@ def test_every_module_that_is_compiled_is_there() -> None:
     assert [one for one in compiled_modules() if not one.exists()] == []
 
 
+@pytest.mark.slow
 def test_what_inherits_from_a_compiled_class_is_compiled_too() -> None:
     compiled = compiled_modules()
     names = {name for path in compiled for name in CLASS.findall(path.read_text())}
@@ -71,6 +74,7 @@ def test_classes_that_inherit_from_others_are_found() -> None:
     assert found == [("CleanedSegment", PACKAGE / "storage" / "segment" / "segment.py")]
 
 
+@pytest.mark.slow
 def test_an_extension_beside_its_source_is_not_older() -> None:
     """Otherwise it, and not the source, is what runs: `pip install -e .` compiles it again."""
     assert [
@@ -81,6 +85,7 @@ def test_an_extension_beside_its_source_is_not_older() -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_fields_of_compiled_dataclasses_have_types_that_their_module_knows() -> None:
     """mypyc knows these builtins by itself; the rest it looks for in the module, at import."""
     known = {"int", "float", "bool", "str", "bytes", "list", "dict", "set", "tuple", "object"}

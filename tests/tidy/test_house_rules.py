@@ -5,6 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow  # each reads all that there is; `make check` runs them every time
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     path

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.tidy.test_house_rules import PRODUCT, SOURCES, name_of
 
 REPLACERS = ("setattr", "patch", "object")
@@ -17,6 +19,7 @@ REPLACING = re.compile(r"\b(monkeypatch\.setattr|patch|patch\.object)\(")
 WORD = re.compile(r"\w+")
 
 
+@pytest.mark.slow
 def test_no_module_has_a_copy_of_what_a_test_replaces() -> None:
     others = set(SOURCES) - set(PRODUCT)
     replaced = {name for path in others for name in replaced_by(path)}
