@@ -20,9 +20,9 @@ from tests.support.parts import BY_COMMIT, COUNT, chosen_part, of_part
 
 # Where a run decides whether a change may land, it tries the same examples every time; at a desk,
 # each run looks for new ones. How long one takes says more of the machine than of the code.
-settings.register_profile("same-examples", derandomize=True, deadline=None)
-settings.register_profile("new-examples", deadline=None)
-settings.load_profile("same-examples" if os.environ.get("CI") else "new-examples")
+settings.register_profile("whole", derandomize=bool(os.environ.get("CI")), deadline=None)
+settings.register_profile("make-test", settings.get_profile("whole"), max_examples=25)
+settings.load_profile("whole")
 
 TESTS = Path(__file__).parent
 
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.part is not None:
         # Workers get the number: all of them take the same part.
         config.option.part = str(chosen_part(config.option.part, TESTS.parent))
+        settings.load_profile("make-test")
         _keep_files_in_memory()
         if hasattr(config, "workerinput"):
             config.pluginmanager.register(Terse())
