@@ -1,7 +1,6 @@
 """Every header and marker in segments written by Kafka, as `kafka-dump-log` tells them."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ LOGS = [
     for log in (sorted(SHARED.glob("golden/*/logdir/*/*.log")) if SHARED else ())
     if (dump := log.parents[2] / "dump" / log.parent.name / f"{log.name}.txt").exists()
 ]
+DIRECTORIES = sorted({log.parts[-4] for log, _ in LOGS})
 
 HEADER_LINE = re.compile(r"^(?:baseOffset|offset): .*isvalid: true$", re.MULTILINE)
 MARKER_LINE = re.compile(
@@ -56,11 +56,10 @@ def marker_of(batch: Batch) -> tuple[str, str, str] | None:
 
 
 @pytest.mark.skipif(not LOGS, reason="the directories written by Kafka are not here")
-@pytest.mark.parametrize(
-    ("log", "dump"), LOGS, ids=lambda path: "-".join((path.parts[-4], *path.parts[-2:]))
-)
-def test_headers_and_markers_are_what_kafka_says(log: Path, dump: Path) -> None:
-    said = dump.read_text(errors="replace")
-    batches = list(iter_batches(log.read_bytes(), allow_torn_tail=True))
-    assert [dump_line(one) for one in batches] == HEADER_LINE.findall(said)
-    assert [one for one in map(marker_of, batches) if one] == MARKER_LINE.findall(said)
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_headers_and_markers_are_what_kafka_says(directory: str) -> None:
+    for log, dump in (one for one in LOGS if one[0].parts[-4] == directory):
+        said = dump.read_text(errors="replace")
+        batches = list(iter_batches(log.read_bytes(), allow_torn_tail=True))
+        assert [dump_line(one) for one in batches] == HEADER_LINE.findall(said)
+        assert [one for one in map(marker_of, batches) if one] == MARKER_LINE.findall(said)

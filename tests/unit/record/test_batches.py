@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -103,22 +104,28 @@ def test_attributes_are_distinguished() -> None:
     assert next(read_records(batch)).timestamp_ms == 1000
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * len(built(b"value")), 3))
-def test_a_flipped_bit_is_noticed_or_lies_in_offset_or_epoch(bit: int) -> None:
-    damaged = bytearray(built(b"value"))
-    damaged[bit // 8] ^= 1 << bit % 8
-    if bit // 8 < 8 or 12 <= bit // 8 < 16:
-        return
-    with pytest.raises(InvalidBatchError):
-        batch_at(damaged).check()
+def is_refused(data: bytes | bytearray) -> bool:
+    try:
+        batch_at(data).check()
+    except InvalidBatchError:
+        return True
+    return False
 
 
-@pytest.mark.parametrize("size", range(len(built(b"value"))))
-def test_a_batch_cut_anywhere_is_refused(size: int) -> None:
+def test_a_flipped_bit_is_noticed_or_lies_in_offset_or_epoch() -> None:
     whole = built(b"value")
-    with pytest.raises(InvalidBatchError):
-        batch_at(whole[:size]).check()
-    assert list(iter_batches(whole[:size], allow_torn_tail=True)) == []
+    checked = [place for place in range(len(whole)) if place >= 16 or 8 <= place < 12]
+    for place, bit in product(checked, range(8)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        assert is_refused(damaged), (place, bit)
+
+
+def test_a_batch_cut_anywhere_is_refused() -> None:
+    whole = built(b"value")
+    for size in range(len(whole)):
+        assert is_refused(whole[:size]), size
+        assert list(iter_batches(whole[:size], allow_torn_tail=True)) == []
 
 
 def test_a_region_is_walked_batch_by_batch_up_to_a_torn_tail() -> None:

@@ -1,5 +1,6 @@
 """What a seed may do to a disk: everything a real power failure does, and nothing worse."""
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -141,13 +142,11 @@ def test_a_rename_between_directories_is_in_exactly_one_of_them() -> None:
 
 
 @pytest.mark.parametrize("outcome", WriteOutcome)
-@pytest.mark.parametrize("position", [0, 10, SECTOR_SIZE, SECTOR_SIZE + 1, 5000])
-@pytest.mark.parametrize("size", [1, SECTOR_SIZE - 1, SECTOR_SIZE, 3 * SECTOR_SIZE + 1])
-def test_every_outcome_keeps_what_the_write_did_not_touch(
-    outcome: WriteOutcome, position: int, size: int
-) -> None:
+def test_every_outcome_keeps_what_the_write_did_not_touch(outcome: WriteOutcome) -> None:
     old = bytes([1]) * 1000
-    for seed in range(10):
+    positions = (0, 10, SECTOR_SIZE, SECTOR_SIZE + 1, 5000)
+    sizes = (1, SECTOR_SIZE - 1, SECTOR_SIZE, 3 * SECTOR_SIZE + 1)
+    for position, size, seed in product(positions, sizes, range(10)):
         content = bytearray(old)
         tear(content, Write(position, bytes([2]) * size), outcome, Random(seed))
         assert content[: min(position, 1000)] == old[:position]

@@ -78,11 +78,9 @@ def test_garbage_is_read_or_refused_with_our_error(kind: str, content: bytes) ->
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-@pytest.mark.parametrize("content", SAMPLES, ids=range(len(SAMPLES)))
-def test_a_node_with_a_wrong_field_is_read_or_refused_with_our_error(
-    kind: str, content: bytes
-) -> None:
-    check_refusal(kind, content)
+def test_a_node_with_a_wrong_field_is_read_or_refused_with_our_error(kind: str) -> None:
+    for content in SAMPLES:
+        check_refusal(kind, content)
 
 
 def check_refusal(kind: str, content: bytes) -> None:
