@@ -141,11 +141,17 @@ def setting(name: str, kind: str, default: Value, doc: str, **bounds: Any) -> An
     return dataclasses.field(default=default, metadata={"setting": row})
 
 
+_ROWS: dict[type[Any], dict[str, Setting]] = {}
+
+
 def settings_of(config: type[Any]) -> dict[str, Setting]:
-    """The rows of a settings dataclass by Kafka's name, in order of declaration."""
-    fields = dataclasses.fields(config)
-    rows = (field.metadata["setting"] for field in fields if "setting" in field.metadata)
-    return {row.name: row for row in rows}
+    """The rows of a settings dataclass by Kafka's name, in order of declaration; not a copy."""
+    found = _ROWS.get(config)
+    if found is None:
+        fields = dataclasses.fields(config)
+        rows = (field.metadata["setting"] for field in fields if "setting" in field.metadata)
+        found = _ROWS[config] = {row.name: row for row in rows}
+    return found
 
 
 Config = TypeVar("Config")

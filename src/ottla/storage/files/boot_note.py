@@ -103,7 +103,8 @@ class BootNote:
         self._file_system = file_system
         self._directory = directory
         self._places: dict[str, WrittenEnd] = {}
-        self._free: list[WrittenEnd] = []
+        self._numbers: Numbers = UNNOTED.numbers
+        self._free: list[int] = []
         self._write(ends)
 
     def place(self, directory_name: str, end: int) -> WrittenEnd:
@@ -113,7 +114,7 @@ class BootNote:
                 self._write({name: one.numbers[one.at] for name, one in self._places.items()})
             if not self._free:
                 return UNNOTED
-            found = self._free.pop()
+            found = WrittenEnd(self._numbers, self._free.pop())
             found.numbers[found.at - 2], found.numbers[found.at - 1] = _key(directory_name)
             self._places[directory_name] = found
         found = self._places[directory_name]
@@ -125,7 +126,7 @@ class BootNote:
         found = self._places.pop(directory_name, None)
         if found is not None:
             found.store(0)
-            self._free.append(WrittenEnd(found.numbers, found.at))
+            self._free.append(found.at)
 
     def _write(self, ends: Mapping[str, int]) -> None:
         boot_id = self._file_system.boot_id().encode()
@@ -149,8 +150,8 @@ class BootNote:
             one = self._places.setdefault(name, WrittenEnd(numbers, at))
             one.numbers, one.at = numbers, at
             at += _ENTRY_NUMBERS
-        places = range(at, len(content) // 8, _ENTRY_NUMBERS)
-        self._free = [WrittenEnd(numbers, place) for place in reversed(places)]
+        self._numbers = numbers
+        self._free = list(reversed(range(at, len(content) // 8, _ENTRY_NUMBERS)))
 
 
 def _key(directory_name: str) -> tuple[int, int]:
