@@ -8,6 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnreachableError
 from ottla.client.admin import Admin
 from ottla.client.cluster import Cluster
+from ottla.client.settings import admin_settings
 from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -73,6 +74,7 @@ class AnsweringBrokers:
         return Admin(
             Cluster(
                 [("b", 1)],
+                admin_settings(None),
                 sleep=lambda _: None,
                 topics=[],
                 clock=lambda: 0.0,

@@ -73,6 +73,8 @@ class ClientSettings:
     first_pause_s: float = 0.1
     last_pause_s: float = 0.5
     patience_s: float = 4.5
+    waits_once: bool = False
+    """Whether a broker that did not answer within the patience is later asked without it."""
     security: Security = PLAINTEXT
     makes_topics: bool = False
     """Whether brokers may create a requested topic (`auto.create.topics.enable`)."""
@@ -175,6 +177,10 @@ class Cluster(Closing):
         """`None` before the first answer, and of brokers before Kafka 0.10.1."""
         self._silent: set[int] = set()
         """Brokers that did not answer recently, which are asked last."""
+        self._failed = NO_NODE
+        """The broker of which `again` is just told that it does not answer."""
+        self._waited_for: set[int] = set()
+        """Brokers that have not answered since `again` waited for them."""
         self._topics: dict[str, ClusterTopic] = {}
         self._refused: dict[str, ErrorCode] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -407,6 +413,7 @@ class Cluster(Closing):
         is_stale = False
         until = self._clock() + self.settings.patience_s
         for pause_s in self.settings.pauses():
+            self._failed = NO_NODE
             try:
                 if is_stale:
                     self.refresh()
@@ -418,11 +425,18 @@ class Cluster(Closing):
             except UnreachableError:
                 self.disconnect()
                 is_stale = True
+                if self._failed in self._waited_for:
+                    break
             if self._clock() >= until:
                 break
             self.sleep(pause_s)
         self.refresh()
-        return asked()
+        try:
+            return asked()
+        except UnreachableError:
+            if self.settings.waits_once and self._failed != NO_NODE:
+                self._waited_for.add(self._failed)
+            raise
 
     def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
         node_id = self._coordinators.get((kind, key))
@@ -449,7 +463,10 @@ class Cluster(Closing):
     def _connection(self, node_id: int) -> Connection:
         connection = self._connections.get(node_id)
         if connection is None:
+            self._failed = node_id
             connection = self._connections[node_id] = self._connect(self._places[node_id])
+            self._failed = NO_NODE
+            self._waited_for.discard(node_id)
         return connection
 
     def _connect(self, address: Address) -> Connection:

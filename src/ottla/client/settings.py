@@ -1,6 +1,7 @@
 """Settings from an application: the client's own, and those of its connections."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.arguments import check_settings
@@ -37,9 +38,12 @@ def client_settings(
 
 
 def admin_settings(settings: Mapping[str, Any] | None) -> ClientSettings:
-    """Parses an admin client's settings by Kafka's names; raises `UserError`."""
+    """Parses an admin client's settings by Kafka's names; raises `UserError`.
+
+    One that lists asks a broker again and again, for each group for example.
+    """
     if not settings:
-        return ClientSettings()
+        return ClientSettings(waits_once=True)
     from ottla.config.client import admin_config
 
-    return client_settings(settings, admin_config)[1]
+    return replace(client_settings(settings, admin_config)[1], waits_once=True)

@@ -92,3 +92,36 @@ def test_a_client_that_asks_again_which_topics_there_are_asks_the_controller() -
     cluster.refresh()
     cluster.refresh()
     assert brokers.called == [1, 3, 3, 1, 1]
+
+
+def test_an_admin_waits_once_for_a_leader_that_is_down_and_again_after_it_came_back() -> None:
+    """A list of groups asks for the ends of each one's partitions."""
+    brokers = AnsweringBrokers(controller=2)
+    admin = brokers.admin()
+
+    def calls_in_vain() -> int:
+        before = brokers.called.count(1)
+        with pytest.raises(ottla.UnreachableError):
+            admin.list_offsets([PLACE])
+        return brokers.called.count(1) - before
+
+    admin.describe_cluster(broker=2)
+    brokers.down = {1}
+    assert calls_in_vain() > 5
+    assert calls_in_vain() == calls_in_vain() == 2
+    brokers.down = set()
+    assert admin.list_offsets([PLACE])[PLACE].offset == 7
+    brokers.down = {1}
+    admin._cluster.disconnect()
+    assert calls_in_vain() > 5
+
+
+def test_other_clients_wait_for_it_each_time() -> None:
+    brokers = AnsweringBrokers(controller=2)
+    with Cluster([("b", 2)], sleep=lambda _: None, clock=lambda: 0.0, transport=brokers) as cluster:
+        brokers.down = {1}
+        for _ in range(2):
+            before = len(brokers.called)
+            with pytest.raises(ottla.UnreachableError):
+                cluster.again(lambda: cluster.broker(1))
+            assert brokers.called[before:].count(1) > 5
