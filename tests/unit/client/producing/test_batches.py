@@ -57,8 +57,8 @@ def test_a_single_record_is_too(row: Row) -> None:
     assert single_record_batch(key, value, time_ms, headers) == builder.build()
 
 
-def test_a_field_that_is_an_array_is_its_bytes() -> None:
-    numbers: Any = array("i", [1, 2, 3])
+def test_a_field_that_is_a_view_of_an_array_is_its_bytes() -> None:
+    numbers: Any = memoryview(array("i", [1, 2, 3]))
     plain = numbers.tobytes()
     builder = RecordBatchBuilder()
     builder.append(numbers, numbers, 5, [("h", numbers)])
