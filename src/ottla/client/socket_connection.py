@@ -5,6 +5,7 @@ Only a client of a broker imports this: one of an open log needs no sockets.
 """
 
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -170,7 +171,11 @@ class SocketConnection(Closing):
             self._correlation_id += 1
             header = RequestHeader(request.API_KEY, version, self._correlation_id, self._client_id)
             output = Output()
-            encode_request(header, request, output)
+            try:
+                encode_request(header, request, output)
+            except struct.error as error:
+                what = ApiKey(request.API_KEY).name
+                raise UserError(f"{what} has a number that its field cannot: {error}") from error
             pieces.append(output.read_all() if output.slices else output.data)
             headers.append(header)
         try:

@@ -112,8 +112,8 @@ OTHERS: list[Call] = [
 @pytest.mark.parametrize("call", OTHERS)
 def test_one_name_is_not_read_letter_by_letter(log: ottla.Log, call: Call) -> None:
     with ottla.Admin(log) as admin:
-        assert "topics are a list of names" in refusal(call, admin)
-        assert "names and partition counts" in refusal(lambda a: a.create_topics(["x"]), admin)
+        assert "topics takes a list of strings" in refusal(call, admin)
+        assert "strings and whole numbers" in refusal(lambda a: a.create_topics(["x"]), admin)
 
 
 def test_a_simple_consumer_says_what_a_position_is(log: ottla.Log) -> None:

@@ -8,6 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.other_names import ADMIN, OtherNames
 from ottla.base.partitions import TopicPartition
+from ottla.client.administration.calls import check_calls
 from ottla.client.cluster import LEADS_NOT, Cluster
 from ottla.client.connection import Connection
 from ottla.client.refusals import RefusedError
@@ -32,6 +33,10 @@ class Asking(OtherNames):
     """Holds the cluster; the methods for each noun are a class derived from this one."""
 
     _other_names = ADMIN
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_calls(cls)
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -135,6 +140,9 @@ class Asking(OtherNames):
                 count = len(known[place.topic].leaders)
                 raise UnknownNameError("partition", f"{place.topic}-{place.partition}", (),
                                        f"topic {place.topic}, which has {count}")  # fmt: skip
+
+
+check_calls(Asking)
 
 
 def refused(what: str, code: int, message: str | None = None) -> RefusedError:

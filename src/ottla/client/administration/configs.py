@@ -67,7 +67,7 @@ class ConfigAdmin(Asking):
         self,
         kind: ResourceKind,
         name: str,
-        changes: Mapping[str, str | None],
+        changes: Mapping[str, Any],
         *,
         validate_only: bool = False,
     ) -> None:
@@ -75,8 +75,10 @@ class ConfigAdmin(Asking):
 
         Raises `RefusedError`, `UnknownNameError`.
 
-        >>> admin.alter_configs(ottla.ResourceKind.TOPIC, "orders", {"retention.ms": "3600000"})
+        >>> admin.alter_configs(ottla.ResourceKind.TOPIC, "orders", {"retention.ms": 3_600_000})
         """
+        from ottla.config.setting import value_text  # Only for those that change.
+
         if kind is ResourceKind.TOPIC:
             self.partitions([name])
         resource = AlterConfigsResource(
@@ -86,7 +88,7 @@ class ConfigAdmin(Asking):
                 AlterableConfig(
                     name=key,
                     config_operation=_Change.DELETE if value is None else _Change.SET,
-                    value=value,
+                    value=None if value is None else value_text(value),
                 )
                 for key, value in changes.items()
             ],

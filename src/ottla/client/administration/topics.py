@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
+from typing import Any
 
 from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition, by_topic
@@ -105,12 +105,12 @@ class TopicAdmin(Asking):
         *,
         partitions: int = DEFAULT,
         replication_factor: int = DEFAULT,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Any] | None = None,
         validate_only: bool = False,
     ) -> None:
         """Creates a topic; the broker has defaults for what is not given. Raises `RefusedError`.
 
-        >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": "3600000"})
+        >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": 3_600_000})
         """
         self.create_topics(
             {name: partitions},
@@ -125,7 +125,7 @@ class TopicAdmin(Asking):
         topics: Mapping[str, int],
         *,
         replication_factor: int = DEFAULT,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Any] | None = None,
         validate_only: bool = False,
     ) -> None:
         """Creates topics by one request, each with its partition count; -1 is the broker's default.
@@ -135,20 +135,15 @@ class TopicAdmin(Asking):
         >>> admin.list_topics()
         ['cakes', 'orders', 'teas']
         """
-        if not isinstance(topics, Mapping):
-            raise UserError(
-                "topics are a dictionary of names and partition counts such as "
-                f'{{"orders": 3}}, not {topics!r}'
-            )
+        from ottla.config.setting import value_text  # Only for those that create.
+
+        texts = {key: value_text(value) for key, value in check_settings(configs).items()}
         wanted = [
             CreatableTopic(
                 name=name,
                 num_partitions=partitions,
                 replication_factor=replication_factor,
-                configs=[
-                    CreatableTopicConfig(name=key, value=value)
-                    for key, value in check_settings(configs).items()
-                ],
+                configs=[CreatableTopicConfig(name=key, value=text) for key, text in texts.items()],
             )
             for name, partitions in topics.items()
         ]
