@@ -47,6 +47,23 @@ def with_a_log_beside_its_writer(path: Path) -> None:
         assert_type(log.topics(), dict[str, int])
 
 
+def with_pairs(log: ottla.Log) -> None:
+    """A partition may be a pair, wherever an application names one."""
+    pair = ("orders", 0)
+    with ottla.Consumer(log, "pairs") as consumer:
+        consumer.assign([pair])
+        consumer.assign({pair: 0})
+        consumer.seek(pair, 0)
+        consumer.seek_to_beginning(pair)
+        consumer.pause(pair)
+        consumer.resume(pair)
+        assert_type(consumer.position(pair), int | None)
+        assert_type(consumer.end_offsets([pair])[PLACE], int)
+        assert_type(consumer.offsets_for_times({pair: 0})[PLACE], int | None)
+        consumer.commit(offsets={pair: 1})
+        assert_type(consumer.committed([pair])[PLACE], int | None)
+
+
 def with_transactions(log: ottla.Log) -> None:
     with ottla.Producer(log, settings={"transactional.id": "billing"}) as producer:
         with producer.transaction() as same:
@@ -54,6 +71,7 @@ def with_transactions(log: ottla.Log) -> None:
             with ottla.Consumer(log, "billing") as consumer:
                 consumer.assign([PLACE])
                 same.send_offsets_to_transaction({PLACE: 1}, consumer)
+                same.send_offsets_to_transaction({("orders", 0): 1}, consumer)
                 group = assert_type(consumer.group_metadata(), ottla.GroupMetadata)
             same.send_offsets_to_transaction({PLACE: 1}, group)
         assert_type(producer.metrics(), dict[str, int])
@@ -105,6 +123,7 @@ def main() -> None:
         with_a_log(log)
         with_frames(log)
         with_clients(log)
+        with_pairs(log)
         with_transactions(log)
         asyncio.run(with_an_event_loop(log))
     with TemporaryDirectory() as directory:

@@ -106,6 +106,22 @@ def check_offsets(offsets: Any) -> dict[TopicPartition, int]:
     return {check_place(place): check_offset(at) for place, at in offsets.items()}
 
 
+def check_times(times_ms: Any) -> dict[TopicPartition, int]:
+    """A time for each partition."""
+    if not isinstance(times_ms, Mapping):
+        raise UserError(
+            "times are a dictionary of partitions and milliseconds since 1970, such as "
+            f'{{("orders", 0): 1767225600000}}, not {_kind(times_ms)}'
+        )
+    return {check_place(place): check_time(at) for place, at in times_ms.items()}
+
+
+def no_such_partition(topic: str, partition: int, count: int) -> UserError:
+    """The error for a partition that a topic does not have."""
+    noun = "partition" if count == 1 else "partitions"
+    return UserError(f"topic {topic} has {count} {noun}; {partition} is not one of them")
+
+
 def check_partition(partition: Any) -> int:
     """The number of a partition whose topic is another argument."""
     number = _whole(partition)

@@ -1,6 +1,6 @@
 """A partition of a topic, and a range of its offsets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.base.values import dataclass
@@ -25,6 +25,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+Place = tuple[str, int]
+"""A partition as an application may write it: a `TopicPartition`, or a pair."""
+
+Offsets = Mapping[TopicPartition, int] | Mapping[Place, int]
+"""Offsets or times by partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,8 @@ def producer_config(settings: Mapping[str, Any]) -> ProducerConfig:
     """Parses settings by Kafka's names; raises `SettingError`."""
     texts = {name: value_text(value) for name, value in settings.items()}
     config = with_values(ProducerConfig(), texts, "producer")
+    if "enable.idempotence" in texts and config.enable_idempotence and not config.is_idempotent:
+        raise UserError("enable.idempotence=true needs acks=all; change one of them")
     if config.transactional_id and not config.is_idempotent:
         raise UserError("transactional.id needs acks=all and enable.idempotence=true; set both")
     return config

@@ -13,7 +13,7 @@ from itertools import accumulate, count, islice
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.arguments import check_partition, check_record
+from ottla.base.arguments import check_partition, check_record, no_such_partition
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
@@ -244,9 +244,7 @@ class ManyAppends:
             partitions = self._partitions_of(key, len(value))
         elif len(partitions) and not 0 <= partitions.min() <= partitions.max() < self._count:
             wrong = partitions.min() if partitions.min() < 0 else partitions.max()
-            raise UserError(
-                f"topic {self._topic} has {self._count} partitions; {wrong} is not one of them"
-            )
+            raise no_such_partition(self._topic, wrong, self._count)
         if key is not None and key.null_count == len(key):
             key = None
         columns = RecordColumns(key=key, value=value, headers=headers, timestamp_ms=times)

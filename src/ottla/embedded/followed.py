@@ -18,6 +18,7 @@ from ottla.base.arguments import (
     check_seconds,
     check_timestamp,
     check_topic_name,
+    no_such_partition,
 )
 from ottla.base.errors import ApiError, UnknownNameError, UserError
 from ottla.base.files import FileSystem, OsFileSystem
@@ -177,10 +178,7 @@ class FollowedLog(ReadableLog):
             here = self._located(place.topic)
             directory = here.get(place.partition)
         if directory is None:
-            raise UserError(
-                f"topic {place.topic} has {len(here)} partitions; "
-                f"{place.partition} is not one of them"
-            )
+            raise no_such_partition(*place, len(here))
         return directory.partition(*place)
 
     def _partitions(self, topic: str) -> list[int]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.addresses import parse_address
-from ottla.base.arguments import check_partition, check_topic_name
+from ottla.base.arguments import check_partition, check_topic_name, no_such_partition
 from ottla.base.clock import read_clock
 from ottla.base.closing import Closing
 from ottla.base.errors import StorageError, UnknownNameError, UnreachableError, UserError
@@ -401,5 +401,5 @@ class HeldBroker(Closing):
         found = topic.partitions.get(check_partition(index))
         if found is None:
             count = topic.partition_count
-            raise UserError(f"topic {name} has {count} partitions; {index} is not one of them")
+            raise no_such_partition(name, index, count)
         return found

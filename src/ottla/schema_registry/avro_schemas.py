@@ -38,7 +38,7 @@ def avro_schema(schema: RegisteredSchema) -> AvroSchema:
             _flat(_parse_json(text), "", named)
         return AvroSchema(_flat(_parse_json(schema.text), "", named), named)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"this is not an Avro schema: {error!r}") from error
+        raise _not_avro(error) from error
 
 
 def _parse_json(text: str) -> Any:
@@ -176,11 +176,27 @@ def parsed(
         if is_shown:
             _Defaults(schema).give(found)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-        raise UserError(f"this is not an Avro schema: {error}") from error
+        reason = str(error)
+        if isinstance(error, fastavro.schema.UnknownType):
+            lacks = _NEEDED.get(reason)
+            reason = f"{reason} lacks its {lacks}" if lacks else f"there is no type {reason}"
+        raise UserError(f"this is not an Avro schema: {reason}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         # fastavro raises these for JSON that lacks required fields
-        raise UserError(f"this is not an Avro schema: {error!r}") from error
+        raise _not_avro(error) from error
     return found
+
+
+_NEEDED = {"array": "items", "map": "values"} | dict.fromkeys(
+    ("enum", "error", "fixed", "record"), "name"
+)
+"""What makes these types: without it, the word would be the name of a type."""
+
+
+def _not_avro(error: Exception) -> UserError:
+    """The error for JSON that is no schema; a `KeyError` names the attribute that is missing."""
+    reason = f"a type lacks its {error.args[0]}" if isinstance(error, KeyError) else error
+    return UserError(f"this is not an Avro schema: {reason}")
 
 
 def _without_defaults(schema: Any) -> Any:

@@ -44,6 +44,7 @@ CONSUMER: list[tuple[Call, str]] = [
     (lambda c: c.commit({T0: 1}), "commit takes a record that was read, or offsets="),
     (lambda c: c.seek_to_time(datetime.now(UTC)), "int(time.timestamp() * 1000)"),
     (lambda c: c.offsets_for_times({T0: 1.5}), "a whole number of milliseconds since 1970"),
+    (lambda c: c.offsets_for_times([T0]), "times are a dictionary of partitions and milliseconds"),
     (lambda c: (c.assign([("orders", 7)]), c.poll(1)), "no partition orders-7; the topic has 2"),
     (lambda c: c.subscribe("orders", on_assign=5), "a listener is a function of partitions, not 5"),
     (lambda c: c.subscribe(pattern="("), "(: not a regular expression"),
@@ -101,6 +102,16 @@ def test_offsets_of_a_transaction_are_checked_before_anything_is_sent(
     with ottla.Producer(log, settings={"transactional.id": "till"}) as producer:
         producer.begin_transaction()
         assert answer in refusal(lambda p: p.send_offsets_to_transaction(offsets, group), producer)
+
+
+@pytest.mark.parametrize("acks", [0, 1, "0", "1"])
+def test_idempotence_that_is_asked_for_needs_all_replicas_and_the_default_gives_way(
+    log: ottla.Log, acks: object
+) -> None:
+    with ottla.Producer(log, settings={"acks": acks}) as producer:
+        producer.send("orders", b"tea")
+    with pytest.raises(ottla.UserError, match=r"enable\.idempotence=true needs acks=all"):
+        ottla.Producer(log, settings={"acks": acks, "enable.idempotence": True})
 
 
 OTHERS: list[Call] = [

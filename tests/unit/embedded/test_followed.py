@@ -135,7 +135,7 @@ def test_mistakes_are_reported_in_one_line_with_the_fix(tmp_path: Path) -> None:
     reader = ottla.open(tmp_path, read_only=True)
     with pytest.raises(ottla.UserError, match="no topic u; there is t"):
         reader.scan("u")
-    with pytest.raises(ottla.UserError, match="t has 1 partitions; 3 is not one"):
+    with pytest.raises(ottla.UserError, match="t has 1 partition; 3 is not one"):
         list(reader.read("t", 3))
     with pytest.raises(ottla.UserError, match="serves no clients"):
         ottla.Producer(reader)  # type: ignore[arg-type]

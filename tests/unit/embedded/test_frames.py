@@ -61,8 +61,8 @@ def test_what_a_scan_returns_goes_in_again_without_its_offsets(log: ottla.Log, f
         ),
         ({"value": ["tea"], "headers": [[("a", b"b")]]}, '[{"key": "waiter", "value": b"Ana"}]'),
         ({"value": ["tea"], "timestamp": [1.5]}, "column timestamp: times, or whole milliseconds"),
-        ({"value": ["tea"], "partition": [-1]}, "orders has 1 partitions; -1 is not one of them"),
-        ({"value": ["tea"], "partition": [9]}, "orders has 1 partitions; 9 is not one of them"),
+        ({"value": ["tea"], "partition": [-1]}, "orders has 1 partition; -1 is not one of them"),
+        ({"value": ["tea"], "partition": [9]}, "orders has 1 partition; 9 is not one of them"),
     ],
 )
 def test_a_column_that_does_not_fit_is_named_with_what_would(

@@ -125,8 +125,8 @@ def test_settings_reach_the_topics(tmp_path: Path) -> None:
     ("mistake", "told"),
     [
         (lambda log: log.append("nowhere", b"x"), "no topic nowhere; there is t"),
-        (lambda log: log.append("t", b"x", partition=5), "has 1 partitions; 5 is not one"),
-        (lambda log: list(log.read("t", 9)), "has 1 partitions; 9 is not one"),
+        (lambda log: log.append("t", b"x", partition=5), "has 1 partition; 5 is not one"),
+        (lambda log: list(log.read("t", 9)), "has 1 partition; 9 is not one"),
         (lambda log: log.listen("nonsense"), "HOST:PORT"),
     ],
 )

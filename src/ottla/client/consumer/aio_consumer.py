@@ -12,13 +12,13 @@ from typing import Self
 
 from ottla.base.arguments import (
     check_count,
-    check_place,
     check_places,
     check_seconds,
     check_time,
+    check_times,
 )
-from ottla.base.partitions import TopicPartition
-from ottla.client.consumer.arguments import Offsets, offsets_to_commit
+from ottla.base.partitions import Offsets, Place, TopicPartition
+from ottla.client.consumer.arguments import offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import (
@@ -194,7 +194,7 @@ class Consumer(ConsumerBase):
 
     # Positions
 
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    async def seek_to_beginning(self, *partitions: Place) -> None:
         """Continues at the first records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -205,7 +205,7 @@ class Consumer(ConsumerBase):
         """
         await asyncio.to_thread(self._core.seek_to_time, check_places(partitions), EARLIEST)
 
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+    async def seek_to_end(self, *partitions: Place) -> None:
         """Continues after the last records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -216,7 +216,7 @@ class Consumer(ConsumerBase):
         """
         await asyncio.to_thread(self._core.seek_to_time, check_places(partitions), LATEST)
 
-    async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    async def seek_to_time(self, timestamp_ms: int, *partitions: Place) -> None:
         """Continues at the first records of a time or later, or at the end if there are none.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -247,9 +247,7 @@ class Consumer(ConsumerBase):
         """
         return set(range(await asyncio.to_thread(self._opened.partition_count, topic)))
 
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: Iterable[Place]) -> dict[TopicPartition, int]:
         """The first offset of each partition.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -258,7 +256,7 @@ class Consumer(ConsumerBase):
         """
         return await self._list_offsets(dict.fromkeys(check_places(partitions), EARLIEST))
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[Place]) -> dict[TopicPartition, int]:
         """The end offsets; with read_committed the last stable offsets.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -267,17 +265,14 @@ class Consumer(ConsumerBase):
         """
         return await self._list_offsets(dict.fromkeys(check_places(partitions), LATEST))
 
-    async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | None]:
+    async def offsets_for_times(self, timestamps_ms: Offsets) -> dict[TopicPartition, int | None]:
         """The first offset at a time or later; `None` without one.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> (await consumer.offsets_for_times({place: 1_767_225_602_000}))[place]
         1
         """
-        wanted = {check_place(one): check_time(at) for one, at in timestamps_ms.items()}
-        found = await self._list_offsets(wanted)
+        found = await self._list_offsets(check_times(timestamps_ms))
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
     async def _list_offsets(
@@ -302,9 +297,7 @@ class Consumer(ConsumerBase):
         """
         await asyncio.wrap_future(self._core.commit_later(offsets_to_commit(record, offsets)))
 
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, int | None]:
+    async def committed(self, partitions: Iterable[Place]) -> dict[TopicPartition, int | None]:
         """The group's committed offsets; `None` where there is none.
 
         >>> consumer.assign([("orders", 0)])

@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.base.arguments import check_offset, check_offsets, check_place, check_places
 from ottla.base.errors import UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import Offsets, Place, TopicPartition
 from ottla.client.cluster import ClientSettings
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.core import ConsumerCore
@@ -18,8 +18,7 @@ from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
 
 Topics = str | re.Pattern[str] | Iterable[str]
-Offsets = Mapping[TopicPartition, int]
-Placed = Iterable[TopicPartition] | Mapping[TopicPartition, int | None]
+Placed = Iterable[Place] | Mapping[TopicPartition, int | None] | Mapping[Place, int | None]
 Listener = Callable[[list[TopicPartition]], Any]
 
 

@@ -7,10 +7,9 @@ from typing import Any
 from ottla.base.arguments import check_offset, check_place, check_places
 from ottla.base.errors import ApiError, UserError
 from ottla.base.other_names import CONSUMER, OtherNames, answers_other_keywords
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import Offsets, Place, TopicPartition
 from ottla.client.consumer.arguments import (
     Listener,
-    Offsets,
     Placed,
     Topics,
     expression_of,
@@ -120,7 +119,7 @@ class ConsumerBase(OtherNames):
         """
         return self._opened.assignment()
 
-    def position(self, partition: TopicPartition) -> int | None:
+    def position(self, partition: Place) -> int | None:
         """The offset of the next record; `None` while it is not known.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -130,7 +129,7 @@ class ConsumerBase(OtherNames):
         """
         return self._opened.position(check_place(partition))
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: Place, offset: int) -> None:
         """Continues at an offset; also within `on_assign`.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -141,7 +140,7 @@ class ConsumerBase(OtherNames):
         """
         self._opened.seek(check_place(partition), check_offset(offset))
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: Place) -> None:
         """Returns no records of partitions until `resume`; the group is not affected.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -152,7 +151,7 @@ class ConsumerBase(OtherNames):
         """
         self._opened.pause(check_places(partitions))
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: Place) -> None:
         """Returns records of paused partitions again.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -174,7 +173,7 @@ class ConsumerBase(OtherNames):
         """
         return self._opened.paused()
 
-    def lag(self, partition: TopicPartition) -> int | None:
+    def lag(self, partition: Place) -> int | None:
         """Number of records up to the end according to the last fetch; `None` before the first.
 
         >>> place = ottla.TopicPartition("orders", 0)

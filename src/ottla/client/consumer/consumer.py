@@ -7,21 +7,21 @@ with ottla.Consumer("127.0.0.1:9092", group="billing") as consumer:
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import TracebackType
 from typing import Self
 
 from ottla.base.arguments import (
     check_count,
-    check_place,
     check_places,
     check_seconds,
     check_time,
+    check_times,
 )
 from ottla.base.other_names import answers_other_keywords
-from ottla.base.partitions import TopicPartition
-from ottla.client.consumer.arguments import Offsets, offsets_to_commit
+from ottla.base.partitions import Offsets, Place, TopicPartition
+from ottla.client.consumer.arguments import offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import (
@@ -85,8 +85,9 @@ class Consumer(ConsumerBase):
         self._core.close(commits=commits)
 
     def streams(self, count: int) -> "list[Consumer]":
-        """Creates `count` consumers of the same group, one per thread, which subscribes it. They
-        share the partitions as the threads of Kafka 0.7 do, and are closed with this one.
+        """Creates `count` consumers of the same group, one for each thread, which subscribes it:
+        they do not read what this one reads. They share the partitions as the threads of Kafka 0.7
+        do, and are closed with this one.
 
         >>> for stream in consumer.streams(2):  # Each for a thread.
         ...     stream.subscribe("orders")
@@ -190,7 +191,7 @@ class Consumer(ConsumerBase):
 
     # Positions
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: Place) -> None:
         """Continues at the first records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -201,7 +202,7 @@ class Consumer(ConsumerBase):
         """
         self._seek_to(partitions, EARLIEST)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: Place) -> None:
         """Continues after the last records of the partitions, by default of all assigned ones.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -212,7 +213,7 @@ class Consumer(ConsumerBase):
         """
         self._seek_to(partitions, LATEST)
 
-    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+    def seek_to_time(self, timestamp_ms: int, *partitions: Place) -> None:
         """Continues at the first records of a time or later, or at the end if there are none.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -223,7 +224,7 @@ class Consumer(ConsumerBase):
         """
         self._seek_to(partitions, check_time(timestamp_ms))
 
-    def _seek_to(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
+    def _seek_to(self, partitions: Iterable[Place], time_ms: int) -> None:
         check_may_block("seek_to_...()", "await ottla.aio.Consumer.seek_to_...()")
         self._core.seek_to_time(check_places(partitions), time_ms)
 
@@ -250,7 +251,7 @@ class Consumer(ConsumerBase):
         check_may_block("partitions_for_topic()", "await ottla.aio.Consumer.partitions_for_topic()")
         return set(range(self._opened.partition_count(topic)))
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def beginning_offsets(self, partitions: Iterable[Place]) -> dict[TopicPartition, int]:
         """The first offset of each partition.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -260,7 +261,7 @@ class Consumer(ConsumerBase):
         check_may_block("beginning_offsets()", "await ottla.aio.Consumer.beginning_offsets()")
         return self._core.list_offsets(dict.fromkeys(check_places(partitions), EARLIEST))
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[Place]) -> dict[TopicPartition, int]:
         """The end offsets; with read_committed the last stable offsets.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -270,9 +271,7 @@ class Consumer(ConsumerBase):
         check_may_block("end_offsets()", "await ottla.aio.Consumer.end_offsets()")
         return self._core.list_offsets(dict.fromkeys(check_places(partitions), LATEST))
 
-    def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | None]:
+    def offsets_for_times(self, timestamps_ms: Offsets) -> dict[TopicPartition, int | None]:
         """The first offset at a time or later; `None` without one.
 
         >>> place = ottla.TopicPartition("orders", 0)
@@ -280,9 +279,7 @@ class Consumer(ConsumerBase):
         1
         """
         check_may_block("offsets_for_times()", "await ottla.aio.Consumer.offsets_for_times()")
-        found = self._core.list_offsets(
-            {check_place(one): check_time(at) for one, at in timestamps_ms.items()}
-        )
+        found = self._core.list_offsets(check_times(timestamps_ms))
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
     # Commits
@@ -304,7 +301,7 @@ class Consumer(ConsumerBase):
         check_may_block("commit()", "await ottla.aio.Consumer.commit()")
         self._core.commit_later(offsets_to_commit(record, offsets)).result()
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+    def committed(self, partitions: Iterable[Place]) -> dict[TopicPartition, int | None]:
         """The group's committed offsets; `None` where there is none.
 
         >>> consumer.assign([("orders", 0)])

@@ -86,11 +86,19 @@ class DeserializationError(UserError):
 
     def __init__(self, place: TopicPartition, offset: int, what: str, reason: Exception) -> None:
         super().__init__(
-            f"{place}: the {what} of the record at offset {offset} is not readable: {reason}; "
+            f"{place}: the {what} of the record at offset {offset} is not readable: "
+            f"{_words(reason)}; "
             f"seek to {offset + 1} to skip it"
         )
         self.partition = place
         self.offset = offset
+
+
+def _words(reason: Exception) -> str:
+    """Its text in one line; of a missing key that is the key alone, and others may have none."""
+    text = " ".join(str(reason).split())
+    is_text = text and not isinstance(reason, LookupError)
+    return text if is_text else f"{type(reason).__name__}: {text}".removesuffix(": ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import time
 from threading import RLock
 from typing import Any, Final
 
+from ottla.base.arguments import no_such_partition
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.producing.batches import OnDelivery, RecordBatchInMaking
@@ -122,9 +123,7 @@ class Accumulator:
             if partition is None:
                 chosen = self._partitioning.partition_of(topic, key, count)
             elif not 0 <= chosen < count:
-                raise UserError(
-                    f"topic {topic} has {count} partitions; {chosen} is not one of them"
-                )
+                raise no_such_partition(topic, chosen, count)
             queue = found.queues[chosen]
             if queue and queue[-1].size + size <= self._batch_size:
                 batch = queue[-1]

@@ -11,8 +11,9 @@ from typing import Any, Self
 from ottla.base.arguments import check_topic_name
 from ottla.base.closing import AsyncClosing
 from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
+from ottla.base.partitions import Offsets
 from ottla.client.producing.batches import Headers, OnDelivery
-from ottla.client.producing.core import Encoding, Group, Offsets, ProducerCore, check_callback
+from ottla.client.producing.core import Encoding, Group, ProducerCore, check_callback
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
 from ottla.client.producing.sent_record import SentRecord

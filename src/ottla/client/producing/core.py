@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Union
 from ottla.base.arguments import check_offsets, check_topic_name
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import Offsets, TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 CLOSED = "this producer is closed; create another"
 FORKED = "this producer was created before the fork; create another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
-Offsets = Mapping[TopicPartition, int]
 Group = Union["ConsumerBase", "GroupMetadata", str]
 Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 

@@ -192,3 +192,42 @@ def deserializer_of(written: Any, shown: Any) -> Any:
     schema = _schema_of(written)
     reader = avro_reader(schema, parsed(schema, is_shown=False), parsed(_schema_of(shown)))
     return lambda data: reader.read(data[5:])
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "recrd"}, "there is no type recrd"),
+        ({"type": "record"}, "record lacks its name"),
+        ({"type": "record", "name": "X"}, "a type lacks its fields"),
+        ({"type": "record", "name": "X", "fields": [{"name": "a"}]}, "a type lacks its type"),
+        ({"type": "enum", "name": "E"}, "a type lacks its symbols"),
+        ({"type": "array"}, "array lacks its items"),
+        ({"type": "map"}, "map lacks its values"),
+        ({}, "{} is not an Avro type"),
+        (5, "5 is not an Avro type"),
+    ],
+)
+def test_what_is_no_schema_is_told_in_words(schema: Any, reason: str) -> None:
+    for make in (ottla.AvroSerializer, ottla.AvroDeserializer):
+        with pytest.raises(ottla.UserError) as caught:
+            make(schema)
+        assert str(caught.value) == f"this is not an Avro schema: {reason}"
+
+
+def test_a_deserializers_error_is_told_in_words_where_its_own_text_has_none() -> None:
+    errors = [KeyError("n"), ValueError(), ValueError("it has\n  two lines")]
+    words = ["KeyError: 'n'; seek to 1", "ValueError; seek to 2", "it has two lines; seek to 3"]
+
+    def refuse(data: bytes) -> int:
+        raise errors[int(data)]
+
+    with ottla.open(":memory:") as log:
+        log.create_topic("t")
+        for number in range(3):
+            log.append("t", b"%d" % number)
+        with ottla.Consumer(log, value_deserializer=refuse) as consumer:
+            for offset, reason in enumerate(words):
+                consumer.assign({("t", 0): offset})
+                with pytest.raises(ottla.DeserializationError, match=reason):
+                    consumer.poll(timeout=10)
