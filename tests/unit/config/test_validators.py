@@ -8,10 +8,13 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.scram import MAX_ITERATIONS, MIN_ITERATIONS
+from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.broker import OWN_SETTINGS, broker_config, broker_settings
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.group import GroupConfig
+from ottla.config.kafka_settings import kafka_settings
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import (
     INT32_MAX,
@@ -22,6 +25,8 @@ from ottla.config.setting import (
     with_values,
 )
 from ottla.config.topic import TopicConfig
+
+CLIENT_METRICS = settings_of(ClientMetricsConfig)
 
 KAFKA_BROKER = """
 auto.create.topics.enable                                   True      -
@@ -154,6 +159,66 @@ segment.ms                           604800000  1
 unclean.leader.election.enable       False      -
 """
 
+KAFKA_SECURITY = """
+connections.max.reauth.ms                             long      0              -
+delegation.token.expiry.check.interval.ms             long      3600000        1
+delegation.token.expiry.time.ms                       long      86400000       1
+delegation.token.master.key                           password  None           -
+delegation.token.max.lifetime.ms                      long      604800000      1
+delegation.token.secret.key                           password  None           -
+password.encoder.old.secret                           password  None           -
+password.encoder.secret                               password  None           -
+sasl.client.callback.handler.class                    class     None           -
+sasl.enabled.mechanisms                               list      GSSAPI         -
+sasl.jaas.config                                      password  None           -
+sasl.kerberos.kinit.cmd                               string    /usr/bin/kinit -
+sasl.kerberos.min.time.before.relogin                 long      60000          -
+sasl.kerberos.principal.to.local.rules                list      DEFAULT        -
+sasl.kerberos.service.name                            string    None           -
+sasl.kerberos.ticket.renew.jitter                     double    0.05           -
+sasl.kerberos.ticket.renew.window.factor              double    0.8            -
+sasl.login.callback.handler.class                     class     None           -
+sasl.login.class                                      class     None           -
+sasl.login.connect.timeout.ms                         int       None           -
+sasl.login.read.timeout.ms                            int       None           -
+sasl.login.refresh.buffer.seconds                     short     300            -
+sasl.login.refresh.min.period.seconds                 short     60             -
+sasl.login.refresh.window.factor                      double    0.8            -
+sasl.login.refresh.window.jitter                      double    0.05           -
+sasl.login.retry.backoff.max.ms                       long      10000          -
+sasl.login.retry.backoff.ms                           long      100            -
+sasl.mechanism.controller.protocol                    string    GSSAPI         -
+sasl.mechanism.inter.broker.protocol                  string    GSSAPI         -
+sasl.oauthbearer.clock.skew.seconds                   int       30             -
+sasl.oauthbearer.expected.audience                    list      None           -
+sasl.oauthbearer.expected.issuer                      string    None           -
+sasl.oauthbearer.jwks.endpoint.refresh.ms             long      3600000        -
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms   long      10000          -
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms       long      100            -
+sasl.oauthbearer.jwks.endpoint.url                    string    None           -
+sasl.oauthbearer.scope.claim.name                     string    scope          -
+sasl.oauthbearer.sub.claim.name                       string    sub            -
+sasl.oauthbearer.token.endpoint.url                   string    None           -
+sasl.server.callback.handler.class                    class     None           -
+sasl.server.max.receive.size                          int       524288         -
+ssl.key.password                                      password  None           -
+ssl.keystore.certificate.chain                        password  None           -
+ssl.keystore.key                                      password  None           -
+ssl.keystore.password                                 password  None           -
+ssl.truststore.certificates                           password  None           -
+ssl.truststore.password                               password  None           -
+zookeeper.ssl.keystore.password                       password  None           -
+zookeeper.ssl.truststore.password                     password  None           -
+"""
+"""A setting of logins, or a secret: name, type, default, and least value."""
+
+STRICTER_SECURITY = {
+    "connections.max.reauth.ms": "no negative time has a meaning",
+    "sasl.oauthbearer.clock.skew.seconds": "a negative one refuses tokens that are valid",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "Kafka fails at the first login with 0 or less",
+    "sasl.server.max.receive.size": "no client could log in",
+}
+
 LARGEST = {
     "compression.gzip.level": 9,
     "compression.lz4.level": 17,
@@ -233,6 +298,102 @@ def test_defaults_and_bounds_are_kafkas_or_known_to_differ(
     assert {name: ours[name].at_most for name in LARGEST if name in ours} == {
         name: most for name, most in LARGEST.items() if name in ours
     }
+
+
+def security_rows() -> dict[str, tuple[str, str, float | None]]:
+    found = {}
+    for line in KAFKA_SECURITY.split("\n")[1:-1]:
+        name, kind, default, least = line.split()
+        found[name] = (kind, default, None if least == "-" else float(least))
+    return found
+
+
+def test_settings_of_logins_and_secrets_have_kafkas_types_defaults_and_bounds() -> None:
+    ours = {**kafka_settings(), **broker_settings()}
+    theirs = security_rows()
+    named = {name for name, row in ours.items() if row.kind == "password" or "sasl." in name}
+    assert named <= theirs.keys()
+    assert {name: ours[name].kind for name in theirs} == {
+        name: kind for name, (kind, _, _) in theirs.items()
+    }
+    empty = {name: row for name, row in ours.items() if row.default in (None, "", ())}
+    other = {
+        name
+        for name, (_, default, _) in theirs.items()
+        if default_text(ours[name]) != default and not (default == "None" and name in empty)
+    }
+    assert other == {"sasl.enabled.mechanisms"}  # docs/compatibility.md
+    bounds = {name: (least, ours[name].at_least) for name, (_, _, least) in theirs.items()}
+    stricter = {name for name, (least, own) in bounds.items() if least != own}
+    assert stricter == STRICTER_SECURITY.keys()
+    for least, own in (bounds[name] for name in stricter):
+        assert own is not None
+        assert least is None or own > least
+    assert not [name for name in theirs if ours[name].at_most is not None]
+    assert not [name for name in theirs if ours[name].one_of is not None]
+
+
+@pytest.mark.parametrize("name", security_rows())
+def test_a_value_that_is_not_of_a_settings_type_is_refused_and_no_secret_is_shown(
+    name: str,
+) -> None:
+    row = broker_settings().get(name)
+    if row is None or row.kind not in ("int", "long", "short", "double", "password"):
+        return
+    if row.kind == "password":
+        assert "hidden" not in repr(broker_config({name: "hidden"}))
+        return
+    with pytest.raises(SettingError, match=name):
+        broker_config({name: "hidden"})
+
+
+@pytest.mark.parametrize(
+    ("values", "is_accepted"),
+    [
+        ({}, True),
+        ({"metrics": ""}, True),
+        ({"metrics": "*"}, True),
+        ({"metrics": "org.apache.kafka.,x"}, True),
+        ({"interval.ms": "100"}, True),
+        ({"interval.ms": " 3600000 "}, True),
+        ({"interval.ms": "99"}, False),
+        ({"interval.ms": "3600001"}, False),
+        ({"interval.ms": "-1"}, False),
+        ({"interval.ms": "1e3"}, False),
+        ({"interval.ms": ""}, False),
+        ({"interval.ms": "2147483648"}, False),
+        ({"match": ""}, True),
+        ({"match": "client_id=a"}, True),
+        ({"match": " client_id = a.* , client_source_port=1"}, True),
+        ({"match": "client_id=a="}, True),
+        ({"match": "client_id=a=="}, True),
+        ({"match": "client_id= ="}, True),
+        ({"match": "client_id=a,client_id=b"}, True),
+        ({"match": "client_id"}, False),
+        ({"match": "client_id="}, False),
+        ({"match": "client_id=="}, False),
+        ({"match": "="}, False),
+        ({"match": "=a"}, False),
+        ({"match": "client_id=a=b"}, False),
+        ({"match": "client_id==a"}, False),
+        ({"match": "client_id=a,"}, False),
+        ({"match": "CLIENT_ID=a"}, False),
+        ({"match": "client_id=("}, False),
+        ({"other": "1"}, False),
+    ],
+    ids=str,
+)
+def test_a_subscription_to_clients_metrics_has_kafkas_settings(
+    values: dict[str, str], is_accepted: bool
+) -> None:
+    assert {row.name: (row.kind, row.default) for row in CLIENT_METRICS.values()} == {
+        "interval.ms": ("int", 300_000), "match": ("list", ()), "metrics": ("list", ()),
+    }  # fmt: skip
+    if is_accepted:
+        check_client_metrics("m", values)
+        return
+    with pytest.raises(ApiError):
+        check_client_metrics("m", values)
 
 
 def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:

@@ -46,13 +46,14 @@ def check_client_metrics(name: str, values: Mapping[str, str]) -> None:
             f"Invalid value {config.interval_ms} for interval.ms, interval must be between "
             f"{MIN_INTERVAL_MS} and {MAX_INTERVAL_MS} (1 hour)",
         )
-    for pattern in config.match:
+    match = values.get("match", "").strip()  # whose empty parts are patterns too
+    for pattern in re.split(r"\s*,\s*", match) if match else ():
         if not _is_pattern(pattern):
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
 
 
 def _is_pattern(text: str) -> bool:
-    parts = text.split("=")
+    parts = text.rstrip("=").split("=")  # as Java splits: without empty parts at the end
     if len(parts) != 2 or parts[0].strip() not in MATCHED:
         return False
     try:
