@@ -14,6 +14,7 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -35,6 +36,11 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -61,6 +67,16 @@ EACH_MANY = 1000
 """So many appends are written out together."""
 
 Fill = Callable[[Place], None]
+
+
+def all_of(*deeds: Fill) -> Fill:
+    """One after the other."""
+
+    def fill(place: Place) -> None:
+        for deed in deeds:
+            deed(place)
+
+    return fill
 
 
 def made(partition_count: int = 1, name: str = TOPIC, **settings: str) -> Fill:
@@ -388,6 +404,32 @@ def delete_topic(place: Place) -> None:
 def delete_topics(place: Place) -> None:
     names = [f"topic-{one}" for one in range(place.count)]
     place.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 5)
+
+
+def create_one(place: Place) -> None:
+    name = f"another-{len(place.kept)}"
+    place.kept[name] = True
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    (answer,) = place.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5).topics
+    assert not answer.error_code
+
+
+def create_when_noted_full(place: Place) -> None:
+    with place.server.lock:
+        note = place.broker.directories[0]._note
+        assert note is not None
+        note._free.clear()
+    create_one(place)
+
+
+def commit_all(place: Place) -> None:
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+        for index in range(place.count)
+    ]
+    topic = OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)
+    (found,) = place.ask(OffsetCommitRequest(group_id=GROUP, topics=[topic]), 7).topics
+    assert not any(one.error_code for one in found.partitions)
 
 
 def describe_producers(place: Place) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 from benchmarks.growing import DAY_MS, EACH_MANY, made
 from benchmarks.growth import Place
-from ottla.base.principal import Principal
+from ottla.base.error_codes import ErrorCode
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.broker.security.acls import (
     Acl,
     Entry,
@@ -37,6 +38,7 @@ from ottla.protocol.messages.describe_delegation_token import DescribeDelegation
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 SHA_256 = 1
@@ -144,6 +146,37 @@ def rules(place: Place) -> None:
     acls.append(Acl(all_, Entry("User:*", "*", Operation.ALL, Permission.ALLOW)))
     with place.server.lock:
         place.broker.security.create_acls(acls)
+
+
+def rules_elsewhere(place: Place) -> None:
+    """All of the client's rules allow it to write from another host."""
+    with place.server.lock:
+        place.broker.security.create_acls(
+            [_may_write(number, "10.0.0.1") for number in range(place.count)]
+        )
+
+
+def _may_write(number: int, host: str) -> Acl:
+    pattern = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, f"topic-{number}")
+    return Acl(pattern, Entry(str(ANONYMOUS), host, Operation.WRITE, Permission.ALLOW))
+
+
+def init_producer_in_vain(place: Place) -> None:
+    answer = place.ask(InitProducerIdRequest(transactional_id=None), 4)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def init_producer_denied(place: Place) -> None:
+    """They allow it from here, but another one denies all of these topics."""
+    denial = Acl(
+        ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, "topic-"),
+        Entry(str(ANONYMOUS), "*", Operation.WRITE, Permission.DENY),
+    )
+    with place.server.lock:
+        place.broker.security.create_acls(
+            [denial, *(_may_write(number, "*") for number in range(place.count))]
+        )
+    init_producer_in_vain(place)
 
 
 def create_rule(place: Place) -> None:

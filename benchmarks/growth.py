@@ -172,9 +172,10 @@ class Growth:
     unit: str
     count: int
     """A hundred times of what an ordinary broker has."""
-    tiny: int
     fill: Callable[[Place], None]
     deeds: Sequence[tuple[str, Callable[[Place], None]]]
+    tiny: int = 20
+    """Of a run that only shows that it works."""
     settings: dict[str, str] = field(default_factory=dict)
     is_of_member: bool = False
 

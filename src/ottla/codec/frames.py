@@ -9,6 +9,7 @@ Java and of the libraries that `GzipCompression`, `SnappyCompression` and `ZstdC
 import struct
 import zlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ottla.base.errors import OttlaError
 from ottla.base.files import Buffer
@@ -207,7 +208,9 @@ def _lz4_descriptor_end(data: Buffer) -> int:
     return end
 
 
+@lru_cache(maxsize=64)
 def lz4_checksum(header: bytes) -> int:
+    """Cached: clients write a few different headers, and each batch has one."""
     return (xxhash32(header) >> 8) & 0xFF
 
 

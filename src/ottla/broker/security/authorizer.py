@@ -6,13 +6,13 @@ otherwise. Decisions are cached until the rules change. Kafka's counterparts: `S
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final, TypeVar
 
 from ottla.base.addresses import canonical_host
 from ottla.base.principal import Principal
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, yield_turn
 from ottla.broker.security.acls import (
     EVERYBODY,
     IMPLYING,
@@ -52,6 +52,10 @@ Rules = tuple[
 """Rules of literal patterns, rules of prefixes, the lengths of the prefixes, and all of them by
 principal, for those that ask whether there is any.
 """
+
+
+def _at_once() -> None:
+    """However long it takes."""
 
 
 class Authorizer:
@@ -172,11 +176,17 @@ class Authorizer:
             yield from by_name.get(name[:size], ())
 
     def allows_any(
-        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource_type: ResourceType,
+        may_take_long: Callable[[], None] = _at_once,
     ) -> bool:
         """Whether the principal may do something with at least one resource of a type.
 
-        Kafka's counterpart: `Authorizer.authorizeByResourceType`.
+        Calls `may_take_long`, which may raise, before it goes through many rules in turns. Kafka's
+        counterpart: `Authorizer.authorizeByResourceType`.
         """
         who = str(principal)
         if who in self.super_users:
@@ -187,10 +197,16 @@ class Authorizer:
             return False
         if self.allows_without_acls:
             return True
+        denied_sizes = {
+            len(name)
+            for (pattern_type, name), _ in _in_turns(denied, may_take_long)
+            if pattern_type is PatternType.PREFIXED
+        }
+        allowed = self._of(who, operation, resource_type, Permission.ALLOW)
         return any(
-            any(one in hosts for one in its_hosts) and not _is_under(pattern, denied, hosts)
-            for allowed in self._of(who, operation, resource_type, Permission.ALLOW)
-            for pattern, its_hosts in allowed.items()
+            any(one in hosts for one in its_hosts)
+            and not _is_under(pattern, denied, denied_sizes, hosts)
+            for pattern, its_hosts in _in_turns(allowed, may_take_long)
         )
 
     def _of(
@@ -250,10 +266,27 @@ def _denies(
     return any(host in hosts for rules in denied for host in rules.get(pattern, ()))
 
 
+def _in_turns(
+    rules: Sequence[dict[Pattern, list[str]]], may_take_long: Callable[[], None]
+) -> Iterator[tuple[Pattern, Sequence[str]]]:
+    """Patterns with their hosts; the rules may change between two turns."""
+    for by_pattern in rules:
+        for number, pattern in enumerate(list(by_pattern), 1):
+            yield pattern, by_pattern.get(pattern, ())
+            if not number % PART_SIZE:
+                may_take_long()
+                yield_turn()
+
+
 def _is_under(
-    allowed: Pattern, denied: Sequence[dict[Pattern, list[str]]], hosts: tuple[str, str]
+    allowed: Pattern,
+    denied: Sequence[dict[Pattern, list[str]]],
+    denied_sizes: Collection[int],
+    hosts: tuple[str, str],
 ) -> bool:
-    """Whether a denial covers all resources of an allowance."""
+    """Whether a denial covers all resources of an allowance; `denied_sizes` are those of denied
+    prefixes.
+    """
     if not denied:
         return False
     pattern_type, name = allowed
@@ -262,5 +295,8 @@ def _is_under(
             return False
         if _denies(denied, allowed, hosts):
             return True
-    sizes = range(1, len(name) + 1)
-    return any(_denies(denied, (PatternType.PREFIXED, name[:size]), hosts) for size in sizes)
+    return any(
+        _denies(denied, (PatternType.PREFIXED, name[:size]), hosts)
+        for size in denied_sizes
+        if size <= len(name)
+    )

@@ -116,7 +116,11 @@ class Access:
         """Whether the operation is allowed on any topic."""
         client = self._context.client
         return self._authorizer.allows_any(
-            client.principal, client.host, operation, ResourceType.TOPIC
+            client.principal,
+            client.host,
+            operation,
+            ResourceType.TOPIC,
+            self._context.may_take_long,
         )
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ottla.base.files import FileSystem, join, write_file
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import aside, in_turns
+from ottla.base.turns import aside, at_once, freed_in_turns, in_turns, large_in_turns
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text
 from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
@@ -61,8 +61,9 @@ class LogCheckpoints:
         """Deleted logs that may still be in the files. A new log of the same name must not get
         their recovery point and start."""
         self._deletions = 0
-        self._point_writes = 0
-        self._namings = 0
+        self._points_taken = 0
+        self._points_written = 0
+        """The recovery points in the file are those of that taking."""
         self._refused: dict[TopicPartition, tuple[int, int]] = {}
         """Recovery points and starts of logs that are missing."""
 
@@ -179,12 +180,14 @@ class LogCheckpoints:
         From here on a start misses a created log that is gone. Kafka names it within a minute. The
         names of the logs' directories become durable too. Other requests have their turn meanwhile.
         """
-        self._namings += 1
-        files, path, known = self._file_system, self._recovery_points.path, self._point_writes
-        prepared, content = f"{path}.{self._namings}.tmp", offsets_text(self._points())
+        files, path = self._file_system, self._recovery_points.path
+        self._points_taken += 1
+        number = self._points_taken
+        content = offsets_text(freed_in_turns(self._points()))
+        prepared = f"{path}.{number}.tmp"
         aside(lambda: write_file(files, prepared, [content]))
-        if self._point_writes == known:
-            self._point_writes += 1
+        if self._points_written < number:
+            self._points_written = number
             files.rename(prepared, path)
         else:  # a later state, which includes these logs
             files.remove(prepared)
@@ -213,12 +216,14 @@ class LogCheckpoints:
 
     @touches_disk
     def _write_recovery_points(self) -> None:
-        self._point_writes += 1
-        self._recovery_points.write(self._points())
+        self._points_taken += 1
+        self._points_written = self._points_taken
+        with at_once():
+            self._recovery_points.write(self._points())
 
     def _points(self) -> dict[TopicPartition, int]:
         logs = {**self._futures, **self._logs}
-        points = {key: log.offsets.recovery_point for key, log in logs.items()}
+        points = {key: one.offsets.recovery_point for key, one in large_in_turns(logs.items())}
         points.update((key, point) for key, (point, _) in self._refused.items())
         return points
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import count
 
 from ottla.base.files import FileSystem, Numbers, join, read_file, remove_if_present, replace_file
 from ottla.storage.files.filenames import BOOT_NOTE
@@ -103,7 +104,8 @@ class BootNote:
         self._file_system = file_system
         self._directory = directory
         self._places: dict[str, WrittenEnd] = {}
-        self._numbers: Numbers = UNNOTED.numbers
+        self._numbers: Numbers = []
+        self._size = 0
         self._free: list[int] = []
         self._write(ends)
 
@@ -111,7 +113,7 @@ class BootNote:
         """Notes a log that was opened or created, and where its end is stored from now on."""
         if directory_name not in self._places:
             if not self._free:
-                self._write({name: one.numbers[one.at] for name, one in self._places.items()})
+                self._grow()
             if not self._free:
                 return UNNOTED
             found = WrittenEnd(self._numbers, self._free.pop())
@@ -130,28 +132,37 @@ class BootNote:
 
     def _write(self, ends: Mapping[str, int]) -> None:
         boot_id = self._file_system.boot_id().encode()
-        entries = [_ENTRY.pack(*_key(name), end, end) for name, end in ends.items()]
-        spare = _ENTRY.size * (_SPARE_ENTRIES + len(entries))
-        content = boot_id.ljust(HEADER_SIZE, b"\0") + b"".join(entries) + bytes(spare)
+        entries = b"".join([_ENTRY.pack(*_key(name), end, end) for name, end in ends.items()])
+        if self._map(boot_id.ljust(HEADER_SIZE, b"\0") + entries):
+            for name, at in zip(ends, count(_FIRST_NUMBER + 2, _ENTRY_NUMBERS), strict=False):
+                self._places[name] = WrittenEnd(self._numbers, at)
+
+    def _grow(self) -> None:
+        """Copies what is mapped: there may be thousands of logs, and clients wait."""
+        with suppress(OSError):
+            content = read_file(self._file_system, join(self._directory, BOOT_NOTE))
+            if len(content) == self._size and self._map(content):
+                for one in self._places.values():
+                    one.numbers = self._numbers
+
+    def _map(self, known: bytes) -> bool:
+        """Replaces the file by what is known and as many unused places; returns whether it did."""
+        content = known + bytes(_ENTRY.size * _SPARE_ENTRIES + len(known) - HEADER_SIZE)
         path = join(self._directory, BOOT_NOTE)
         try:
             replace_file(self._file_system, path, content, durably=False)
             file = self._file_system.open(path, writable=True)
             try:
-                numbers = file.map_numbers(len(content) // 8)
+                self._numbers = file.map_numbers(len(content) // 8)
             finally:
                 file.close()
         except OSError:
             with suppress(OSError):
                 remove_if_present(self._file_system, path + ".tmp")
-            return
-        at = _FIRST_NUMBER + 2
-        for name in ends:
-            one = self._places.setdefault(name, WrittenEnd(numbers, at))
-            one.numbers, one.at = numbers, at
-            at += _ENTRY_NUMBERS
-        self._numbers = numbers
-        self._free = list(reversed(range(at, len(content) // 8, _ENTRY_NUMBERS)))
+            return False
+        self._size = len(content)
+        self._free = [*range(len(known) // 8 + 2, len(content) // 8, _ENTRY_NUMBERS)][::-1]
+        return True
 
 
 def _key(directory_name: str) -> tuple[int, int]:

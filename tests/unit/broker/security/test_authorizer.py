@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
+from ottla.base.turns import PART_SIZE, TurnsNeededError
 from ottla.broker.security.acls import (
     OPERATIONS,
     Acl,
@@ -19,6 +20,7 @@ from ottla.broker.security.acls import (
     ResourceType,
 )
 from ottla.broker.security.authorizer import Authorizer
+from tests.support.turns import with_others_in_between
 
 ANA = Principal("User", "ana")
 T = ResourceType.TOPIC
@@ -254,3 +256,27 @@ def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_onc
         assert changing.allows_any(ANA, "h", Operation.READ, T) == whole.allows_any(
             ANA, "h", Operation.READ, T
         )
+
+
+def test_many_rules_are_looked_through_in_turns_and_may_change_meanwhile() -> None:
+    rules = [acl(f"t-{number}", host="10.0.0.1") for number in range(3 * PART_SIZE)]
+    rules += [acl(f"t-{number}", host="10.0.0.1", permission=DENY) for number in range(PART_SIZE)]
+    authorizer = Authorizer(rules, frozenset(), allows_without_acls=False)
+
+    def ask_for_turns() -> None:
+        raise TurnsNeededError
+
+    question = (ANA, "10.0.0.9", Operation.READ, T)
+    with pytest.raises(TurnsNeededError):
+        authorizer.allows_any(*question, ask_for_turns)
+    last = rules[3 * PART_SIZE - 1].pattern
+    left = iter(rules[: 3 * PART_SIZE])
+
+    def change() -> None:
+        authorizer.replace(next(left).pattern, [])
+        authorizer.replace(last, [acl(host="*").entry])
+
+    with with_others_in_between(change):
+        assert authorizer.allows_any(*question)
+    few = Authorizer(rules[: PART_SIZE - 1], frozenset(), allows_without_acls=False)
+    assert not few.allows_any(*question, ask_for_turns)

@@ -15,6 +15,7 @@ from ottla.storage.files.filenames import (
 )
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import DIRECTORY, TOPIC_ID, fill, open_directory
+from tests.support.turns import with_others_in_between
 
 KEY = TopicPartition("t", 0)
 
@@ -93,3 +94,30 @@ def test_a_log_that_was_cut_has_no_recovery_point_after_its_end(
     directory.checkpoints.write()
     log.maintenance.truncate_to(4, now_ms=0)
     assert written(disk, CHECKPOINT_RECOVERY_POINT) == {KEY: 4}
+
+
+def test_logs_that_are_made_while_others_are_named_are_named_too(
+    disk: FakeFileSystem, directory: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the names of thousands take: the later ones may be written first, or last."""
+    monkeypatch.setattr("ottla.base.turns.MOST_AT_ONCE", 1)
+    for topic in "abc":
+        directory.create_log(topic, 0, TOPIC_ID)
+    for when in range(100):
+        name, suspensions = f"new-{when}", 0
+
+        def others(when: int = when, name: str = name) -> None:
+            nonlocal suspensions
+            suspensions += 1
+            if suspensions == when + 1:
+                directory.create_log(name, 0, TOPIC_ID)
+                directory.checkpoints.name_created()
+
+        with with_others_in_between(others):
+            directory.checkpoints.name_created()
+        named = written(disk, CHECKPOINT_RECOVERY_POINT)
+        assert named.keys() == directory.logs.keys()
+        if suspensions <= when:
+            break
+    assert len(directory.logs) > 5
+    assert not [one for one in disk.list(DIRECTORY) if one.endswith(".tmp")]
