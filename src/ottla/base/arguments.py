@@ -4,6 +4,7 @@ Every function raises `UserError`, which shows the expected form. Without these 
 argument would fail in an encoder, or silently mean another partition.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import index
@@ -11,10 +12,10 @@ from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.files import Buffer
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import MAX_PARTITION, TopicPartition
 
 MIN_TIME_MS = -(1 << 63)
-MAX_TIME_MS = (1 << 63) - 1
+MAX_TIME_MS = MAX_OFFSET = (1 << 63) - 1
 
 
 def check_topic_name(topic: Any) -> str:
@@ -82,7 +83,8 @@ def check_topic_names(topics: Any) -> Iterable[str]:
 def check_place(place: Any) -> TopicPartition:
     """A partition: the topic's name and a number."""
     match place:
-        case (str(topic), partition) if (number := _whole(partition)) is not None and number >= 0:
+        case (str(topic), partition) if 0 <= _number(partition) <= MAX_PARTITION:
+            number = _number(partition)
             return TopicPartition(check_topic_name(topic), number)
     raise UserError(
         f'a partition is (TOPIC, NUMBER), such as ("orders", 0) or '
@@ -153,6 +155,8 @@ def check_offset(offset: Any, *, least: int = 0) -> int:
         raise UserError(f"an offset is a whole number, not {_kind(offset)}")
     if number < least:
         raise UserError(f"an offset is not negative: {number}")
+    if number > MAX_OFFSET:
+        raise UserError(f"an offset has 64 bits, not as many as {number}")
     return number
 
 
@@ -192,7 +196,7 @@ def check_seconds(seconds: Any) -> float:
 def check_count(count: Any, noun: str, *, least: int = 0) -> int:
     """A number of `noun`."""
     number = _whole(count)
-    if number is None or number < least:
+    if number is None or not least <= number <= sys.maxsize:
         raise UserError(f"a number of {noun} is a whole number from {least} on, not {count!r}")
     return number
 
@@ -219,6 +223,12 @@ def _whole(given: Any) -> int | None:
         return int(index(given))
     except TypeError:
         return None
+
+
+def _number(given: Any) -> int:
+    """The same; -1 for anything else."""
+    number = _whole(given)
+    return -1 if number is None else number
 
 
 def _kind(given: object) -> str:

@@ -26,6 +26,8 @@ CONSUMER: list[tuple[Call, str]] = [
     (lambda c: c.assign(["orders"]), PLACE),
     (lambda c: c.assign([("orders", -1)]), PLACE),
     (lambda c: c.assign([("orders", "0")]), PLACE),
+    (lambda c: c.assign([("orders", 1 << 31)]), PLACE),
+    (lambda c: c.assign({T0: 1 << 63}), "an offset has 64 bits"),
     (lambda c: c.assign({T0: -1}), "an offset is not negative: -1"),
     (lambda c: c.seek("orders", 0), PLACE),
     (lambda c: c.seek(T0, -5), "an offset is not negative: -5"),
@@ -52,6 +54,7 @@ CONSUMER: list[tuple[Call, str]] = [
     (lambda c: (c.assign([T0]), c.poll("1")), "a time to wait is a number of seconds, not '1'"),
     (lambda c: (c.assign([T0]), c.poll(-1)), "not negative: -1; None waits without limit"),
     (lambda c: (c.assign([T0]), c.consume("1")), "a number of records is a whole number from 0"),
+    (lambda c: c.consume(1 << 70), "a number of records is a whole number from 0"),
     (lambda c: c.consume(1, timedelta(seconds=1)), "timeout.total_seconds()"),
     (lambda c: c.streams(0), "a number of streams is a whole number from 1 on, not 0"),
     (lambda c: c.partitions_for_topic(5), "a topic's name is a str, not int"),
@@ -71,6 +74,8 @@ NO_NAME = 'transactions need a name: create the producer with settings={"transac
 PRODUCER: list[tuple[Call, str]] = [
     (lambda p: p.send(b"orders", b"tea"), "a topic's name is a str, not bytes"),
     (lambda p: p.produce(None, b"tea"), "a topic's name is a str, not NoneType"),
+    (lambda p: p.flush("1"), "a time to wait is a number of seconds, not '1'"),
+    (lambda p: p.close(timedelta(seconds=1)), "timeout.total_seconds()"),
     (lambda p: p.begin_transaction(), NO_NAME),
     (lambda p: p.init_transactions(), NO_NAME),
     (lambda p: p.transaction().__enter__(), NO_NAME),
@@ -132,6 +137,12 @@ def test_a_simple_consumer_says_what_a_position_is(log: ottla.Log) -> None:
         assert "ottla.FetchPosition(" in refusal(lambda s: s.multifetch([("orders", 0, 0)]), simple)
         assert "not negative: -1" in refusal(lambda s: s.fetch("orders", 0, -1), simple)
         assert PLACE in refusal(lambda s: s.offsets_before("orders", -1), simple)
+        assert "ottla.FetchPosition(" in refusal(lambda s: s.multifetch(5), simple)
+        assert "a number of bytes" in refusal(lambda s: s.fetch("orders", max_bytes="1"), simple)
+        many: Any = 1.5
+        assert "a number of offsets" in refusal(
+            lambda s: s.offsets_before("orders", max_count=many), simple
+        )
         now: Any = datetime.now(UTC)
         assert "time.timestamp()" in refusal(lambda s: s.offsets_before("orders", 0, now), simple)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ottla.base.arguments import check_offset, check_place, check_time
+from ottla.base.arguments import check_count, check_offset, check_place, check_time
 from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, UserError
 from ottla.base.other_names import answers_other_keywords
@@ -114,7 +114,8 @@ class SimpleConsumer(Closing):
         {0: 3, 1: 1}
         """
         check_may_block("fetch()", INSTEAD)
-        wanted = {_place_of(one): one for one in positions}
+        listed = positions if isinstance(positions, Iterable) else [positions]
+        wanted = {_place_of(one): one for one in listed}
         found = self._cluster.again(lambda: self._ask(wanted)) if wanted else {}
         return {place: self._records(place, one, found[place]) for place, one in wanted.items()}
 
@@ -130,6 +131,7 @@ class SimpleConsumer(Closing):
         """
         check_may_block("offsets_before()", INSTEAD)
         place, time_ms = check_place((topic, partition)), check_time(timestamp_ms)
+        check_count(max_count, "offsets", least=1)
 
         def ask(broker: Connection) -> list[int]:
             found = segment_offsets(broker, place, time_ms, max_count)
@@ -198,4 +200,5 @@ def _place_of(position: FetchPosition) -> TopicPartition:
             f'ottla.FetchPosition(topic="orders", partition=0, offset=17), not {position!r}'
         )
     check_offset(position.offset)
+    check_count(position.max_bytes, "bytes")
     return check_place((position.topic, position.partition))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
-from ottla.base.arguments import check_offsets, check_topic_name
+from ottla.base.arguments import check_offsets, check_seconds, check_topic_name
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import Offsets, TopicPartition
@@ -194,6 +194,7 @@ class ProducerCore:
 
         Returns how many records do not.
         """
+        timeout_s = None if timeout_s is None else check_seconds(timeout_s)
         with self._lock:
             self._check_open()
         return self.sender.flush(timeout_s)
@@ -205,6 +206,7 @@ class ProducerCore:
 
     def close(self, timeout_s: float | None) -> None:
         """Sends what is left, within the timeout, and releases everything."""
+        timeout_s = None if timeout_s is None else check_seconds(timeout_s)
         with self._lock:
             if self._end_of_use is not None:
                 return
