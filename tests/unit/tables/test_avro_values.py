@@ -125,8 +125,31 @@ def test_a_time_that_no_column_holds_is_a_fault() -> None:
     bare = {"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]}
     values = [datum({"at": 2**62}, bare), datum({"at": 0}, bare)]
     found = AvroDecoder(json.dumps(schema)).decode(pa.array(values, pa.binary()))
-    assert list(found.faults) == [0]
+    assert found.faults == {0: FAR}
     assert found.rows.to_pylist()[1] == {"at": datetime(1970, 1, 1, tzinfo=UTC)}
+
+
+FAR = "it has a date or a time outside of the years 1 to 9999"
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last"),
+    [
+        (("int", "date"), -719_162, 2_932_896),
+        (("long", "timestamp-millis"), -62_135_596_800_000, 253_402_300_799_999),
+        (("long", "timestamp-micros"), -62_135_596_800_000_000, 253_402_300_799_999_999),
+    ],
+)
+def test_a_date_or_time_beyond_all_columns_is_called_one(
+    kind: tuple[str, str], first: int, last: int
+) -> None:
+    schema = record(("at", logical(*kind)))
+    far = (1 << 31) - 1 if kind[0] == "int" else (1 << 63) - 1
+    values = [number(one) for one in (first, last, first - 1, last + 1, far, -far)]
+    rows, faults = read_as(schema, schema, *values)
+    assert sorted(faults) == [2, 3, 4, 5]
+    assert all(one.endswith(FAR) for one in faults.values())
+    assert [rows[place]["at"].year for place in (0, 1)] == [1, 9999]
 
 
 @pytest.mark.slow

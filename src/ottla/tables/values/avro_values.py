@@ -79,6 +79,9 @@ def read_datum(value: bytes, reader: AvroReader) -> tuple[Any, str | None]:
     try:
         return reader.read(value), None
     except BROKEN as error:
+        # Of a date or time that Python's types do not have; the datum is sound.
+        if isinstance(error, OverflowError) or str(error).startswith(("ordinal ", "year ")):
+            return None, "it has a date or a time outside of the years 1 to 9999"
         return None, f"it does not match the Avro schema: {_words(error)}"
     except fastavro.read.SchemaResolutionError as error:
         return None, f"its schema does not match the table's: {_words(error)}"
