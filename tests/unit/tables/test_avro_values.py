@@ -405,3 +405,14 @@ def test_a_number_is_never_read_as_a_time_in_another_unit() -> None:
         rows, faults = read_as(written, shown, number(1000))
         assert rows == [None]
         assert "its value.at is" in faults[0]
+
+
+@pytest.mark.slow
+def test_types_that_double_at_each_level_are_refused_at_once() -> None:
+    kind: Any = "int"
+    for level in range(40):
+        first = {"name": "a", "type": kind}
+        again = {"name": "b", "type": f"R{level - 1}" if level else "int"}
+        kind = {"type": "record", "name": f"R{level}", "fields": [first, again]}
+    with pytest.raises(UserError, match="more than 10,000 columns"):
+        open_decoder(Decoding(format=ValueFormat.AVRO, schema=json.dumps(kind)))

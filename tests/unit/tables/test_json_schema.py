@@ -342,3 +342,16 @@ def test_a_guid_in_a_header_names_the_schema_too(tmp_path: Path) -> None:
     header = b"\1" + bytes.fromhex(guid.replace("-", ""))
     headers = pa.array([[{"key": "__value_schema_id", "value": header}]])
     assert decoded(of, b'{"a": 1}', headers=headers) == ([{"a": 1, "_rescued": None}], {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["properties", "anyOf", "allOf"])
+def test_references_that_double_at_each_level_are_refused_at_once(word: str) -> None:
+    def twice(level: int) -> dict[str, Any]:
+        ref = {"$ref": f"#/$defs/d{level}"}
+        return {word: {"a": ref, "b": ref} if word == "properties" else [ref, ref]}
+
+    defs = {f"d{level}": twice(level + 1) for level in range(40)} | {"d40": {"type": "integer"}}
+    schema = {"type": "object", "properties": {"x": twice(0)}, "$defs": defs}
+    with pytest.raises(UserError, match="more than 20,000 parts"):
+        json_schema_type(RegisteredSchema(text=json.dumps(schema), kind=JSON))

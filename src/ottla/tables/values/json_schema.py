@@ -16,6 +16,8 @@ from ottla.tables.values.json_references import References
 from ottla.tables.values.schema import is_column_name, struct_type
 
 _MOST_NESTED = 100
+_MOST_PARTS = 20_000
+"""References to a part repeat all of it: twenty that each refer twice to the next are a million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class _Reader:
     def __init__(self, references: References) -> None:
         self._references = references
         self._open: set[int] = set()
+        self._count = 0
 
     def node(self, schema: Any, place: str) -> Node:
         """The node of a schema; `None` within itself."""
@@ -128,6 +131,12 @@ class _Reader:
             return None
         if id(schema) in self._open or len(self._open) > _MOST_NESTED:
             return None
+        self._count += 1
+        require(
+            self._count <= _MOST_PARTS,
+            f"the JSON Schema has more than {_MOST_PARTS:,} parts, each reference counted with all "
+            "that it refers to",
+        )
         self._open.add(id(schema))
         try:
             return self._node(schema, place)

@@ -29,6 +29,8 @@ _PLAIN_NAME = lazy_pattern(r"[A-Za-z_]\w*")
 MAX_DECIMAL_DIGITS = 38
 MOST_LEVELS = 32
 """The maximum depth of structs, arrays and maps. Delta Lake's library fails at about 40."""
+MOST_COLUMNS = 10_000
+"""A type that names others twice, and these others, doubles with each: forty names are billions."""
 
 _OFFERED = (
     "boolean, int, bigint, double, decimal(p,s), string, binary, date, timestamp, "
@@ -63,8 +65,8 @@ def type_text(kind: Any) -> str:
 
 
 def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
-    """A struct of these fields; raises `UserError` for names that differ only in case, and for
-    names that no column can have.
+    """A struct of these fields; raises `UserError` for names that differ only in case, for names
+    that no column can have, and for more columns than a table has.
     """
     import pyarrow as pa
 
@@ -76,7 +78,18 @@ def struct_type(fields: Iterable[tuple[str, Any]]) -> Any:
         before = seen.setdefault(name.lower(), name)
         if before is not name:
             raise UserError(f"the schema names field {before} twice (case does not count)")
-    return pa.struct(listed)
+    found = pa.struct(listed)
+    if _column_count(found) > MOST_COLUMNS:
+        raise UserError(
+            f"the schema has more than {MOST_COLUMNS:,} columns, each type that it names counted "
+            "wherever it is used"
+        )
+    return found
+
+
+def _column_count(kind: Any) -> int:
+    fields = (kind.field(index).type for index in range(kind.num_fields))
+    return sum(map(_column_count, fields)) if kind.num_fields else 1
 
 
 def is_column_name(name: str) -> bool:
