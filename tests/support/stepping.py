@@ -2,9 +2,10 @@
 
 import itertools
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from time import monotonic
 
 from ottla.base.clock import Clock, SystemClock
@@ -20,7 +21,10 @@ MANY_ROUNDS = 200_000
 
 
 class SteppedServer:
-    """A server whose rounds are taken one by one, each slice as short as it can be."""
+    """A server whose rounds are taken one by one, each slice as short as it can be.
+
+    It closes its clients at the end, so that those of a test that fails are not left to others.
+    """
 
     def __init__(self, broker: Broker, clock: Clock, upkeep: Upkeep | None) -> None:
         listener = Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)
@@ -30,6 +34,7 @@ class SteppedServer:
         ticks = itertools.count()
         self.server._long_requests._now_s = lambda: float(next(ticks))
         self.rounds = 0
+        self._clients: list[WireClient] = []
 
     def step(self) -> None:
         server = self.server
@@ -48,7 +53,15 @@ class SteppedServer:
         raise AssertionError("it does not come to an end")
 
     def client(self) -> WireClient:
-        return WireClient(self.server.address)
+        client = WireClient(self.server.address)
+        self._clients.append(client)
+        return client
+
+    def await_arrival(self, *clients: WireClient) -> None:
+        """Waits until the server, which has accepted them, can receive what each has sent."""
+        ends = {one.socket.getpeername(): one.socket for one in self.server._connections}
+        for client in clients:
+            assert readable([ends[client.socket.getsockname()]])
 
     def is_idle(self) -> bool:
         return not self.server._long_requests._begun and not self.server._long_requests._waiting
@@ -56,6 +69,8 @@ class SteppedServer:
     def close(self) -> None:
         with self.server.lock:
             self.server._close_all()
+        for client in self._clients:
+            client.socket.close()
 
 
 @contextmanager
@@ -68,6 +83,11 @@ def stepped(
     finally:
         server.close()
         broker.close()
+
+
+def readable(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Those to which something has come, as soon as there are any."""
+    return select(sockets, (), (), PATIENCE_S)[0]
 
 
 def has_answer(client: WireClient) -> bool:
