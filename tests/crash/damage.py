@@ -372,7 +372,7 @@ ROOT_NAMES = (
     ".kafka_cleanshutdown", "cleaner-offset-checkpoint", "log-start-offset-checkpoint",
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "meta.properties",
     "meta.properties.tmp", "ottla-owner", "ottla-replicas", "ottla-snapshot",
-    "ottla-topics.json.tmp",
+    "ottla-metadata.written", "__cluster_metadata-0.tmp",
     "quorum-state", "bootstrap.checkpoint", "new-0", "plain-7",
     f"new-0.{32 * 'a'}-delete",
     "lost+found", "x",

@@ -31,7 +31,7 @@ from ottla.cli.main import main
 from ottla.coordinator.requests import MemberClaim
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
-from ottla.storage.files.filenames import BOOT_NOTE
+from ottla.storage.files.filenames import BOOT_NOTE, CLUSTER_METADATA_DIRECTORY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from tests.crash.flips import listening
@@ -385,7 +385,7 @@ class Comparing:
     def _compare_settings(self) -> None:
         for topic, overrides in self.original.overrides.items():
             found = self.seen.overrides.get(topic, overrides)
-            if found != overrides and "ottla-topics.json" not in self.told:
+            if found != overrides and CLUSTER_METADATA_DIRECTORY not in self.told:
                 self.verdict.add(Fault.WRONG, f"{self.where}: {topic} has the settings {found}")
         for name, found in self.seen.kept.items():
             if found != self.original.kept[name] and name not in self.told:

@@ -40,6 +40,7 @@ from ottla.coordinator.transaction.requests import InitRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.runtime.cleaning import Cleaning, ThreadEngine
+from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing.clock import FakeClock
@@ -119,8 +120,7 @@ class Original:
     committed: dict[str, int] = field(default_factory=dict)
     overrides: dict[str, dict[str, str]] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
-    """What is in files of Ottla's own, by their names: quotas and settings, users, and topics of
-    which nothing is deleted."""
+    """What the metadata log has besides topics, by the name of its folder."""
     producer_id: int = -1
     """The last that was handed out, with which nothing was written."""
 
@@ -284,7 +284,6 @@ def _administer(broker: Broker) -> None:
     broker.admin.alter_broker(ConfigSource.BROKER, own)
     broker.security.create_acls([ACL])
     broker.security.put_token(TOKEN)
-    broker.adoption.hold("moved", "nobody knows its settings")
 
 
 def producers_of(log: PartitionLog) -> dict[int, Producer]:
@@ -296,17 +295,18 @@ def producers_of(log: PartitionLog) -> dict[int, Producer]:
 
 
 def what_is_kept(broker: Broker) -> dict[str, object]:
-    """What a broker knows by the files of its own."""
+    """What a broker knows by its metadata log."""
     state, security = broker.admin._cluster.state, broker.security.state
     return {
-        "ottla-cluster.json": (
+        CLUSTER_METADATA_DIRECTORY: (
             state.quotas,
             state.default_configs,
             state.broker_configs,
             state.group_configs,
+            security.acls,
+            security.credentials,
+            security.tokens,
         ),
-        "ottla-security.json": (security.acls, security.credentials, security.tokens),
-        "ottla-adoption.json": broker.adoption.is_unknown("moved"),
     }
 
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.configs import cluster_file
-from ottla.broker.security import security_file
+from ottla.broker.configs import cluster_changes
+from ottla.broker.security import security_changes
 from ottla.broker.startup import opening
 from ottla.cli.records import json_lines
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.metadata.image import REPLAYS, MetadataReplay
+from ottla.metadata.records import ProducerIdsRecord
 from ottla.record.record import Record
 from ottla.search.sources import FileRecords
 from ottla.storage.log.reader import LogReader
@@ -134,22 +136,28 @@ def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_file, "_parse_quota", lambda _: ((("user", "x"),), {}))
+    known = cluster_changes.cluster_state_of
+    monkeypatch.setattr(
+        cluster_changes, "cluster_state_of", lambda *found: replace(known(*found), quotas={})
+    )
 
 
 def forget_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security_file, "_parse_credential", lambda _: (("bob", "x"), None))
+    known = security_changes.security_state_of
+    monkeypatch.setattr(
+        security_changes, "security_state_of", lambda found: replace(known(found), credentials={})
+    )
 
 
 def forget_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = security_file._parse_token
+    known = security_changes.security_state_of
     monkeypatch.setattr(
-        security_file, "_parse_token", lambda one: replace(parse(one), token_id="other")
+        security_changes, "security_state_of", lambda found: replace(known(found), tokens={})
     )
 
 
 def repeat_producer_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "read_producer_ids", lambda *_: 0)
+    monkeypatch.setitem(REPLAYS, ProducerIdsRecord, MetadataReplay._pass_over)
     monkeypatch.setattr(opening, "_highest_producer_id", lambda *_: 0)
 
 

@@ -23,10 +23,12 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_DIRECTORY,
     INTEGRITY,
     LEADER_EPOCHS,
     LOCK,
     META_PROPERTIES,
+    METADATA_MARK,
     PARTITION_METADATA,
 )
 from tests.crash.flips import listening
@@ -87,9 +89,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OF_DIRECTORY = [
     META_PROPERTIES, CHECKPOINT_RECOVERY_POINT, CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_LOG_START,
     CHECKPOINT_CLEANER, CLEAN_SHUTDOWN, LOCK, BOOT_NOTE, "ottla-owner", "ottla-log-starts",
-    "ottla-meta-properties", "ottla-topics.json", "ottla-cluster.json", "ottla-security.json",
-    "ottla-adoption.json", "ottla-producer-ids", "ottla-replicas", "ottla-snapshot",
-    "ottla-restoring", "ottla-cluster.written",
+    "ottla-meta-properties", "ottla-replicas", "ottla-snapshot", "ottla-restoring", METADATA_MARK,
+    CLUSTER_METADATA_DIRECTORY, f"{CLUSTER_METADATA_DIRECTORY}/quorum-state",
+    f"{CLUSTER_METADATA_DIRECTORY}/{0:020}.log", "bootstrap.checkpoint",
     f"{CHECKPOINT_RECOVERY_POINT}.tmp", "two-0.00000000000000000000000000000000-delete",
 ]  # fmt: skip
 OF_PARTITION = [
@@ -147,6 +149,8 @@ def test_what_is_no_file_is_named_and_costs_one_partition_at_most(
 ) -> None:
     path = tmp_path / "data"
     shutil.copytree(original, path)
+    if (path / name).is_dir():
+        shutil.rmtree(path / name)
     (path / name).unlink(missing_ok=True)
     kind(path / name)
     number = (OF_DIRECTORY + OF_PARTITION).index(name) + KINDS.index(kind)

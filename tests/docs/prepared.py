@@ -1,6 +1,7 @@
 """Directories that lines of pages look at: `python -m tests.docs.prepared NAME DIRECTORY`."""
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -116,6 +117,7 @@ def unconfirmed(directory: str) -> None:
         for topic in ("orders", "audit", "plain"):
             log.create_topic(topic)
             log.append(topic, b"tea", timestamp_ms=BEGIN_MS)
+    shutil.rmtree(Path(directory, "__cluster_metadata-0"))
     for path in Path(directory).glob("ottla-*"):
         path.unlink()
 

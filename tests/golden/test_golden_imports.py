@@ -15,7 +15,6 @@ from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import uuid_text
 from ottla.base.timestamps import Timestamps
-from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.security.scram import ScramServer
@@ -25,13 +24,11 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.files.filenames import MARKS
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told
 from tests.support.serving import open_broker
-from tests.support.summed import summed
 
 pytestmark = [
     pytest.mark.slow,
@@ -134,19 +131,17 @@ def test_what_kafkas_settings_let_go_goes(directory: Path) -> None:
                 assert after[key] == (end, end), key
 
 
-def test_quotas_broker_settings_and_producer_ids_are_taken_over_once(directory: Path) -> None:
+def test_quotas_broker_settings_and_producer_ids_are_there(directory: Path) -> None:
     broker = open_broker(directory)
     assert broker.config.topic_defaults.retention_ms == 172_800_000
     assert broker.config.log_cleaner_threads == 2
     assert broker.allocate_producer_id() >= 2000
-    lines = "\n".join(broker.adoption.lines)
-    assert "14 topics" in lines
-    assert "7 quotas" in lines
+    assert len(list(broker.topics)) == 14
     assert broker.quotas.connection_rate_of("127.0.0.9") is not None
-    assert "3 SCRAM credentials, 6 ACLs" in lines
+    assert broker.unconfirmed.lines == ()
     broker.close()
     again = open_broker(directory)
-    assert again.adoption.lines == ()
+    assert again.unconfirmed.lines == ()
     assert again.config.topic_defaults.retention_ms == 172_800_000
     again.close()
 
@@ -154,7 +149,7 @@ def test_quotas_broker_settings_and_producer_ids_are_taken_over_once(directory: 
 def test_users_log_in_with_their_passwords_and_rules_hold_as_in_kafka(directory: Path) -> None:
     manifest = json.loads((RECORDED / "manifest.json").read_text())
     open_broker(directory).close()
-    broker = open_broker(directory)  # from its own file, by now
+    broker = open_broker(directory)
     for name, password in manifest["scramPasswords"].items():
         user, mechanism = name.split()
         find = broker.security.find_account(mechanism, lambda: 0, lambda: b"")
@@ -174,11 +169,12 @@ def test_users_log_in_with_their_passwords_and_rules_hold_as_in_kafka(directory:
         for pattern, entry in broker.security.state.acls
     ]
     assert sorted(map(str, rules)) == sorted(map(str, manifest["acls"]))
-    assert (directory / "ottla-security.json").stat().st_mode & 0o777 == 0o600
     broker.close()
 
 
-def test_the_metadata_log_is_no_topic_and_stays_as_it_was(directory: Path) -> None:
+def test_the_metadata_log_is_no_topic_and_stays_as_it_was_without_a_change(
+    directory: Path,
+) -> None:
     before = {path.name: path.read_bytes() for path in (directory / METADATA).iterdir()}
     broker = open_broker(directory)
     assert broker.topics.find("__cluster_metadata") is None
@@ -195,29 +191,12 @@ def test_the_metadata_log_is_no_topic_and_stays_as_it_was(directory: Path) -> No
     assert "__cluster_metadata" not in open_for_reading(str(directory), OsFileSystem()).topics()
 
 
-def test_what_is_changed_here_stays_changed_when_kafkas_log_has_not_moved(
-    directory: Path,
-) -> None:
+def test_what_is_changed_here_stays_changed(directory: Path) -> None:
     broker = open_broker(directory)
     configure(broker, "keep-forever", **{"retention.ms": "77"})
     broker.close()
     again = open_broker(directory)
     assert again.topics.get("keep-forever").overrides == {"retention.ms": "77"}
-    again.close()
-
-
-def test_a_directory_whose_settings_were_not_yet_taken_over_gets_them_too(directory: Path) -> None:
-    broker = open_broker(directory)
-    broker.close()
-    topics = json.loads((directory / "ottla-topics.json").read_text())
-    for one in topics["topics"]:
-        one["configs"] = {"segment.ms": "5"} if one["name"] == "plain" else {}
-    (directory / "ottla-topics.json").write_bytes(summed(topics=topics["topics"]))
-    (directory / ADOPTION_FILE_NAME).unlink()
-    (directory / MARKS[ADOPTION_FILE_NAME]).unlink()
-    again = open_broker(directory)
-    assert again.topics.get("keep-forever").overrides["retention.ms"] == "-1"
-    assert again.topics.get("plain").overrides == {"segment.ms": "5"}
     again.close()
 
 
@@ -251,8 +230,7 @@ def test_a_damaged_metadata_log_deletes_nothing_and_says_why(
     assert str(log) in caplog.text
     assert "ottla adopt" in caplog.text
     again = open_broker(directory)
-    assert again.adoption.is_unknown("keep-forever")
-    assert not again.adoption.is_unknown("__consumer_offsets")
+    assert not again.unconfirmed.is_unknown("__consumer_offsets")
     again.close()
 
 
@@ -268,8 +246,8 @@ def test_a_directory_without_the_metadata_log_deletes_nothing(
     assert "metadata.log.dir" in caplog.text
     again = open_broker(directory)
     assert {key: one for key, one in offsets(again).items() if key in before} == before
-    assert again.adoption.is_unknown("plain")
-    assert not again.adoption.is_unknown("made-here")
+    assert again.unconfirmed.is_unknown("plain")
+    assert not again.unconfirmed.is_unknown("made-here")
     again.close()
 
 
@@ -350,5 +328,5 @@ def test_whatever_is_damaged_of_the_metadata_log_nothing_that_is_kept_goes(
         wait_a_year(broker)
         assert {key: offsets(broker)[key] for key in before} == before
         policy = broker.topics.get("compacted").config.cleanup_policy
-        assert policy == ("compact",) or broker.adoption.is_unknown("compacted")
+        assert policy == ("compact",) or broker.unconfirmed.is_unknown("compacted")
         broker.close()

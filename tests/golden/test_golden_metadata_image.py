@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import uuid_text
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.log_files import MetadataFile, read_image
+from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.records import BROKER_RESOURCE
 from tests.golden.test_golden_metadata import RECORDED
 
@@ -40,7 +40,7 @@ def told() -> dict[str, Any]:
 
 @pytest.fixture(params=[True, False], ids=["with the snapshot", "from the log alone"])
 def image(request: pytest.FixtureRequest) -> MetadataImage:
-    return read_image(snapshot() if request.param else None, [segment()], may_be_torn=False)
+    return read_log(snapshot() if request.param else None, [segment()], may_be_torn=False).image()
 
 
 def test_topics_have_the_ids_and_settings_that_kafka_reported(image: MetadataImage) -> None:
@@ -117,11 +117,11 @@ def test_a_flipped_bit_anywhere_under_a_crc_is_named() -> None:
             )
             is_snapshot = file.offset > 0
             with pytest.raises(CorruptionError) as caught:
-                read_image(
+                read_log(
                     broken if is_snapshot else None,
                     [segment() if is_snapshot else broken],
                     may_be_torn=False,
-                )
+                ).image()
             assert caught.value.path == file.path
 
 
@@ -137,11 +137,11 @@ def test_a_log_cut_short_is_damaged_after_a_clean_stop_and_torn_after_a_crash(
     whole = segment().content
     cut = segment(whole[:-5])
     with pytest.raises(CorruptionError, match="cut short"):
-        read_image(None, [cut], may_be_torn=False)
-    image = read_image(None, [cut], may_be_torn=True)
+        read_log(None, [cut], may_be_torn=False).image()
+    image = read_log(None, [cut], may_be_torn=True).image()
     assert 0 < image.end_offset < 231
     zeros = segment(whole + bytes(4096))
-    assert read_image(None, [zeros], may_be_torn=True).end_offset == 231
+    assert read_log(None, [zeros], may_be_torn=True).image().end_offset == 231
 
 
 def test_a_snapshot_without_its_footer_is_not_whole() -> None:
@@ -149,7 +149,7 @@ def test_a_snapshot_without_its_footer_is_not_whole() -> None:
     batches = list(_ends(file.content))
     cut = MetadataFile(path=file.path, content=file.content[: batches[-2]], offset=123, epoch=1)
     with pytest.raises(CorruptionError, match="incomplete"):
-        read_image(cut, [segment()], may_be_torn=False)
+        read_log(cut, [segment()], may_be_torn=False).image()
 
 
 def _ends(content: bytes) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import quota_entity
+from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.topics.topics import NewTopic
 from ottla.client.scram import ScramClient

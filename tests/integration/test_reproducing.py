@@ -26,8 +26,8 @@ from ottla.storage.files.filenames import (
     PARTITION_METADATA,
 )
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from tests.integration.cli.support import run_python
+from tests.support.metadata import lose_metadata
 from tests.support.mirroring import SOURCE, SourceLog
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving
@@ -341,10 +341,10 @@ def test_a_topic_that_was_created_again_is_sent_from_its_start(target: str, coun
 def without_ids(source: SourceLog) -> SourceLog:
     """As an old broker leaves a directory, which knows neither cluster nor topic."""
     source.broker.close()
+    lose_metadata(source.files, SOURCE)
     for path in (
         META_PROPERTIES,
         COPIED_META_PROPERTIES,
-        TOPIC_FILE_NAME,
         f"t-0/{PARTITION_METADATA}",
     ):
         with suppress(FileNotFoundError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import quota_entity
+from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.topics.topics import NewTopic
 from ottla.protocol.messages.metadata import MetadataRequest

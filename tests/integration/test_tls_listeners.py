@@ -414,10 +414,10 @@ def test_secrets_of_tls_are_never_described(tmp_path: Path) -> None:
 
 def test_only_the_owner_reads_the_keys_that_a_client_has_set(tmp_path: Path) -> None:
     identity = authority().server()
-    path = tmp_path / "data" / "ottla-cluster.json"
+    path = tmp_path / "data" / "__cluster_metadata-0"
     with serving(tls_broker(tmp_path)) as server, WireClient(server.address) as admin:
         assert altered(admin, log_cleaner_threads="2") == (0, None)
-        assert path.stat().st_mode & 0o077
+        assert path.stat().st_mode & 0o077 == 0
         name = "listener.name.ssl.ssl.keystore"
         inline = {
             f"{name}.type": "PEM",

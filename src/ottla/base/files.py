@@ -388,7 +388,7 @@ class OsFileSystem:
         )
 
     def restrict(self, path: str) -> None:
-        os.chmod(path, 0o600)
+        os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         os.utime(path, ns=(modified_ms * 1_000_000,) * 2)

@@ -14,7 +14,7 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
 from ottla.broker.configs.client_metrics import check_client_metrics
-from ottla.broker.configs.cluster_file import ClusterState, QuotaEntity, Quotas
+from ottla.broker.configs.cluster_state import ClusterState, QuotaEntity, Quotas
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import (
     BrokerSettings,
@@ -25,9 +25,9 @@ from ottla.broker.configs.settings import (
     with_configs_of,
 )
 from ottla.broker.events import PartitionsAdded, setting_changes
+from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
-from ottla.broker.revised_state import StateStore
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
@@ -61,7 +61,7 @@ class Admin:
     def __init__(
         self,
         store: TopicStore,
-        cluster: StateStore[ClusterState],
+        cluster: StoredState[ClusterState],
         settings: BrokerSettings,
         broker: Configured,
     ) -> None:

@@ -4,21 +4,20 @@ Parts are created in the order of their dependencies. The broker itself creates 
 depend on it: the coordinators and the admin requests.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import ApiError, StorageError
+from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.adoption.adoption_store import AdoptionStore
-from ottla.broker.adoption.foreign_settings import find_settings
-from ottla.broker.adoption.found_settings import FoundSettings
+from ottla.broker.adoption.found_metadata import IN_ZOOKEEPER, FoundMetadata, find_metadata
 from ottla.broker.broker import Broker
 from ottla.broker.by_itself import NoMembership, OnlyReplicas
-from ottla.broker.configs.cluster_file import CLUSTER_FILE
+from ottla.broker.configs.cluster_changes import cluster_changes
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetching import FetchQuery, FetchResult
 from ottla.broker.log_jobs.cleaner import Cleaner
@@ -27,22 +26,30 @@ from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
+from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
+from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.parts import BrokerParts, BrokerTimers
-from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, reserve_producer_ids
-from ottla.broker.revised_state import StateStore
+from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds
 from ottla.broker.security.security import Security
+from ottla.broker.security.security_changes import SecurityChanges
+from ottla.broker.security.security_state import SecurityState
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import Removals, SegmentRemovals
+from ottla.broker.topics.topic_records import TopicChanges, TopicRecords
 from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import MetadataReplay
+from ottla.metadata.records import ProducerIdsRecord
 from ottla.storage.directory.log_directories import LogDirectories
-from ottla.storage.files.written_marks import mark_all_written
 
 if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.effects import BeforeEffect
+
+logger = logging.getLogger(__name__)
 
 
 def assemble(
@@ -51,8 +58,7 @@ def assemble(
     """Opens (and repairs) log directories as one broker; raises `UserError`, `StorageError`."""
     check_paths(paths, file_system)
     failures = failing_paths(paths, file_system)
-    readable = [path for path in paths if path not in failures]
-    found = find_settings(readable, file_system)
+    found = _find(paths, list(failures), file_system, config, options)
     settings = BrokerSettings(config.given, found.cluster)
     defaults = settings.config.topic_defaults
     opened, configs = open_directories(
@@ -65,10 +71,67 @@ def assemble(
     node_id = str(opened.node_id)
     settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
     parts = _make_parts(opened, configs, settings, options, (file_system, found))
-    _take_over(parts, found)
-    with suppress(StorageError):  # logged when the directory went offline
-        parts.directories.write_in_each(lambda path: mark_all_written(file_system, path))
+    if not options.is_member:
+        parts.unconfirmed.report()
     return Broker(parts, found.cluster.quotas, file_system.open_files)
+
+
+def _find(
+    paths: Sequence[str],
+    offline: Sequence[str],
+    file_system: FileSystem,
+    config: BrokerConfig,
+    options: BrokerOptions,
+) -> FoundMetadata:
+    """Finds the metadata; a member of a cluster with ZooKeeper has it from there."""
+    if options.is_member:
+        return FoundMetadata(path=None, reason=IN_ZOOKEEPER)
+    wanted = config.metadata_log_dir
+    found = find_metadata(
+        [path for path in paths if path not in offline],
+        file_system,
+        offline=offline,
+        wanted_path=wanted if wanted in paths else None,
+    )
+    is_open = config.has_authorizer and config.allow_everyone_if_no_acl_found
+    if found.path is None and is_open:
+        raise UserError(
+            f"{found.reason}: without its ACLs every client might do everything, since "
+            "allow.everyone.if.no.acl.found=true; repair the directory, or set it to false"
+        )
+    return found
+
+
+def _metadata_log(
+    opened: OpenedDirectories,
+    disks: tuple[FileSystem, FoundMetadata],
+    config: BrokerConfig,
+    options: BrokerOptions,
+) -> "MetadataLog | NoMetadataLog":
+    if options.is_member:
+        return NoMetadataLog()
+    file_system, found = disks
+    by_path = {one.path: one for one in opened.directories}
+    log = MetadataLog(
+        None if found.path is None else by_path[found.path],
+        file_system,
+        found.replay or MetadataReplay(),
+        LogOptions(
+            node_id=opened.node_id,
+            now_ms=options.now_ms,
+            refusal=found.refusal,
+            limits=SnapshotLimits(
+                bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+                retention_bytes=config.metadata_max_retention_bytes,
+            ),
+        ),
+    )
+    if found.refusal_reason is not None:
+        logger.error("%s; nothing can be changed before ottla adopt", found.refusal_reason)
+    if found.was_torn:
+        with suppress(StorageError):  # logged where the directory went offline
+            log.repair()
+    return log
 
 
 def _make_parts(
@@ -76,16 +139,17 @@ def _make_parts(
     configs: TopicConfigs,
     settings: BrokerSettings,
     options: BrokerOptions,
-    disks: tuple[FileSystem, FoundSettings],
+    disks: tuple[FileSystem, FoundMetadata],
 ) -> BrokerParts:
     file_system, found = disks
     directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
+    metadata = _metadata_log(opened, disks, settings.config, options)
 
     def config() -> BrokerConfig:
         return settings.config
 
-    adoption = AdoptionStore(found, directories, file_system)
-    access = LogAccess(adoption, lambda one: store.is_held(one, settings.ignored_topic_settings))
+    unconfirmed = Unconfirmed([one.path for one in directories])
+    access = LogAccess(unconfirmed, lambda one: store.is_held(one, settings.ignored_topic_settings))
     timers = BrokerTimers()
     segment_removals = SegmentRemovals(timers.jobs)
     retention = Retention(directories, access, segment_removals, options.on_event)
@@ -97,22 +161,19 @@ def _make_parts(
         configs,
         options.new_id,
         _removals(timers.jobs, access, cleaner),
-        has_all_partitions=not options.is_member,
+        _topic_records(opened, metadata, unconfirmed),
     )
     store.load(opened)
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
 
-    def more_is_checked(key: TopicPartition) -> None:
-        with suppress(ApiError):  # nobody waits for a partition that is not served
-            waiting.wake(store.topics.partition(*key))
-
-    security = Security(found.security, directories, file_system, settings.config)
+    security = Security(_rules(found, metadata, options), settings.config)
+    cluster = StoredState(found.cluster, metadata, cluster_changes(opened.node_id))
     moves = Moves(directories, access, store, file_system, config, timers.jobs)
     moves.resume(options.now_ms)
     jobs = Jobs(timers.jobs)
-    schedule_log_jobs(jobs, directories, config, retention, more_is_checked)
+    schedule_log_jobs(jobs, directories, config, retention, _waking(store, waiting))
     _schedule_tokens(jobs, security, config)
-    producer_ids = _producer_ids(opened, directories, file_system)
+    producer_ids = _producer_ids(opened, metadata)
     replicas: Replicas | OnlyReplicas = OnlyReplicas()
     if options.is_member:
         schedule_replicas(jobs, directories, config)
@@ -125,8 +186,9 @@ def _make_parts(
         settings=settings,
         directories=directories,
         store=store,
-        cluster=StateStore(CLUSTER_FILE, found.cluster, directories, file_system),
-        adoption=adoption,
+        cluster=cluster,
+        metadata=metadata,
+        unconfirmed=unconfirmed,
         producer_ids=producer_ids,
         allocate_producer_id=_allocation(producer_ids, options),
         waiting=waiting,
@@ -142,11 +204,38 @@ def _make_parts(
     )
 
 
-def _producer_ids(
-    opened: OpenedDirectories, directories: LogDirectories, file_system: FileSystem
-) -> ProducerIds:
+def _waking(
+    store: TopicStore, waiting: WaitingRoom[FetchQuery, FetchResult]
+) -> Callable[[TopicPartition], None]:
+    """Returns what is called when more of a log is checked, which fetches may wait for."""
+
+    def more_is_checked(key: TopicPartition) -> None:
+        with suppress(ApiError):  # nobody waits for a partition that is not served
+            waiting.wake(store.topics.partition(*key))
+
+    return more_is_checked
+
+
+def _rules(
+    found: FoundMetadata, log: "MetadataLog | NoMetadataLog", options: BrokerOptions
+) -> StoredState[SecurityState]:
+    image = (found.replay or MetadataReplay()).image()
+    changes = SecurityChanges(image, options.new_id, lambda: log.level)
+    return StoredState(found.security, log, changes)
+
+
+def _topic_records(
+    opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog", unconfirmed: Unconfirmed
+) -> TopicRecords:
+    ids = [one.directory_id for one in opened.directories]
+    changes = TopicChanges(opened.node_id, ids[0] if len(ids) == 1 else None)
+    return TopicRecords(log, changes, unconfirmed)
+
+
+def _producer_ids(opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog") -> ProducerIds:
     def reserve(end: int) -> None:
-        reserve_producer_ids(file_system, directories, end)
+        record = ProducerIdsRecord(broker_id=opened.node_id, broker_epoch=-1, next_producer_id=end)
+        log.commit([(record, 0)])
 
     return ProducerIds(opened.next_producer_id, reserve)
 
@@ -196,22 +285,3 @@ def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], Broker
 
     if config().token_secret:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
-
-
-def _take_over(parts: BrokerParts, found: FoundSettings) -> None:
-    """Writes the imported state, and finally the record of the import; a start after a crash
-    repeats it.
-    """
-    unknown = {
-        topic.name: reason
-        for topic in parts.store.topics
-        if (reason := found.why_unknown(topic.name, topic.topic_id)) is not None
-    }
-    with suppress(StorageError):  # logged where the directory went offline
-        if found.is_import:
-            parts.store.files.write()
-            parts.cluster.replace(found.cluster)
-            if not found.security.is_empty:
-                parts.security.save()
-            parts.producer_ids.reserve_below(found.next_producer_id)
-        parts.adoption.take_over(found, unknown)

@@ -9,6 +9,7 @@ Kafka's counterparts: `ReplicaManager`, and the parts of the controller that a s
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -21,7 +22,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns, parts_of
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
-from ottla.broker.configs.cluster_file import Quotas
+from ottla.broker.configs.cluster_state import Quotas
 from ottla.broker.events import TopicDeleted
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.parts import BrokerParts
@@ -95,7 +96,8 @@ class Broker:
         self.topics = parts.store.topics
         self._producer_ids = parts.producer_ids
         self._allocate_producer_id = parts.allocate_producer_id
-        self.adoption = parts.adoption
+        self.metadata = parts.metadata
+        self.unconfirmed = parts.unconfirmed
         self.log_access = parts.log_access
         self.retention = parts.retention
         self.cleaner = parts.cleaner
@@ -227,12 +229,9 @@ class Broker:
     def adopt(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Stores the settings that a user has confirmed for topics with unknown settings, durably.
 
-        Raises `ApiError` for invalid settings, and `StorageError`.
+        Raises `ApiError`.
         """
-        for name, overrides in settings.items():
-            self._store.configure(self.topics.get(name), overrides)
-        self._store.files.write()
-        self.adoption.confirm(settings)
+        self._store.confirm(settings)
 
     def adopt_producer_ids(self, next_producer_id: int) -> None:
         """Reserves all ids below `next_producer_id`, so that the next start skips them.
@@ -247,6 +246,8 @@ class Broker:
             self.write_out()
         except StorageError:
             logger.error("closing with a directory offline; the next start recovers it")
+        with suppress(StorageError):  # logged when the directory went offline
+            self.metadata.close()
         self._segment_removals.close()
         self._run_directories([directory.close for directory in self.directories])
         self._store.removals.close()
@@ -639,6 +640,8 @@ class Broker:
     @property
     def next_job_ms(self) -> float | None:
         """When a job is due that no client's request waits for, on the monotonic clock."""
+        if self.metadata.is_due_for_snapshot:
+            return 0.0
         return self._timers.jobs.next_deadline_ms
 
     def due_flushes(self, monotonic_ms: float) -> list[tuple[LogDirectory, FlushPlan]]:
@@ -662,6 +665,7 @@ class Broker:
 
     def advance(self, at: Timestamps) -> None:
         """Ends expired sessions of members, and transactions and produces that have timed out."""
+        self.metadata.now_ms = at.now_ms
         self.replicas.advance(at)
         if self._groups is not None:
             self._groups.advance(at)
@@ -681,5 +685,8 @@ class Broker:
         if self._store.removals.queue:
             self._store.removals.run(monotonic_ms, self.config.topic_defaults.file_delete_delay_ms)
         self._segment_removals.run(monotonic_ms)
+        if self.metadata.is_due_for_snapshot and self.directories.is_complete:
+            with suppress(StorageError):  # logged when the directory went offline
+                self.metadata.advance_snapshot()
         self._jobs.advance(at)
         self.moves.advance(at)

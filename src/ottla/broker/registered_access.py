@@ -11,7 +11,7 @@ from itertools import chain
 from ottla.base.scram import HASHES
 from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
+from ottla.broker.configs.cluster_state import QuotaEntity, Quotas
 from ottla.broker.quotas.quota_changes import KEYS, with_changes
 from ottla.broker.security.acls import Acl, ResourcePattern
 from ottla.broker.security.authorizer import Rules, sort_out
@@ -24,7 +24,7 @@ from ottla.broker.security.registered import (
     token_of,
 )
 from ottla.broker.security.security import Security
-from ottla.broker.security.security_file import Credentials, SecurityState
+from ottla.broker.security.security_state import Credentials, SecurityState
 from ottla.controller.acls import FoundAcls
 from ottla.controller.settings import Settings
 from ottla.controller.tokens import FoundTokens

@@ -65,7 +65,7 @@ secured one.
 CONTEXT_VARIABLE = "OTTLA_CONTEXT"
 
 _PARTITION = lazy_pattern(r".+-\d+")
-_LOG_DIRECTORY_FILES = ("meta.properties", "ottla-topics.json", ".lock")
+_LOG_DIRECTORY_FILES = ("meta.properties", "__cluster_metadata-0", ".lock")
 
 _POSITIONAL = "ottla.target.positional"
 _NAMED = "ottla.target.named"

@@ -367,6 +367,7 @@ class ClusterBroker:
         if entity.startswith(TOPICS):
             name = entity.removeprefix(TOPICS)
             if broker.topics.find(name) is not None:
+                broker.unconfirmed.forget(name)
                 broker.admin.follow_topic(name, values, ZOOKEEPER)
             return
         changes = [ConfigChange(name=name, value=value) for name, value in values.items()]

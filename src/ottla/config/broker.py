@@ -152,6 +152,28 @@ class BrokerConfig(ClusterConfig):
         "The directories of the logs. There is no default: name them here or as an argument.",
         is_dynamic=False,
     )
+    metadata_log_dir: str | None = setting(
+        "metadata.log.dir",
+        "string",
+        None,
+        "Which of log.dirs a new metadata log is created in, if not the first one.",
+        is_dynamic=False,
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = setting(
+        "metadata.log.max.record.bytes.between.snapshots",
+        "long",
+        20 << 20,
+        "Bytes of the metadata log after which a snapshot of the metadata is made.",
+        at_least=1,
+        is_dynamic=False,
+    )
+    metadata_max_retention_bytes: int = setting(
+        "metadata.max.retention.bytes",
+        "long",
+        100 << 20,
+        "Bytes of the metadata log and its snapshots above which the oldest are deleted.",
+        is_dynamic=False,
+    )
     log_flush_offset_checkpoint_interval_ms: int = setting(
         "log.flush.offset.checkpoint.interval.ms",
         "int",

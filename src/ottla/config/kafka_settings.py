@@ -58,13 +58,10 @@ kafka.metrics.reporters                               list      ""
 log.cleaner.io.buffer.size                            int       524288
 log.dir.failure.timeout.ms                            long      30000
 log.flush.scheduler.interval.ms                       long      9223372036854775807
-metadata.log.dir                                      string    null
-metadata.log.max.record.bytes.between.snapshots       long      20971520
 metadata.log.max.snapshot.interval.ms                 long      3600000
 metadata.log.segment.bytes                            int       1073741824
 metadata.log.segment.ms                               long      604800000
 metadata.max.idle.interval.ms                         int       500
-metadata.max.retention.bytes                          long      104857600
 metadata.max.retention.ms                             long      604800000
 metric.reporters                                      list      ""
 metrics.num.samples                                   int       2

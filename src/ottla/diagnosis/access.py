@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ottla.base.addresses import address_text
 from ottla.base.values import dataclass
-from ottla.broker.security.security_file import SecurityState
+from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners
 from ottla.config.security import jaas_of

@@ -9,18 +9,17 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError, UnknownNameError
-from ottla.base.files import FileSystem, OsFileSystem, join
+from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.values import dataclass
-from ottla.broker.adoption.foreign_settings import find_settings
-from ottla.broker.adoption.found_settings import FoundSettings
+from ottla.broker.adoption.found_metadata import FoundMetadata, find_metadata
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.topics.topic_rules import stored_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.storage.files.known_topics import TopicEntry
 from ottla.storage.files.meta_properties import properties_of
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -36,10 +35,8 @@ class Directories:
     opened: list[ReadOnlyLogDirectory]
     file_system: FileSystem
     broker: BrokerConfig
-    is_ottlas: bool
-    """Whether Ottla's broker wrote the directories, with the topics' settings."""
     has_properties: bool
-    found: FoundSettings
+    found: FoundMetadata
     """The settings in the directories, also those written by Apache Kafka."""
     topic_settings: Callable[[str], Mapping[str, str]] | None = None
     """Returns all settings of a topic, if a running broker was asked."""
@@ -105,9 +102,7 @@ class Directories:
         """Where the settings come from, as text."""
         if self.topic_settings is not None:
             return "the running broker"
-        parts = [TOPIC_FILE_NAME] if self.is_ottlas else []
-        if self.found.is_import or self.found.adoption.metadata_files is not None:
-            parts.append(f"Kafka's {CLUSTER_METADATA}")
+        parts = [f"the metadata log ({CLUSTER_METADATA})"] if self.found.replay else []
         parts += ["the given server.properties"] if self.has_properties else []
         parts += [] if self.has_properties else ["Kafka's defaults (--config adds a server's own)"]
         return ", ".join(parts)
@@ -125,14 +120,13 @@ def read_directories(
     """
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
-    found = find_settings(paths, file_system)
+    found = find_metadata(paths, file_system)
     settings = BrokerSettings(properties or {}, found.cluster)
     return Directories(
         opened=opened,
         file_system=file_system,
         broker=settings.config,
         found=found,
-        is_ottlas=any(file_system.status(join(path, TOPIC_FILE_NAME)) for path in paths),
         has_properties=properties is not None,
         given=given or {},
     )

@@ -11,7 +11,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.base.values import dataclass
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
-from ottla.broker.security.security_file import SECURITY_FILE, SecurityState
+from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
@@ -109,10 +109,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             is_note=True,
         )
     else:
-        paths = [directory.path for directory in directories.opened]
-        yield from check_access(
-            directories.broker, SECURITY_FILE.read_newest(paths, directories.file_system)
-        )
+        yield from check_access(directories.broker, directories.found.security)
     yield from _check_unknown(directories)
     yield from _check_lost(directories)
     for directory in directories.opened:

@@ -94,7 +94,7 @@ def coordinators_on_disk(
         on_lost(line)
     return CoordinatorView(
         transactions=[_coordinated(name, value) for name, value in known.items()],
-        is_complete=directories.is_ottlas
+        is_complete=directories.found.known.is_found
         and not lost
         and not any(one.has_replicas for one in directories.opened),
     )

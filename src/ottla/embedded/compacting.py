@@ -37,7 +37,7 @@ def check_compaction(log: "Log", topic: str) -> list[TopicPartition]:
             raise UserError(
                 f"topic {topic} is not compacted; its cleanup.policy must contain compact"
             )
-        reason = broker.adoption.unknown.get(topic)
+        reason = broker.unconfirmed.unknown.get(topic)
         if reason is not None:
             raise UserError(f"topic {topic} cannot be compacted, since {reason}; run ottla adopt")
         return [TopicPartition(topic, index) for index in sorted(found.partitions)]

@@ -6,6 +6,7 @@ when it ends (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
 the settings of the deleted topic; here records are applied one by one, and it does not.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
@@ -44,6 +45,9 @@ from ottla.metadata.records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+
+SCRAM_AGAIN = "SCRAM credentials"
+"""The name of the metadata transaction in which all credentials are written again."""
 
 ALL_BROKERS = ""
 """The name of the resource with the settings of all brokers."""
@@ -104,6 +108,10 @@ class MetadataImage:
     controllers: Mapping[int, RegisterControllerRecord] = field(default_factory=dict)
     next_producer_id: int = 0
     zk_migration_state: int = 0
+    voters: frozenset[int] = frozenset()
+    """The controllers that vote, by the last record that names them."""
+    removed: frozenset[Uuid] = frozenset()
+    """The ids of topics that were deleted since the last snapshot."""
 
     def broker_configs(self, name: str = ALL_BROKERS) -> Configs:
         """The settings of one broker, or of all brokers."""
@@ -128,20 +136,32 @@ class MetadataReplay:
     _controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
     _next_producer_id: int = 0
     _zk_migration_state: int = 0
+    voters: frozenset[int] = frozenset()
+    _removed: set[Uuid] = field(default_factory=set)
+    _same: dict[PartitionImage, PartitionImage] = field(default_factory=dict)
+    """One object for all partitions in the same state, of which there may be 100,000."""
+    _shared: set[Uuid] = field(default_factory=set)
+    """Topics whose partitions a copy has too, and which are copied before a change."""
     _transaction: list[Message] | None = None
     """The records of the open transaction, if any."""
+    _transaction_name: str | None = None
+    has_removed_credential: bool = False
+    """Whether a SCRAM credential was removed since all were written again (`credentials_again`)."""
 
     def replay(self, record: Message) -> None:
         """Applies a record; raises `KeyError` for a change of an unknown topic or partition."""
         match record:
             case BeginTransactionRecord():
                 self._transaction = []
+                self._transaction_name = record.name
             case AbortTransactionRecord():
                 self._transaction = None
             case EndTransactionRecord():
                 ended, self._transaction = self._transaction or [], None
                 for one in ended:
                     self._take(one)
+                if self._transaction_name == SCRAM_AGAIN:
+                    self.has_removed_credential = False
             case _ if self._transaction is not None:
                 self._transaction.append(record)
             case _:
@@ -150,27 +170,51 @@ class MetadataReplay:
     def _take(self, record: Message) -> None:
         REPLAYS[type(record)](self, record)
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a metadata transaction was begun and not ended."""
+        return self._transaction is not None
+
+    def feature(self, name: str) -> int:
+        """The level of a feature; 0 if it is not finalized."""
+        return self._features.get(name, 0)
+
+    def forget_removed(self, snapshot: "MetadataReplay") -> None:
+        """Forgets the topics that were removed before a snapshot was made."""
+        self._removed -= snapshot._removed
+
     # Topics
 
     def _topic(self, record: TopicRecord) -> None:
         self._names[record.topic_id] = record.name
         self._partitions[record.topic_id] = {}
+        self._shared.discard(record.topic_id)
+        self._removed.discard(record.topic_id)
 
     def _partition(self, record: PartitionRecord) -> None:
-        self._partitions[record.topic_id][record.partition_id] = PartitionImage(
-            replicas=tuple(record.replicas),
-            isr=tuple(record.isr),
-            leader=record.leader,
-            leader_epoch=record.leader_epoch,
-            partition_epoch=record.partition_epoch,
-            directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
+        self._put(
+            record,
+            PartitionImage(
+                replicas=tuple(record.replicas),
+                isr=tuple(record.isr),
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                partition_epoch=record.partition_epoch,
+                directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
+            ),
         )
+
+    def _put(self, record: PartitionRecord | PartitionChangeRecord, image: PartitionImage) -> None:
+        topic_id = record.topic_id
+        if topic_id in self._shared:
+            self._shared.remove(topic_id)
+            self._partitions[topic_id] = dict(self._partitions[topic_id])
+        self._partitions[topic_id][record.partition_id] = self._same.setdefault(image, image)
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
         """Applies the changed fields of a partition."""
         # A leader in the record begins an epoch, even the same leader (`PartitionRegistration`).
-        partitions = self._partitions[record.topic_id]
-        old = partitions[record.partition_id]
+        old = self._partitions[record.topic_id][record.partition_id]
         has_leader_change = record.leader != NO_LEADER_CHANGE
         changed = record.replicas
         replicas = old.replicas if changed is None else tuple(changed)
@@ -180,7 +224,7 @@ class MetadataReplay:
         elif replicas != old.replicas:
             known = dict(zip(old.replicas, old.directories, strict=False))
             directories = tuple(known.get(one, ZERO_UUID) for one in replicas)
-        partitions[record.partition_id] = PartitionImage(
+        image = PartitionImage(
             replicas=replicas,
             isr=old.isr if record.isr is None else tuple(record.isr),
             leader=record.leader if has_leader_change else old.leader,
@@ -188,11 +232,14 @@ class MetadataReplay:
             partition_epoch=old.partition_epoch + 1,
             directories=directories,
         )
+        self._put(record, image)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self._names.pop(record.topic_id)
         del self._partitions[record.topic_id]
         self._configs.pop((TOPIC_RESOURCE, name), None)
+        self._shared.discard(record.topic_id)
+        self._removed.add(record.topic_id)
 
     # Settings
 
@@ -234,6 +281,7 @@ class MetadataReplay:
 
     def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
         self._scram.pop((record.name, record.mechanism), None)
+        self.has_removed_credential = True
 
     def _add_acl(self, record: AccessControlEntryRecord) -> None:
         self._acls[record.id] = record
@@ -290,6 +338,27 @@ class MetadataReplay:
             controllers=dict(self._controllers),
             next_producer_id=self._next_producer_id,
             zk_migration_state=self._zk_migration_state,
+            voters=self.voters,
+            removed=frozenset(self._removed),
+        )
+
+    def copy(self) -> "MetadataReplay":
+        """A copy, which takes little time, as the partitions are shared until they change."""
+        self._shared = set(self._partitions)
+        return dataclasses.replace(
+            self,
+            _names=dict(self._names),
+            _partitions=dict(self._partitions),
+            _configs={key: dict(values) for key, values in self._configs.items()},
+            _quotas={key: dict(values) for key, values in self._quotas.items()},
+            _scram=dict(self._scram),
+            _acls=dict(self._acls),
+            _tokens=dict(self._tokens),
+            _features=dict(self._features),
+            _brokers=dict(self._brokers),
+            _controllers=dict(self._controllers),
+            _removed=set(self._removed),
+            _shared=set(self._partitions),
         )
 
 

@@ -9,7 +9,8 @@ counterparts: the writers of its images (`TopicsImage.write` and the like).
 from collections.abc import Iterator, Mapping
 
 from ottla.codec.schema import Message
-from ottla.metadata.image import Configs, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import SCRAM_AGAIN, Configs, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import QuotaEntity as QuotaNames
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
     BeginTransactionRecord,
@@ -51,7 +52,7 @@ def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedR
     yield from _topics(old, new, has_directories=version >= FIRST_WITH_DIRECTORIES)
     for kind, name in sorted({*old.configs, *new.configs}):
         before, after = (one.configs.get((kind, name), {}) for one in (old, new))
-        yield from _configs(kind, name, before, after)
+        yield from config_records(kind, name, before, after)
     yield from _quotas(old, new)
     if new.next_producer_id > old.next_producer_id:
         yield (
@@ -74,7 +75,7 @@ def credentials_again(image: MetadataImage) -> Iterator[VersionedRecord]:
     delta of its own without removals, which the empty one after it ends, before Kafka's next
     records.
     """
-    yield BeginTransactionRecord(name="SCRAM credentials"), 0
+    yield BeginTransactionRecord(name=SCRAM_AGAIN), 0
     for credential in image.scram_credentials.values():
         yield credential, 0
     yield EndTransactionRecord(), 0
@@ -96,7 +97,7 @@ def _topics(
 ) -> Iterator[VersionedRecord]:
     for name, gone in old.topics.items():
         if name not in new.topics or new.topics[name].topic_id != gone.topic_id:
-            yield from _configs(TOPIC_RESOURCE, name, gone.configs, {})
+            yield from config_records(TOPIC_RESOURCE, name, gone.configs, {})
             yield RemoveTopicRecord(topic_id=gone.topic_id), 0
     for name, topic in new.topics.items():
         before = old.topics.get(name)
@@ -108,7 +109,7 @@ def _topics(
                 version = 1 if has_directories else 0
                 yield partition_record(topic, index, partition, version), version
         configs = {} if before is None else before.configs
-        yield from _configs(TOPIC_RESOURCE, name, configs, topic.configs)
+        yield from config_records(TOPIC_RESOURCE, name, configs, topic.configs)
 
 
 def partition_record(
@@ -129,7 +130,10 @@ def partition_record(
     )
 
 
-def _configs(kind: int, resource: str, old: Configs, new: Configs) -> Iterator[VersionedRecord]:
+def config_records(
+    kind: int, resource: str, old: Configs, new: Configs
+) -> Iterator[VersionedRecord]:
+    """The records that change the settings of a resource."""
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
             value = new.get(name)
@@ -143,18 +147,25 @@ def _quotas(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]
     nothing: Mapping[str, float] = {}
     for entity in sorted({*old.quotas, *new.quotas}, key=repr):
         before, after = (one.quotas.get(entity, nothing) for one in (old, new))
-        for key in sorted({*before, *after}):
-            if before.get(key) != after.get(key):
-                parts = [QuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity]
-                yield (
-                    ClientQuotaRecord(
-                        entity=parts,
-                        key=key,
-                        value=after.get(key, 0.0),
-                        remove=key not in after,
-                    ),
-                    0,
-                )
+        yield from quota_records(entity, before, after)
+
+
+def quota_records(
+    entity: QuotaNames, before: Mapping[str, float], after: Mapping[str, float]
+) -> Iterator[VersionedRecord]:
+    """The records that change the quotas of an entity."""
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            parts = [QuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity]
+            yield (
+                ClientQuotaRecord(
+                    entity=parts,
+                    key=key,
+                    value=after.get(key, 0.0),
+                    remove=key not in after,
+                ),
+                0,
+            )
 
 
 def _security(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:

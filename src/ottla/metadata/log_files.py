@@ -1,16 +1,17 @@
 """Reads the metadata image from the files of `__cluster_metadata-0`: a snapshot and log segments.
 
 Format page: docs/format/cluster-metadata.md. The callers read the files. A torn batch at the end of
-the last segment after a crash was never acknowledged, and is ignored. Any other damage raises
-`CorruptionError`, since incomplete settings would be wrong. Kafka's counterparts:
-`RecordsSnapshotReader`, `KafkaMetadataLog`, `MetadataLoader`.
+the last segment after a crash was never acknowledged, and is ignored. Any other damage is named;
+what is before it is read. Kafka's counterparts: `RecordsSnapshotReader`, `KafkaMetadataLog`,
+`MetadataLoader`.
 """
 
 from collections.abc import Sequence
 
 from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.values import dataclass
-from ottla.metadata.control import decode_control_record
+from ottla.codec.schema import Message
+from ottla.metadata.control import LeaderChangeMessage, VotersRecord, decode_control_record
 from ottla.metadata.image import MetadataImage, MetadataReplay
 from ottla.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -24,7 +25,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.control import ControlRecordType, control_type
-from ottla.record.layout import LENGTH_END, OFFSET_AND_LENGTH
+from ottla.record.layout import LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
 from ottla.record.record import read_records
 
 ABOUT_NODES = frozenset(
@@ -51,26 +52,38 @@ class MetadataFile:
     epoch: int = 0
 
 
-def read_image(
-    snapshot: MetadataFile | None, segments: Sequence[MetadataFile], *, may_be_torn: bool
-) -> MetadataImage:
-    """The image at the log's end, by a snapshot and the segments after it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog:
+    """The state at the log's end, or before the damage if there is any.
 
-    `may_be_torn` says that the last segment may end with a torn batch, as after a crash. Raises
-    `CorruptionError` with file and position.
+    `log_end` is the offset after the last batch of the segments.
+    """
+
+    replay: MetadataReplay
+    log_end: int
+    damage: CorruptionError | None = None
+
+    def image(self) -> MetadataImage:
+        """The image of a log without damage; raises `CorruptionError` with file and position."""
+        if self.damage is not None:
+            raise self.damage
+        return self.replay.image()
+
+
+def read_log(
+    snapshot: MetadataFile | None, segments: Sequence[MetadataFile], *, may_be_torn: bool
+) -> ReadLog:
+    """The state by a snapshot and the segments after it.
+
+    `may_be_torn` says that the last segment may end with a torn batch, as after a crash.
     """
     reading = _Reading(MetadataReplay())
-    if snapshot is not None:
-        reading.read_snapshot(snapshot)
-    start = segments[0].offset if segments else reading.replay.end_offset
-    if start > reading.replay.end_offset:
-        raise CorruptionError(
-            segments[0].path, 0, f"the log begins at offset {start}, and no snapshot reaches it"
-        )
-    for number, segment in enumerate(segments):
-        is_last = number == len(segments) - 1
-        reading.read_segment(segment, may_be_torn=may_be_torn and is_last)
-    return reading.replay.image()
+    damage = None
+    try:
+        reading.read_all(snapshot, segments, may_be_torn=may_be_torn)
+    except CorruptionError as error:
+        damage = error
+    return ReadLog(replay=reading.replay, log_end=reading.log_offset or 0, damage=damage)
 
 
 @dataclass(slots=True)
@@ -78,6 +91,23 @@ class _Reading:
     replay: MetadataReplay
     log_offset: int | None = None
     """The base offset that the next batch of the log must have."""
+
+    def read_all(
+        self,
+        snapshot: MetadataFile | None,
+        segments: Sequence[MetadataFile],
+        *,
+        may_be_torn: bool,
+    ) -> None:
+        if snapshot is not None:
+            self.read_snapshot(snapshot)
+        end = self.replay.end_offset
+        if segments and segments[0].offset > end:
+            reason = f"the log begins at offset {segments[0].offset}, and no snapshot reaches it"
+            raise CorruptionError(segments[0].path, 0, reason)
+        for number, segment in enumerate(segments):
+            is_last = number == len(segments) - 1
+            self.read_segment(segment, may_be_torn=may_be_torn and is_last)
 
     def read_snapshot(self, file: MetadataFile) -> None:
         """Replays a snapshot; raises `CorruptionError` if its header or footer is missing."""
@@ -98,7 +128,12 @@ class _Reading:
         while position < len(file.content):
             if may_be_torn and _is_torn(file.content, position):
                 return
-            batch = _batch(file, position)
+            try:
+                batch = _batch(file, position)
+            except CorruptionError:
+                if may_be_torn and not _has_sound_batch(file.content, position + 1):
+                    return
+                raise
             wanted = file.offset if self.log_offset is None else self.log_offset
             if batch.base_offset != wanted:
                 reason = f"a batch begins at offset {batch.base_offset}, not {wanted}"
@@ -121,7 +156,7 @@ class _Reading:
                 kind = control_type(record.key) if batch.is_control else None
                 kinds.append(kind)
                 if kind is not None:
-                    decode_control_record(kind, value)
+                    self._take_voters(decode_control_record(kind, value))
                 elif not batch.is_control and record.offset >= from_offset:
                     self._replay(value)
         except (InvalidBatchError, ProtocolError) as error:
@@ -130,6 +165,10 @@ class _Reading:
             reason = "a record changes a topic or partition that no earlier record has created"
             raise CorruptionError(file.path, position, reason) from error
         return kinds
+
+    def _take_voters(self, record: Message) -> None:
+        if isinstance(record, LeaderChangeMessage | VotersRecord):
+            self.replay.voters = frozenset(one.voter_id for one in record.voters)
 
     def _replay(self, value: bytes) -> None:
         try:
@@ -148,6 +187,19 @@ def _batch(file: MetadataFile, position: int) -> Batch:
     except InvalidBatchError as error:
         raise CorruptionError(file.path, position, str(error)) from error
     return batch
+
+
+def _has_sound_batch(content: bytes, position: int) -> bool:
+    """Whether any batch from here on is whole: what a power failure has torn is the last one."""
+    while (found := content.find(b"\2", position + MAGIC_POSITION)) >= 0:
+        position = found - MAGIC_POSITION
+        try:
+            batch_at(content, position).check()
+        except InvalidBatchError:
+            position += 1
+        else:
+            return True
+    return False
 
 
 def _is_torn(content: bytes, position: int) -> bool:

@@ -5,7 +5,7 @@ followed by batches of records; each batch is atomic. Kafka's counterparts: `Bat
 `RecordsSnapshotWriter`, `BootstrapDirectory`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
@@ -25,44 +25,32 @@ RECORDS_PER_BATCH = 1000
 """Keeps batches smaller than 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
 
 
-def epoch_bytes(
-    records: Sequence[VersionedRecord],
-    *,
-    base_offset: int,
-    epoch: int,
-    leader: tuple[int, Uuid | None],
-    now_ms: int,
-) -> bytes:
-    """The batches of a leader's epoch: a LeaderChange record, then the records.
+def leader_change(node_id: int, directory_id: Uuid | None) -> LeaderChangeMessage:
+    """The first record of the epoch of a leader that is the only voter.
 
-    `leader` is the only voter: its node id, and with `kraft.version` 1 its directory id.
+    `directory_id` is the voter's with `kraft.version` 1.
     """
-    node_id, directory_id = leader
     voter = LeaderChangeVoter(voter_id=node_id)
     if directory_id is not None:
         voter.voter_directory_id = directory_id
-    change = LeaderChangeMessage(
+    return LeaderChangeMessage(
         version=0 if directory_id is None else 1,
         leader_id=node_id,
         voters=[voter],
         granting_voters=[voter],
     )
-    parts = [control_batch(change, base_offset, epoch, now_ms)]
+
+
+def snapshot_parts(
+    records: Sequence[VersionedRecord], *, epoch: int, now_ms: int
+) -> Iterator[bytes]:
+    """A complete snapshot, batch by batch: a header, the records, and a footer."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=0)
+    yield control_batch(header, 0, epoch, now_ms)
     for first in range(0, len(records), RECORDS_PER_BATCH):
         chosen = records[first : first + RECORDS_PER_BATCH]
-        parts.append(record_batch(chosen, base_offset + 1 + first, epoch, now_ms))
-    return b"".join(parts)
-
-
-def snapshot_bytes(records: Sequence[VersionedRecord], *, epoch: int, now_ms: int) -> bytes:
-    """A complete snapshot: a header, the records in one batch, and a footer."""
-    return b"".join(
-        (
-            control_batch(SnapshotHeaderRecord(last_contained_log_timestamp=0), 0, epoch, now_ms),
-            record_batch(records, 1, epoch, now_ms),
-            control_batch(SnapshotFooterRecord(), 1 + len(records), epoch, now_ms),
-        )
-    )
+        yield record_batch(chosen, 1 + first, epoch, now_ms)
+    yield control_batch(SnapshotFooterRecord(), 1 + len(records), epoch, now_ms)
 
 
 def control_batch(record: Message, base_offset: int, epoch: int, now_ms: int) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ottla.base.files import FileSystem
-from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.adoption.found_metadata import find_metadata
 from ottla.broker.stored_records import StoredRecord, latest_records
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.groups import Committed
@@ -56,16 +56,16 @@ class DirectorySource:
 
     def topics(self, selection: Selection) -> list[SourceTopic]:
         paths = [one.path for one in self._directories]
-        settings = find_settings(paths, self._directories[0].file_system)
-        topic_files = settings.known
+        settings = find_metadata(paths, self._directories[0].file_system)
+        known = settings.known
         found = []
         for name, partitions in sorted(locate(self._directories).items()):
             if is_internal(name) or not selection.takes(name):
                 continue
             first, count = min(partitions), max(partitions) + 1
             topic_id = partitions[first].partition(name, first).topic_id
-            entry = topic_files.entries.get(name)
-            if topic_id in topic_files.gone or (entry is not None and entry.is_deleted):
+            entry = known.entries.get(name)
+            if topic_id in known.gone and entry is None:
                 continue
             found.append(
                 SourceTopic(

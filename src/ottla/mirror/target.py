@@ -7,6 +7,7 @@ mirror continues at its logs' ends.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
+from typing import Final
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
@@ -29,6 +30,8 @@ from ottla.mirror.staging import discard_staging
 from ottla.record.batch import iter_batches
 from ottla.runtime.opening import open_broker
 from ottla.storage.log.partition_log import PartitionLog
+
+UNKNOWN: Final = "the source of its mirror does not have its settings"
 
 
 class Target:
@@ -76,13 +79,10 @@ class Target:
         topic = self.broker.topics.find(wanted.name)
         if topic is None:
             self._create(wanted, overrides)
-            if wanted.overrides is None:
-                reason = "the source of its mirror does not have its settings"
-                self.broker.adoption.hold(wanted.name, reason)
         else:
+            if wanted.overrides is not None and self.broker.unconfirmed.is_unknown(topic.name):
+                self.broker.adopt({topic.name: overrides})
             self._follow(topic, wanted, overrides)
-            if wanted.overrides is not None:
-                self.broker.adoption.forget(wanted.name)
         return sorted((wanted.overrides or {}).keys() - overrides.keys())
 
     def _create(self, wanted: SourceTopic, overrides: Mapping[str, str]) -> None:
@@ -92,6 +92,7 @@ class Target:
                 partition_count=wanted.partition_count,
                 overrides=overrides,
                 topic_id=wanted.topic_id,
+                unknown=UNKNOWN if wanted.overrides is None else None,
             )
         )
 

@@ -8,9 +8,11 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.files import OsFileSystem
 from ottla.broker.configs.settings import ConfigSource
 from ottla.cli.directory.adopt_sources import read_zookeeper
 from ottla.cli.main import main
+from tests.support.metadata import lose_metadata
 from tests.support.serving import open_broker
 from tests.support.zookeeper_server import zookeeper_client, zookeeper_server
 from tests.unit.cli.directory.test_adopt import run
@@ -48,7 +50,7 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     with ottla.open(tmp_path / "d") as log:
         for topic in ("kept", "keyed", "plain", "elsewhere"):
             log.create_topic(topic)
-    (tmp_path / "d" / "ottla-topics.json").unlink()
+    lose_metadata(OsFileSystem(), str(tmp_path / "d"))
     result = run(tmp_path / "d", "--zookeeper", f"{address}/kafka")
     assert result.exit_code == 1
     assert "1 topic left unconfirmed: elsewhere" in result.output
@@ -60,7 +62,7 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     broker = open_broker(tmp_path / "d")
     assert broker.allocate_producer_id() == 2000
     found = {topic.name: topic.overrides for topic in broker.topics}
-    assert list(broker.adoption.unknown) == ["elsewhere"]
+    assert list(broker.unconfirmed.unknown) == ["elsewhere"]
     assert broker.topics.get("plain").config.retention_ms == -1
     assert broker.settings.sources[ConfigSource.BROKER] == {"num.io.threads": "6"}
     broker.close()

@@ -10,16 +10,15 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
-from ottla.base.files import FileSystem, join, replace_file
+from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
-from tests.support.brokers import disk, open_broker
+from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.turns import TakingTurns
 
 OWN, ALL = ConfigSource.BROKER, ConfigSource.ALL_BROKERS
@@ -150,15 +149,18 @@ def test_a_setting_without_effect_may_be_changed_if_kafka_allows_it() -> None:
 
 def test_a_disk_that_fails_keeps_the_old_settings() -> None:
     probe = FaultyFileSystem(disk("/d", "/e"))
-    open_broker(probe, "/d", "/e").create_topic(NewTopic(name="plain"))
+    open_broker(probe, "/d", "/e").create_topic(NewTopic(name="plain", partition_count=2))
     plan = FaultPlan(at_call=len(probe.calls), error=OSError(errno.EIO, "broken"))
     broker = open_broker(FaultyFileSystem(disk("/d", "/e"), plan), "/d", "/e")
-    broker.create_topic(NewTopic(name="plain"))
+    broker.create_topic(NewTopic(name="plain", partition_count=2))
     error = refusal(broker, settings(log_retention_ms="70"))
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.config.topic_defaults.retention_ms == 604_800_000
-    broker.admin.alter_broker(OWN, settings(log_retention_ms="80"))
-    assert broker.config.topic_defaults.retention_ms == 80
+    error = refusal(broker, settings(log_retention_ms="80"))
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    partition = broker.topics.partition("plain", 1)
+    assert partition.directory.path == "/e"
+    assert broker.append(partition, batch(), now_ms=NOW_MS).size, "records are written and read"
 
 
 def test_without_any_disk_nothing_can_be_changed() -> None:
@@ -192,13 +194,6 @@ def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
         change_and_change_again, make_file_system=lambda: disk("/d", "/e"), seeds=1
     )
     assert sum(1 for _ in map(check_changes, points)) > 50
-
-
-def test_a_damaged_file_stops_the_start_with_a_line_that_names_it() -> None:
-    file_system = disk("/d")
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), b"{")
-    with pytest.raises(UserError, match=r"/d/ottla-cluster\.json.*restore the file"):
-        open_broker(file_system)
 
 
 def test_a_broker_is_the_node_that_it_is_told_to_be() -> None:

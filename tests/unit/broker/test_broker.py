@@ -8,15 +8,15 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
-from ottla.base.files import join, replace_file
+from ottla.base.files import replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topics.topics import NewTopic, Topics
 from ottla.broker.waiting import WaitingFetch
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import FetchData, Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
+from tests.support.metadata import segment
 
 LARGE = 1 << 30
 
@@ -375,12 +375,25 @@ def test_a_topic_is_made_with_the_brokers_defaults() -> None:
     assert broker.create_topic(NewTopic(name="t")).partition_count == 3
 
 
-def test_a_damaged_topic_file_stops_the_start_with_a_line_that_names_it() -> None:
+def test_a_damaged_metadata_log_is_named_and_what_is_before_the_damage_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     file_system = disk("/d")
-    open_broker(file_system).close()
-    replace_file(file_system, join("/d", TOPIC_FILE_NAME), b"{")
-    with pytest.raises(UserError, match=r"/d/ottla-topics\.json.*restore the file"):
-        open_broker(file_system)
+    broker = open_broker(file_system)
+    for name in ("t", "u"):
+        broker.create_topic(NewTopic(name=name, partition_count=1))
+    broker.close()
+    file = file_system.open(segment(), writable=True)
+    place = file.size() - 5
+    file.pwrite(bytes([file.pread(1, place)[0] ^ 1]), place)
+    broker = open_broker(file_system)
+    assert f"{segment()} at byte " in caplog.text
+    assert {one.name for one in broker.topics} == {"t", "u"}
+    assert list(broker.unconfirmed.unknown) == ["t", "u"]
+    with pytest.raises(ApiError, match=r"be read to its end.*ottla adopt") as caught:
+        broker.create_topic(NewTopic(name="v"))
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS).size
 
 
 def test_directories_of_two_clusters_make_no_broker() -> None:

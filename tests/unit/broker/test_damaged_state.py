@@ -6,10 +6,9 @@ import random
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError
 from ottla.base.files import join
 from ottla.broker.broker import Broker
-from ottla.broker.startup.opening import OWN_FILES
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from ottla.coordinator.offsets.commits import CommitRequest
@@ -314,14 +313,3 @@ def test_of_a_damaged_partition_transactions_that_are_sound_continue(
             caplog.text
         )
         assert "ottla transactions find-hanging" in caplog.text
-
-
-@pytest.mark.parametrize("name", sorted(OWN_FILES))
-def test_a_folder_in_place_of_a_file_of_its_own_is_named_at_the_start(name: str) -> None:
-    file_system = disk("/d")
-    open_broker(file_system).close()
-    if file_system.status(f"/d/{name}") is not None:
-        file_system.remove(f"/d/{name}")
-    file_system.make_directory(f"/d/{name}")
-    with pytest.raises(UserError, match=f"/d/{name}"):
-        open_broker(file_system)

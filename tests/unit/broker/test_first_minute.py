@@ -16,11 +16,11 @@ from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, REPLICAS_MARK, log_file_name
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.metadata import lose_metadata
 
 SMALL = {"segment.bytes": "200"}
 PARTITIONS = [("one", 0), ("grown", 2), (CONSUMER_OFFSETS, 1), (TRANSACTION_STATE, 0)]
@@ -321,9 +321,9 @@ def test_a_log_that_was_cut_on_purpose_has_lost_nothing_after_a_kill() -> None:
         assert not [one for one in check(files, "/d").findings if "one-0" in one.path]
 
 
-def test_a_lost_topic_file_hides_no_records_from_readers_of_committed_ones() -> None:
+def test_a_lost_metadata_log_hides_no_records_from_readers_of_committed_ones() -> None:
     files = killed()
-    files.remove(join("/d", TOPIC_FILE_NAME))
+    lose_metadata(files)
     directory = ReadOnlyLogDirectory("/d", files)
     assert directory.is_ottlas
     assert not directory.is_replicated

@@ -192,7 +192,7 @@ def names(file_system: FakeFileSystem, path: str) -> list[str]:
     return [name for name in file_system.list(path) if name.startswith("t-")]
 
 
-def test_a_topic_deleted_while_a_directory_was_away_is_stray_there_and_does_not_come_back() -> None:
+def test_a_topic_deleted_while_a_directory_was_away_is_removed_there_and_stays_gone() -> None:
     file_system = with_topic()
     hide_properties(file_system, "/e")
     broker = opened(file_system)
@@ -204,12 +204,12 @@ def test_a_topic_deleted_while_a_directory_was_away_is_stray_there_and_does_not_
     mend(after, "/e")
     broker = opened(after)
     assert broker.topics.find("t") is None
-    (stray,) = names(after, "/e")
-    assert stray.startswith("t-1.")
-    assert stray.endswith("-stray")
-    for time_ms in (0.0, 1e9):
+    (deleted,) = names(after, "/e")
+    assert deleted.startswith("t-1.")
+    assert deleted.endswith("-delete")
+    for time_ms in (0.0, 1e9, 2e9):
         broker.run_due_jobs(at(time_ms))
-    assert names(after, "/e") == [stray]
+    assert names(after, "/e") == []
     assert names(after, "/d") == []
 
 
@@ -226,11 +226,11 @@ def test_a_recreated_topic_while_a_directory_was_away_keeps_nothing_of_the_old_o
         topic = broker.topics.get("t")
         assert topic.topic_id == topic_id
         assert [one.log.log_end_offset for one in topic.partitions.values()] == [0, 0]
-        assert [name.endswith("-stray") for name in names(after, "/e")] == [True]
+        assert all(name.endswith("-delete") for name in names(after, "/e"))
         after = stop(broker, after)
 
 
-def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_stray_there_later() -> None:
+def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_removed_there_later() -> None:
     file_system = with_topic()
     broker = opened(file_system)
     broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
@@ -238,7 +238,7 @@ def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_stray_there_lat
     after = stop(broker, file_system)
     broker = opened(after)
     assert broker.topics.find("t") is None
-    assert [name.endswith("-stray") for name in names(after, "/e")] == [True]
+    assert [name.endswith("-delete") for name in names(after, "/e")] == [True]
 
 
 # Placement

@@ -20,14 +20,15 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_RECOVERY_POINT,
+    CLUSTER_METADATA,
     INTEGRITY,
     PARTITION_METADATA,
 )
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.metadata import lose_metadata, topics_of
 
 PARTITIONS = [("t", 0), ("t", 1), ("u", 0), (CONSUMER_OFFSETS, 0)]
 
@@ -188,14 +189,14 @@ def test_a_lost_partition_is_refused_though_its_recovery_point_bears_another_nam
         files = files.crash(CrashMode.KEEP)
 
 
-def test_a_lost_partition_is_refused_though_only_the_topic_file_names_it(
+def test_a_lost_partition_is_refused_though_only_the_metadata_log_names_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     files = stopped()
     remove_partition(files, "t-0")
     for name in (CHECKPOINT_RECOVERY_POINT, CHECKPOINT_HIGH_WATERMARK):
         spoil(files, name, "damaged")
-    for named_by in (TOPIC_FILE_NAME, CHECKPOINT_RECOVERY_POINT):
+    for named_by in (CLUSTER_METADATA, CHECKPOINT_RECOVERY_POINT):
         caplog.clear()
         broker = open_broker(files)
         assert refused(broker) == {("t", 0)}
@@ -231,17 +232,17 @@ def test_what_an_older_high_watermark_names_is_not_lost() -> None:
     """Kafka leaves the file as it is when the last of a directory's logs is deleted."""
     files = stopped()
     remove_partition(files, "u-0")
-    files.remove(join("/d", TOPIC_FILE_NAME))
+    lose_metadata(files)
     for name in ("t-0", "t-1", f"{CONSUMER_OFFSETS}-0"):
         remove_partition(files, name)
     OffsetCheckpoint(files, join("/d", CHECKPOINT_RECOVERY_POINT)).write({})
     assert not list(open_broker(files).topics)
 
 
-def test_a_lost_topic_is_refused_though_no_topic_file_knows_it() -> None:
+def test_a_lost_topic_is_refused_though_no_metadata_log_knows_it() -> None:
     files = stopped()
     remove_partition(files, "u-0")
-    files.remove(join("/d", TOPIC_FILE_NAME))
+    lose_metadata(files)
     assert refused(open_broker(files)) == {("u", 0)}
 
 
@@ -282,7 +283,7 @@ def test_a_copy_of_a_directory_is_no_partition() -> None:
 def test_a_lost_partition_that_is_given_up_continues_where_it_ended() -> None:
     files = stopped()
     remove_partition(files, "t-0")
-    topic_id = read_topic_file(files, "/d").entries["t"].topic_id
+    topic_id = topics_of(files)["t"].topic_id
     assert give_up(files, "/d", "t-0", topic_id) == 1
     broker = open_broker(files)
     assert broker.topics.partition("t", 0).log.log_end_offset == 1
@@ -353,6 +354,7 @@ def test_a_partition_is_missed_from_its_creation_on() -> None:
 
 def test_topics_whose_settings_are_lost_are_named(caplog: pytest.LogCaptureFixture) -> None:
     files = stopped()
-    files.remove(join("/d", TOPIC_FILE_NAME))
+    lose_metadata(files)
     assert refused(open_broker(files)) == set()
-    assert "/d/ottla-topics.json is missing, which had the settings of topics" in caplog.text
+    assert "nothing of topics t, u is deleted or compacted" in caplog.text
+    assert "there is no metadata log here" in caplog.text

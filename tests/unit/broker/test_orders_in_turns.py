@@ -20,7 +20,6 @@ from ottla.controller.requests import (
 from ottla.protocol.headers import RequestHeader
 from ottla.server.orders.applying import MAX_PARTITIONS, apply_in_parts
 from ottla.server.request_context import Client, RequestContext
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, read_topic_file
 from ottla.testing import CrashMode
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
@@ -109,17 +108,16 @@ def test_two_controllers_may_have_the_same_logs_made_at_a_time() -> None:
         assert all(broker.directories[0].logs[one] is logs[one.partition] for one in PLACES)
 
 
-def test_topics_are_written_down_once_for_all_replicas_that_an_order_deletes() -> None:
+def test_checkpoints_are_written_once_for_all_replicas_that_an_order_deletes() -> None:
     file_system = RecordingFileSystem(disk("/d"))
     broker = open_member(ME, file_system)
     apply(broker, to_lead(1, *PLACES), 1)
     file_system.calls.clear()
     apply(broker, to_delete(1, *PLACES[1:]), 1)
     renamed = [one.target or "" for one in file_system.calls if one.kind is IoKind.RENAME]
-    assert sum(one.endswith(TOPIC_FILE_NAME) for one in renamed) == 1
     assert sum(one.endswith("/recovery-point-offset-checkpoint") for one in renamed) == 1
     apply(broker, to_delete(1, PLACES[0]), 1)
-    assert read_topic_file(file_system, "/d").entries == {}
+    assert open_member(ME, file_system.inner.crash(CrashMode.STRICT)).topics.find("orders") is None
 
 
 def test_files_that_list_all_partitions_are_written_once_however_many_an_order_deletes() -> None:
@@ -137,7 +135,7 @@ def test_files_that_list_all_partitions_are_written_once_however_many_an_order_d
         apply_in_parts(to_delete(1, *places), sender, context)
     renamed = Counter((one.target or "") for one in file_system.calls if one.kind is IoKind.RENAME)
     listing = {path for path, count in renamed.items() if "-delete" not in path}
-    assert f"/d/{TOPIC_FILE_NAME}" in listing
+    assert "/d/recovery-point-offset-checkpoint" in listing
     assert {renamed[path] for path in listing} == {1}
     again = open_member(ME, fake.crash(CrashMode.STRICT))
     assert again.topics.find("orders") is None

@@ -5,28 +5,17 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, StorageError
-from ottla.base.files import join, read_file, replace_file
-from ottla.broker.producer_ids import (
-    BLOCK_SIZE,
-    PRODUCER_ID_FILE_NAME,
-    ClusterProducerIds,
-    ProducerIds,
-    read_producer_ids,
-    write_producer_ids,
-)
+from ottla.base.errors import ApiError, StorageError
+from ottla.broker.producer_ids import BLOCK_SIZE, MOST_LOST, ClusterProducerIds, ProducerIds
 from ottla.broker.waiting import Waiting
-from ottla.storage.files.checksummed import with_checksum
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.zookeeper.controllers import ProducerIdBlock
 from tests.support.brokers import open_broker
+from tests.support.metadata import image_of, segment
 
 
 def ids_of(file_system: FakeFileSystem) -> ProducerIds:
-    return ProducerIds(
-        read_producer_ids(file_system, "/d"),
-        lambda end: write_producer_ids(file_system, "/d", end),
-    )
+    return open_broker(file_system)._producer_ids
 
 
 def disk() -> FakeFileSystem:
@@ -62,57 +51,26 @@ def test_an_id_whose_block_could_not_be_written_is_not_given() -> None:
             ids.allocate()
 
 
-def test_without_a_file_the_first_id_is_zero() -> None:
-    assert read_producer_ids(disk(), "/d") == 0
-
-
-def test_no_flipped_bit_and_no_cut_is_read_as_another_id() -> None:
+def test_the_metadata_log_has_the_first_id_of_the_next_block() -> None:
     file_system = disk()
-    path = join("/d", PRODUCER_ID_FILE_NAME)
-    write_producer_ids(file_system, "/d", 3000)
-    content = read_file(file_system, path)
-    harmed = [content[:size] for size in range(len(content))]
-    for bit in range(8 * len(content)):
-        flipped = bytearray(content)
-        flipped[bit // 8] ^= 1 << bit % 8
-        harmed.append(bytes(flipped))
-    for one in harmed:
-        replace_file(file_system, path, one)
-        with pytest.raises(CorruptionError, match="/d/ottla-producer-ids"):
-            read_producer_ids(file_system, "/d")
+    ids = ids_of(file_system)
+    assert image_of(file_system).next_producer_id == 0
+    ids.allocate()
+    assert image_of(file_system).next_producer_id == BLOCK_SIZE
 
 
-def test_a_file_of_another_version_is_refused_by_name_with_what_to_do() -> None:
-    file_system = disk()
-    path = join("/d", PRODUCER_ID_FILE_NAME)
-    replace_file(file_system, path, with_checksum(b"2\n3000\n"))
-    with pytest.raises(CorruptionError, match=f"{path}.*version 2, and this ottla knows 1 only"):
-        read_producer_ids(file_system, "/d")
-
-
-def test_ids_that_a_lost_file_had_counted_are_not_handed_out_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_ids_that_the_damaged_part_of_a_log_had_counted_are_not_handed_out_again() -> None:
     file_system = disk()
     broker = open_broker(file_system)
-    given = [broker.allocate_producer_id() for _ in range(3)]
+    given = [broker.allocate_producer_id() for _ in range(BLOCK_SIZE + 1)]
     broker.close()
-    file_system.remove(join("/d", PRODUCER_ID_FILE_NAME))
-    for _ in range(2):
-        broker = open_broker(file_system)
-        assert "/d/ottla-producer-ids is missing" in caplog.text
-        given.append(broker.allocate_producer_id())
-        broker.close()
-    assert sorted({*given}) == given
-    assert given[-1] - given[-2] == BLOCK_SIZE, "once the file is there again, ids go on"
-
-
-@pytest.mark.parametrize("content", [b"", b"0", b"0\nx\n", b"1\n5\n", b"0\n-1\n", b"\xff\n\xff"])
-def test_a_damaged_file_is_a_corruption_that_names_it(content: bytes) -> None:
-    file_system = disk()
-    replace_file(file_system, join("/d", PRODUCER_ID_FILE_NAME), content)
-    with pytest.raises(CorruptionError, match="/d/ottla-producer-ids"):
-        read_producer_ids(file_system, "/d")
+    file = file_system.open(segment(), writable=True)
+    place = file.size() - 5
+    file.pwrite(bytes([file.pread(1, place)[0] ^ 1]), place)
+    again = open_broker(file_system)._producer_ids
+    assert again._next_id >= given[-1] + MOST_LOST // 2
+    with pytest.raises(ApiError, match="cannot be read to its end"):
+        again.allocate()
 
 
 # Of a cluster

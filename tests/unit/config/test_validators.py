@@ -79,6 +79,8 @@ max.connections                                             int       0
 max.connections.per.ip                                      int       0
 max.incremental.fetch.session.cache.slots                   1000      0
 max.request.partition.size.limit                            2000      1
+metadata.log.max.record.bytes.between.snapshots             20971520  1
+metadata.max.retention.bytes                                104857600 -
 node.id                                                     -1        -
 num.partitions                                              1         1
 num.recovery.threads.per.data.dir                           1         1

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.scram import make_credential
-from ottla.broker.security.security_file import SecurityState
+from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import broker_config
 from ottla.diagnosis.access import open_listeners
 

@@ -13,7 +13,7 @@ from ottla.metadata.control import (
     encode_control_record,
 )
 from ottla.metadata.image import MetadataImage, MetadataReplay
-from ottla.metadata.log_files import MetadataFile, read_image
+from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
     AbortTransactionRecord,
@@ -142,7 +142,7 @@ def test_records_below_the_snapshot_are_not_counted_twice() -> None:
         epoch=1,
     )
     change = encode_record(PartitionChangeRecord(partition_id=0, topic_id=ONE, leader=1))
-    image = read_image(snapshot, [log(batch(0, *made), batch(2, change))], may_be_torn=False)
+    image = read_log(snapshot, [log(batch(0, *made), batch(2, change))], may_be_torn=False).image()
     assert image.topics["t"].partitions[0].leader_epoch == 1
     assert image.end_offset == 3
 
@@ -150,21 +150,21 @@ def test_records_below_the_snapshot_are_not_counted_twice() -> None:
 def test_a_log_that_begins_after_a_gap_is_damaged() -> None:
     made = [encode_record(record) for record in topic()]
     with pytest.raises(CorruptionError, match="no snapshot reaches it"):
-        read_image(None, [log(batch(7, *made), offset=7)], may_be_torn=False)
+        read_log(None, [log(batch(7, *made), offset=7)], may_be_torn=False).image()
     with pytest.raises(CorruptionError, match="begins at offset 5, not 2"):
-        read_image(None, [log(batch(0, *made), batch(5, *made))], may_be_torn=False)
+        read_log(None, [log(batch(0, *made), batch(5, *made))], may_be_torn=False).image()
 
 
 def test_an_unknown_record_is_named_unless_it_is_about_nodes() -> None:
     leader = control_batch(LeaderChangeMessage(version=0, leader_id=1))
     of_a_node, unknown = b"\x01\x00\x63\x00", b"\x01\x63\x00\x00"
-    image = read_image(None, [log(leader, batch(1, of_a_node))], may_be_torn=False)
+    image = read_log(None, [log(leader, batch(1, of_a_node))], may_be_torn=False).image()
     assert image.end_offset == 2
     with pytest.raises(CorruptionError, match="metadata record 99 of version 0 is not known"):
-        read_image(None, [log(leader, batch(1, unknown))], may_be_torn=False)
+        read_log(None, [log(leader, batch(1, unknown))], may_be_torn=False).image()
 
 
 def test_a_change_of_what_nobody_made_is_damage() -> None:
     change = encode_record(RemoveTopicRecord(topic_id=ONE))
     with pytest.raises(CorruptionError, match="no earlier record has created"):
-        read_image(None, [log(batch(0, change))], may_be_torn=False)
+        read_log(None, [log(batch(0, change))], may_be_torn=False).image()

@@ -3,14 +3,14 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.base.files import join, read_file, replace_file
+from ottla.base.files import join
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import TopicGrowth
 from ottla.coordinator.requests import MemberClaim
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
+from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK
 from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch
@@ -358,12 +358,12 @@ def test_where_a_source_does_not_say_its_settings_the_copy_loses_nothing_until_i
     source: SourceLog, target: FakeFileSystem
 ) -> None:
     source.fill(3)
-    known = read_file(source.files, join(SOURCE, TOPIC_FILE_NAME))
-    source.files.remove(join(SOURCE, TOPIC_FILE_NAME))
+    source.files.rename(join(SOURCE, CLUSTER_METADATA_DIRECTORY), join(SOURCE, "elsewhere"))
+    source.files.remove(join(SOURCE, METADATA_MARK))
     mirror_once(source.files, target)
     with target_on(target) as opened:
-        assert "does not have its settings" in opened.broker.adoption.unknown["t"]
-    replace_file(source.files, join(SOURCE, TOPIC_FILE_NAME), known)
+        assert "no metadata log here" in opened.broker.unconfirmed.unknown["t"]
+    source.files.rename(join(SOURCE, "elsewhere"), join(SOURCE, CLUSTER_METADATA_DIRECTORY))
     mirror_once(source.files, target)
     with target_on(target) as opened:
-        assert not opened.broker.adoption.unknown
+        assert not opened.broker.unconfirmed.unknown

@@ -26,6 +26,7 @@ from ottla.testing.faults import FaultyFileSystem
 from ottla.testing.recording import IoKind
 from tests.support.asking import Asker
 from tests.support.brokers import disk, open_broker
+from tests.support.metadata import segment
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -404,13 +405,15 @@ def test_all_groups_of_a_request_are_written_down_at_once() -> None:
         AlterConfigsResource(resource_type=GROUP, resource_name=name, configs=[config])
         for name in ("g", "h", "", "i", "i")
     ]
+    first = AlterConfigsResource(resource_type=GROUP, resource_name="first", configs=[config])
+    asker.ask(IncrementalAlterConfigsRequest(resources=[first]), 1)
     made = len(file_system.calls)
     answer = asker.ask(IncrementalAlterConfigsRequest(resources=resources), 1)
     refused = ErrorCode.INVALID_REQUEST
     assert [one.error_code for one in answer.responses] == [0, 0, refused, refused, refused]
-    renamed = [call.target for call in file_system.calls[made:] if call.kind is IoKind.RENAME]
-    assert renamed == ["/d/ottla-cluster.json", "/d/ottla-cluster.written"]
-    assert sorted(asker.broker.settings.groups.overrides) == ["g", "h"]
+    written = [call.path for call in file_system.calls[made:] if call.kind is IoKind.PWRITE]
+    assert written == [segment()]
+    assert sorted(asker.broker.settings.groups.overrides) == ["first", "g", "h"]
 
 
 def test_a_dry_run_changes_nothing(asker: Asker, broker: Broker) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import quota_entity, read_cluster_file
+from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.setting import INT32_MAX
@@ -31,10 +31,12 @@ from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED
 from ottla.server.metering import Held
 from ottla.server.request_context import Client, PendingResponse
 from ottla.testing import CrashMode
+from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.altering import alter_quota
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.lonely_member import LonelyMember
+from tests.support.metadata import segment
 
 ANYBODY = quota_entity({"client-id": None})
 
@@ -293,15 +295,17 @@ def test_quotas_are_set_described_and_removed(asker: Asker) -> None:
 
 
 def test_one_request_writes_once_and_answers_each_entity_for_itself() -> None:
-    file_system = disk("/d")
+    file_system = RecordingFileSystem(disk("/d"))
     asker = Asker(open_broker(file_system))
     rate = OpData(key="producer_byte_rate", value=1000.0)
     wrong = OpData(key="producer_byte_rate", value=-1.0)
-    before = read_cluster_file(file_system, "/d").revision
+    assert alter(asker, ({"user": "first"}, [rate])) == [0]
+    file_system.calls.clear()
     entries = [({"user": f"u{number}"}, [wrong if number == 3 else rate]) for number in range(6)]
     assert alter(asker, *entries) == [0, 0, 0, ErrorCode.INVALID_REQUEST, 0, 0]
-    assert read_cluster_file(file_system, "/d").revision == before + 1
-    assert sorted(described(asker)) == [(("user", f"u{number}"),) for number in (0, 1, 2, 4, 5)]
+    assert [one.path for one in file_system.calls if one.kind is IoKind.PWRITE] == [segment()]
+    names = ("first", "u0", "u1", "u2", "u4", "u5")
+    assert sorted(described(asker)) == [(("user", name),) for name in names]
 
 
 def test_a_quota_that_another_request_sets_meanwhile_is_kept(broker: Broker) -> None:

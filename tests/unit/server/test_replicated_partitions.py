@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.configs.cluster_file import quota_entity
+from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.replication.fetches import AskEpochEnd, Fetch, Fetched
 from ottla.config.replication import RACK_AWARE
 from ottla.record.batch import Batch, iter_batches

@@ -34,6 +34,7 @@ from ottla.server.request_context import Client
 from ottla.testing.file_system import FakeFileSystem
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS, disk, open_broker
+from tests.support.metadata import segment
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ANA, BOB, EVE = (Principal("User", name) for name in ("ana", "bob", "eve"))
@@ -104,7 +105,7 @@ def test_a_token_that_is_asked_for_without_a_lifetime_lives_as_long_as_may_be() 
 def test_no_secret_of_a_token_lies_on_the_disk() -> None:
     file_system = disk("/d")
     token = create(new_broker(file_system))
-    content = file_system.open("/d/ottla-security.json").pread(100_000, 0)
+    content = file_system.open(segment()).pread(100_000, 0)
     assert token.token_id.encode() in content
     assert bytes_text(token.hmac).encode() not in content
 

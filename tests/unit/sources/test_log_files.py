@@ -17,7 +17,7 @@ from ottla.sources.opening import source_options
 from ottla.sources.options import Isolation, parse_options
 from ottla.sources.splits import SplitOptions
 from ottla.sources.topic_choice import TopicChoice
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, METADATA_MARK
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.read_only_directory import open_for_reading
 
@@ -226,8 +226,9 @@ def test_a_task_refuses_a_topic_that_was_recreated(tmp_path: Path) -> None:
 
 def test_of_apache_kafkas_directories_only_what_is_replicated_is_offered(tmp_path: Path) -> None:
     filled(tmp_path)
-    (tmp_path / "ottla-topics.json").unlink()
-    (tmp_path / "orders-0" / INTEGRITY).unlink()  # as Kafka does
+    (tmp_path / METADATA_MARK).unlink()
+    for path in tmp_path.glob(f"*/{INTEGRITY}"):  # as Kafka does
+        path.unlink()
     (tmp_path / ".kafka_cleanshutdown").unlink()
     checkpoint = tmp_path / "replication-offset-checkpoint"
     checkpoint.write_text("0\n1\norders 0 150\n")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.patterns import lazy_pattern
-from ottla.broker.configs.cluster_file import ClusterState
+from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.any_setting import setting_row, unknown_text
 from ottla.config.broker import (

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.configs.cluster_file import ClusterState
+from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings

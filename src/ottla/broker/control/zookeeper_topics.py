@@ -36,7 +36,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.controller.placement import Start, place
 from ottla.controller.settings import Settings, read_settings
-from ottla.storage.files.topic_file import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry
 from ottla.zookeeper.topics import NO_LEADER
 
 T = TypeVar("T")
@@ -317,7 +317,6 @@ def find_topics(
                 topic_id=metadata.topic_ids.get(name, ZERO_UUID),
                 partition_count=len(metadata.topics[name]),
                 overrides=overrides,
-                revision=1,
             )
             its_config, _ = stored_config(config.topic_defaults, overrides)
             known[name] = Topic(entry, its_config)

@@ -7,23 +7,21 @@ in which retention, deletion and moves pause and abort cleaning.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.adoption.adoption_store import AdoptionStore
 from ottla.broker.log_jobs.cleaning_state import CleaningStates, Stop
+from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.storage.log.partition_log import PartitionLog
 
 
 class LogAccess:
     def __init__(
-        self, adoption: AdoptionStore, is_held: Callable[[str], bool] = lambda _: False
+        self, unconfirmed: Unconfirmed, is_held: Callable[[str], bool] = lambda _: False
     ) -> None:
         """`is_held`: whether a topic's settings are known, but not valid."""
         self._is_held = is_held
         self.states = CleaningStates()
-        self._adoption = adoption
+        self._unconfirmed = unconfirmed
         self._cleaned: set[PartitionLog] = set()
 
     def may_compact(self, topic: str) -> bool:
@@ -34,7 +32,7 @@ class LogAccess:
         return log not in self._cleaned and self._is_decided(topic)
 
     def _is_decided(self, topic: str) -> bool:
-        return not self._adoption.is_unknown(topic) and not self._is_held(topic)
+        return not self._unconfirmed.is_unknown(topic) and not self._is_held(topic)
 
     def may_replace(self, log: PartitionLog) -> bool:
         """Whether the log's copy in another directory may replace it now."""
@@ -58,5 +56,4 @@ class LogAccess:
         if not self.states.is_free(key):
             self.states.pause(key)
             self.states.resume(key)
-        with suppress(StorageError):  # logged where the directory went offline
-            self._adoption.forget(key.topic)
+        self._unconfirmed.forget(key.topic)

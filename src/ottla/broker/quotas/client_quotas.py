@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas
+from ottla.broker.configs.cluster_state import QuotaEntity, Quotas
 from ottla.config.setting import INT32_MAX
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from ottla.base.principal import parse_principal
 from ottla.base.scram import HASHES, ScramCredential
-from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
+from ottla.broker.configs.cluster_state import QuotaEntity, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER
 from ottla.broker.security.acls import (
     Acl,
@@ -23,7 +23,7 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.security_file import Credentials
+from ottla.broker.security.security_state import Credentials
 from ottla.broker.security.tokens import DelegationToken
 from ottla.zookeeper.access import AclEntry, ResourceName, constant_of, word_of
 from ottla.zookeeper.access import DelegationToken as TokenNode

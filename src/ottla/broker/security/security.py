@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.files import FileSystem
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, ScramCredential, mac
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
-from ottla.broker.revised_state import StateStore
+from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer, sort_out
-from ottla.broker.security.security_file import SECURITY_FILE, Credentials, SecurityState
+from ottla.broker.security.security_state import Credentials, SecurityState
 from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
-from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.security.sasl import ScramAccount
@@ -36,14 +34,9 @@ MAX_SALTED_TOKENS: Final = 1000
 class Security:
     """`state` is the state on disk. `authorizer` is `None` if all clients may do everything."""
 
-    def __init__(
-        self,
-        state: SecurityState,
-        directories: LogDirectories,
-        file_system: FileSystem,
-        config: SecurityConfig,
-    ) -> None:
-        self._store = StateStore(SECURITY_FILE, state, directories, file_system)
+    def __init__(self, store: StoredState[SecurityState], config: SecurityConfig) -> None:
+        state = store.state
+        self._store = store
         self._config = config
         self._followed = state.acls
         self._nobodys_key = b""
@@ -68,10 +61,6 @@ class Security:
         """Raises `ApiError` if no directory can be written, and then keeps the old state."""
         with storage_failures_answered():
             self._store.change(decide, then)
-
-    def save(self) -> None:
-        """Writes the imported state; raises `StorageError`."""
-        self._store.replace(self.state)
 
     def follow(self, state: SecurityState) -> None:
         """Applies the state in a cluster's registries."""

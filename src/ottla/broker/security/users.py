@@ -17,7 +17,7 @@ from ottla.base.scram import (
 )
 from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
 from ottla.base.values import dataclass
-from ottla.broker.security.security_file import Credentials
+from ottla.broker.security.security_state import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

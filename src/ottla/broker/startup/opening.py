@@ -6,7 +6,7 @@ topics that are partly created or deleted.
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, RefusalError, StorageError, UserError
 from ottla.base.events import OnEvent, pass_over
-from ottla.base.files import FileSystem, join, parent_directory, read_file
+from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.broker.adoption.adoption_file import ADOPTION_FILE_NAME
-from ottla.broker.adoption.found_settings import FoundSettings, SettingsPlace
+from ottla.broker.adoption.found_metadata import FoundMetadata
 from ottla.broker.by_itself import NoMembership
-from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
-from ottla.broker.producer_ids import (
-    PRODUCER_ID_FILE_NAME,
-    read_producer_ids,
-    skipped_after_loss,
-)
-from ottla.broker.security.security_file import SECURITY_FILE_NAME
+from ottla.broker.producer_ids import MOST_LOST
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
@@ -35,12 +28,15 @@ from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions, run_in_turn
 from ottla.storage.files.filenames import (
+    CLUSTER_METADATA,
     META_PROPERTIES,
     DirectoryState,
     partition_directory_name,
 )
+from ottla.storage.files.known_topics import KnownTopics, TopicEntry
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, TopicFile
+from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
+from ottla.storage.files.named_partitions import read_named_partitions
 
 if TYPE_CHECKING:
     from ottla.broker.membership import Membership
@@ -48,17 +44,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-OWN_FILES = frozenset(
-    {
-        TOPIC_FILE_NAME,
-        PRODUCER_ID_FILE_NAME,
-        CLUSTER_FILE_NAME,
-        SECURITY_FILE_NAME,
-        ADOPTION_FILE_NAME,
-    }
-)
-"""Ottla's own files, whose content a start needs."""
 
 RunAll = Callable[[Sequence[Callable[[], object]]], None]
 
@@ -103,7 +88,7 @@ def open_directories(
     file_system: FileSystem,
     options: BrokerOptions,
     configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
-    found: FoundSettings,
+    found: FoundMetadata,
 ) -> tuple[OpenedDirectories, TopicConfigs]:
     """Opens all directories that can be opened; raises `UserError` naming the path and the fix.
 
@@ -113,10 +98,6 @@ def open_directories(
     failures = failing_paths(paths, file_system)
     readable = [path for path in paths if path not in failures]
     try:
-        next_producer_id = max(
-            (read_producer_ids(file_system, path) for path in readable), default=0
-        )
-        skipped = max((skipped_after_loss(file_system, path) for path in readable), default=0)
         cluster_id, node_id = _identity(readable, file_system, options)
     except CorruptionError as error:
         raise RefusalError(f"{error}; restore the file, or move it away") from error
@@ -139,13 +120,16 @@ def open_directories(
         directories=directories,
         refused=refused,
         entries=known.entries,
-        gone=known.gone,
+        has_all_partitions=not options.is_member,
+        may_be_changed=found.refusal is None,
+        is_damaged=found.damage is not None,
+        unknown=found.reason,
         cluster_id=cluster_id,
         node_id=node_id,
-        next_producer_id=max(
-            next_producer_id, found.next_producer_id, _highest_producer_id(directories) + 1
-        )
-        + skipped,
+        # A client may have an id with which it has written nothing yet: its first records would
+        # count as duplicates of another client's with this id.
+        next_producer_id=max(found.next_producer_id, _highest_producer_id(directories) + 1)
+        + (0 if found.damage is None else MOST_LOST),
     )
     return opened, topic_configs
 
@@ -188,12 +172,11 @@ def _none_left(reasons: Sequence[str]) -> UserError:
 
 def _look_into(path: str, file_system: FileSystem) -> None:
     """Raises the error that reading the directory's own files raises."""
-    names = names_in(file_system, path)
-    if names is None:
+    if names_in(file_system, path) is None:
         return
-    for name in OWN_FILES.intersection(names):
-        read_file(file_system, join(path, name))
     properties_of(file_system, path)
+    if has_metadata_log(file_system, path):
+        file_system.list(metadata_folder(path))
 
 
 def _reason(path: str, error: OSError | CorruptionError) -> str:
@@ -214,7 +197,7 @@ class _Opener:
         self._failures = failures
 
     def open_all(
-        self, paths: Sequence[str], settings: FoundSettings, run_directories: RunAll
+        self, paths: Sequence[str], settings: FoundMetadata, run_directories: RunAll
     ) -> tuple[list[LogDirectory], dict[TopicPartition, str]]:
         """Returns the directories, and why partitions are refused."""
         directories: list[LogDirectory] = []
@@ -229,14 +212,13 @@ class _Opener:
             directories[:] = [by_path.get(path) or self._offline(path) for path in paths]
             _check_ids(directories)
             found = [self._find_logs(directory) for directory in directories]
-            if settings.place is SettingsPlace.NOWHERE:
-                _warn_of_lost_settings(found, known)
             is_complete = not any(directory.is_offline for directory in directories)
             plan = plan_startup(
                 found,
                 known,
                 is_complete=is_complete,
                 is_replicated=self._options.is_replicated,
+                named=[self._named(directory) for directory in directories],
             )
             pairs = zip(directories, plan.directories, strict=True)
             run_directories([partial(self._load, directory, some) for directory, some in pairs])
@@ -245,7 +227,7 @@ class _Opener:
             # writes its checkpoints a moment after it has renamed a deleted log.
             may_be_put_away = self._options.is_replicated or not known.is_found
             put_away = _put_away(found) if may_be_put_away else set()
-            refused = {**_why_lost(directories, put_away, known), **plan.refused}
+            refused = {**_why_lost(directories, put_away | plan.deleted, known), **plan.refused}
             for (topic, index), reason in refused.items():
                 logger.error("%s-%d is refused: %s", topic, index, reason)
             for directory in directories:
@@ -276,6 +258,13 @@ class _Opener:
                 return directory.find_logs()
         return []
 
+    def _named(self, directory: LogDirectory) -> Set[TopicPartition]:
+        """The partitions that the checkpoints of a directory name."""
+        if not directory.is_offline:
+            with suppress(OSError):  # reported when the directory is loaded
+                return read_named_partitions(self._file_system, directory.path).partitions()
+        return frozenset()
+
     def _load(self, directory: LogDirectory, plan: DirectoryPlan) -> None:
         if directory.is_offline:
             return
@@ -294,31 +283,18 @@ class _Opener:
         )
 
 
-def _warn_of_lost_settings(found: Sequence[Sequence[FoundLog]], known: TopicFile) -> None:
-    """Warns if the topic file is missing although Ottla, which writes one, has used the
-    directories.
-    """
-    ours = [one.path for some in found for one in some if one.integrity is not None]
-    if ours and not known.is_found:
-        logger.warning(
-            "%s is missing, which had the settings of topics: restore it, or set them with ottla "
-            "adopt",
-            join(parent_directory(ours[0]), TOPIC_FILE_NAME),
-        )
-
-
 def _put_away(found: Sequence[Sequence[FoundLog]]) -> set[TopicPartition]:
     states = (DirectoryState.DELETE, DirectoryState.STRAY)
     return {one.key for some in found for one in some if one.name.state in states}
 
 
 def _why_lost(
-    directories: Sequence[LogDirectory], put_away: set[TopicPartition], known: TopicFile
+    directories: Sequence[LogDirectory], put_away: set[TopicPartition], known: KnownTopics
 ) -> dict[TopicPartition, str]:
     """Returns the fix for each partition that a checkpoint names but no directory contains.
 
     Returns nothing while a directory is offline, since its contents are unknown. If the checkpoint
-    that names all partitions was lost to damage, the topic file's partitions count too; then a
+    that names all partitions was lost to damage, those of the metadata log count too; then a
     creation that a crash interrupted counts as lost.
     """
     if any(directory.is_offline for directory in directories):
@@ -329,7 +305,7 @@ def _why_lost(
         checkpoints = directory.checkpoints
         if not checkpoints.named.is_complete:
             checkpoints.name_also(
-                TOPIC_FILE_NAME,
+                CLUSTER_METADATA,
                 [
                     TopicPartition(entry.name, index)
                     for entry in known.entries.values()

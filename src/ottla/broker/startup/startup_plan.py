@@ -29,7 +29,7 @@ from ottla.storage.files.filenames import (
     PARTITION_METADATA,
     DirectoryState,
 )
-from ottla.storage.files.topic_file import TopicEntry, TopicFile
+from ottla.storage.files.known_topics import KnownTopics, TopicEntry
 
 DirectoryPlan = list[tuple[FoundLog, StartupAction]]
 
@@ -40,26 +40,45 @@ class StartupPlan:
 
     directories: list[DirectoryPlan]
     refused: Mapping[TopicPartition, str]
+    deleted: Set[TopicPartition] = frozenset()
+    """Partitions of deleted topics, whose removal a start finishes."""
 
 
 def plan_startup(
     found: Sequence[Sequence[FoundLog]],
-    known: TopicFile,
+    known: KnownTopics,
     *,
     is_complete: bool,
     is_replicated: bool = False,
+    named: Sequence[Set[TopicPartition]] = (),
 ) -> StartupPlan:
     """Plans a start over all found directories; `is_complete` if no log directory is offline.
+
+    `named` are the partitions that the checkpoints of each directory name: if the topic of one was
+    deleted, a crash has interrupted that, or its directory was offline. A partition of a deleted
+    topic that no checkpoint names was put there by a person, and is kept.
 
     If `is_replicated`, a controller decides which partitions of a topic this broker hosts. Raises
     `UserError` if two directories contain the log of one partition, or if it is unclear which of
     two topics of one name is the present one.
     """
     found = [[_with_repaired_id(one, known) for one in some] for some in found]
-    everything = [one for some in found for one in some]
+    deleted = {
+        one.path
+        for some, names in zip(found, named, strict=False)
+        for one in some
+        if one.topic_id in known.gone and one.key in names
+    }
+    everything = [one for some in found for one in some if one.path not in deleted]
     present_ids = _present_ids(everything, known)
     planner = _Planner(everything, known, present_ids, is_complete, is_replicated)
-    directories = [[(one, planner.action(one)) for one in some] for some in found]
+    directories = [
+        [
+            (one, StartupAction.REMOVE if one.path in deleted else planner.action(one))
+            for one in some
+        ]
+        for some in found
+    ]
     refused = {
         one.key: reason
         for one in everything
@@ -67,11 +86,12 @@ def plan_startup(
         and one.key not in planner.logs
         and (reason := planner.why_misplaced(one))
     }
-    return StartupPlan(directories=directories, refused=refused)
+    gone = {one.key for some in found for one in some if one.path in deleted}
+    return StartupPlan(directories=directories, refused=refused, deleted=gone - refused.keys())
 
 
 def find_lost(
-    known: TopicFile, checkpointed: Set[TopicPartition], held: Set[TopicPartition]
+    known: KnownTopics, checkpointed: Set[TopicPartition], held: Set[TopicPartition]
 ) -> set[TopicPartition]:
     """Returns the partitions that a checkpoint names and no directory contains.
 
@@ -81,7 +101,7 @@ def find_lost(
     return {key for key in checkpointed if key not in held and known.still_has(*key)}
 
 
-def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:
+def _with_repaired_id(one: FoundLog, known: KnownTopics) -> FoundLog:
     """Returns the log with the topic's own id if its id differs in one bit: that is damage."""
     entry = known.entries.get(one.name.topic)
     if entry is None or one.topic_id is None:
@@ -92,17 +112,17 @@ def _with_repaired_id(one: FoundLog, known: TopicFile) -> FoundLog:
     return replace(one, topic_id=entry.topic_id)
 
 
-def _present_ids(found: Sequence[FoundLog], known: TopicFile) -> dict[str, Uuid]:
+def _present_ids(found: Sequence[FoundLog], known: KnownTopics) -> dict[str, Uuid]:
     """Returns the id of each topic that has a log.
 
-    If the topic file has another id than all directories, another topic of that name was created
+    If the metadata log has another id than all directories, another topic of that name was created
     since (by Kafka, say), and the directories' id counts.
     """
     ids: dict[str, dict[Uuid, FoundLog]] = {}
     for one in found:
         if one.name.state is not DirectoryState.LIVE or one.topic_id is None:
             continue
-        if one.topic_id not in known.gone and not _is_of_another(one, known):
+        if not _is_of_another(one, known):
             ids.setdefault(one.name.topic, {})[one.topic_id] = one
     present = {}
     for topic, logs in ids.items():
@@ -120,20 +140,20 @@ def _present_ids(found: Sequence[FoundLog], known: TopicFile) -> dict[str, Uuid]
     return present
 
 
-def _is_of_another(one: FoundLog, known: TopicFile) -> bool:
+def _is_of_another(one: FoundLog, known: KnownTopics) -> bool:
     """Whether it certainly is the log of another partition or topic."""
     return one.home != one.key or _owner(one, known) not in (None, one.name.topic)
 
 
-def _owner(one: FoundLog, known: TopicFile) -> str | None:
-    """Returns the topic that has the log's id, according to the topic file."""
+def _owner(one: FoundLog, known: KnownTopics) -> str | None:
+    """Returns the topic that has the log's id, according to the metadata log."""
     return None if one.topic_id is None else known.owner(one.topic_id, one.name.topic)
 
 
 @dataclass(slots=True)
 class _Planner:
     found: Sequence[FoundLog]
-    known: TopicFile
+    known: KnownTopics
     present_ids: Mapping[str, Uuid]
     is_complete: bool
     is_replicated: bool
@@ -199,19 +219,17 @@ class _Planner:
         if owner not in (None, one.name.topic):
             said = f"has the topic id of {owner} in its {PARTITION_METADATA}"
             return f"{one.path} {said}; rename it back, or move it away"
-        is_gone = one.topic_id in self.known.gone
-        if one.key in self.logs or is_gone or one.topic_id is None:
+        if one.key in self.logs or one.topic_id is None:
             return None
         entry = self.known.entries.get(one.name.topic)
-        if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
+        if entry is None or one.name.partition >= entry.partition_count:
             return None
         said = f"has another topic id in its {PARTITION_METADATA} than topic {entry.name}"
         return f"{one.path} {said}; put the right directory in its place, or move it away"
 
     def _action_for_copy(self, one: FoundLog) -> StartupAction:
         log = self.logs.get(_key(one))
-        entry = self.known.entries.get(one.name.topic)
-        if self.copies[_key(one)] is not one or (entry is not None and entry.is_deleted):
+        if self.copies[_key(one)] is not one:
             return StartupAction.REMOVE
         if log is not None:
             is_beside = _parent(log) == _parent(one)
@@ -226,7 +244,7 @@ class _Planner:
         The directory's name may be truncated, so the topic's id identifies the partition.
         """
         entry = self._entry_of(one)
-        if entry is None or entry.is_deleted or one.name.partition >= entry.partition_count:
+        if entry is None or one.name.partition >= entry.partition_count:
             return StartupAction.REMOVE
         key = TopicPartition(entry.name, one.name.partition)
         copy = self.copies.get(key)
@@ -249,8 +267,6 @@ class _Planner:
     def _is_stray(self, one: FoundLog) -> bool:
         if one.topic_id is None:
             return False
-        if one.topic_id in self.known.gone:
-            return True
         present = self.present_ids.get(one.name.topic)
         entry = self.known.entries.get(one.name.topic)
         if present is None and entry is not None:

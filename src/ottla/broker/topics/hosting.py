@@ -18,7 +18,7 @@ from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
 from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
-from ottla.storage.files.topic_file import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry
 
 
 class Hosting:
@@ -27,7 +27,6 @@ class Hosting:
     def __init__(self, store: TopicStore) -> None:
         self._topics = store.topics
         self._configs = store.configs
-        self._files = store.files
         self._logs = store.logs
         self._hosting = OneAtATime()
         self._stopped: dict[TopicPartition, None] = {}
@@ -46,7 +45,6 @@ class Hosting:
             return self._topics.partition(*key)
         with storage_failures_answered():
             self._logs.forget(key.topic, [key.partition])
-            self._files.write()
             self._logs.create([(topic, key.partition)])
         return topic.partition(key.partition)
 
@@ -79,7 +77,6 @@ class Hosting:
                 indexes.setdefault(topic.name, []).append(index)
             for name, some in in_turns(indexes.items()):
                 self._logs.forget(name, some)
-            self._files.write()
             left = len(missing)
             for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
                 left -= len(part)
@@ -111,7 +108,6 @@ class Hosting:
             return self._host_topic(key, topic_id, overrides)
         if key.partition >= topic.partition_count:
             topic.partition_count = key.partition + 1
-            topic.revision += 1
         return topic
 
     def _host_topic(
@@ -122,7 +118,6 @@ class Hosting:
             topic_id=topic_id,
             partition_count=key.partition + 1,
             overrides=dict(overrides),
-            revision=1,
         )
         topic = Topic(entry, self._configs.stored(key.topic, overrides))
         self._configs.put(topic.name, topic.config)
@@ -150,13 +145,12 @@ class Hosting:
             self._stopped[key] = None
 
     def save(self) -> None:
-        """Writes what the stopped partitions change in the files that list all; once for many.
+        """Writes what the stopped partitions change in the checkpoints; once for many.
 
         Raises `StorageError`.
         """
         if not self._stopped:
             return
         stopped, self._stopped = self._stopped, {}
-        # The checkpoints first: what they name, and is not there, counts as lost after a crash.
+        # What they name, and is not there, counts as lost after a crash.
         self._logs.forget_all(stopped)
-        self._files.write()

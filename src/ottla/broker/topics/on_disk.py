@@ -15,8 +15,8 @@ from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA
+from ottla.storage.files.known_topics import TopicEntry
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
-from ottla.storage.files.topic_file import TopicEntry
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,15 @@ class OpenedDirectories:
 
     directories: list[LogDirectory]
     entries: Mapping[str, TopicEntry]
-    gone: frozenset[Uuid]
-    """The ids of topics that were deleted while a directory was offline."""
+    """The topics of the metadata log."""
+    has_all_partitions: bool = True
+    """Whether all partitions of a topic are here; in a cluster the controller assigns them."""
+    may_be_changed: bool = True
+    """Whether records may be added to the metadata log."""
+    is_damaged: bool = False
+    """Whether a part of the metadata log cannot be read, which may have changed any topic."""
+    unknown: str = ""
+    """Why the settings of a topic without an entry are not known."""
     next_producer_id: int
     cluster_id: str
     node_id: int
@@ -93,20 +100,17 @@ def _refused_line(topic: str, name: str, error: SettingError) -> str:
 
 
 def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
-    """Returns an entry for every topic that has a partition on a disk.
+    """Returns an entry for every topic of the metadata log, or with a partition on a disk.
 
-    If the topic file has another id than the disks, another topic of that name was created since
-    (by Kafka, say), and the disks' id counts. An entry without partitions is a creation that a
-    crash interrupted before its response: it is dropped, unless its partitions may be in an offline
-    directory, or are refused.
+    If the metadata log has another id than the disks, another topic of that name was created since
+    (by Kafka, say), and the disks' id counts. A topic without partitions was being created when a
+    crash came, or its partitions may be in an offline directory, or are refused.
     """
-    found: dict[str, TopicEntry] = {}
-    if any(directory.is_offline for directory in opened.directories):
-        found.update(opened.entries)
+    found = dict(opened.entries)
     for directory in opened.directories:
         for topic, index in directory.logs:
             topic_id = directory.topic_ids.get(topic)
-            entry = found.get(topic) or opened.entries.get(topic)
+            entry = found.get(topic)
             if entry is None or topic_id not in (None, entry.topic_id):
                 entry = TopicEntry(
                     name=topic,
@@ -134,10 +138,10 @@ def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> Non
     named = [directory.checkpoints.named.partitions() for directory in opened.directories]
     lost = set[TopicPartition]().union(*named)
     for topic, index in opened.refused:
-        entry = found.get(topic) or opened.entries.get(topic)
+        entry = found.get(topic)
         if entry is None and (topic, index) in lost:
             entry = TopicEntry(name=topic, topic_id=ZERO_UUID, partition_count=0, overrides={})
-        if entry is None or (topic not in found and index >= entry.partition_count > 0):
+        if entry is None:
             continue
         if (topic, index) in lost and index >= entry.partition_count:
             entry = dataclasses.replace(entry, partition_count=index + 1)

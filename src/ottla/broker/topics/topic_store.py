@@ -1,7 +1,7 @@
 """Topics on disk: creates, extends, configures and deletes them, each durably or not at all.
 
-Every change is written to the topic file of each log directory (`topic_files`) before the first
-partition is changed (a deletion: marked there), so after a crash `load` completes it.
+Every change is in the metadata log (`topic_records`) before the first partition is changed, so that
+after a crash the next start completes it.
 
 Kafka's counterparts: `ReplicationControlManager`, `TopicDeletionManager`.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, kept, yield_turn
 from ottla.broker.storage_failures import storage_failures_answered, storage_refusal
@@ -26,13 +26,13 @@ from ottla.broker.topics.on_disk import (
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
-from ottla.broker.topics.topic_files import TopicFiles
+from ottla.broker.topics.topic_records import TopicRecords
 from ottla.broker.topics.topic_rules import check_changed_settings, topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.topic_file import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry
 
 logger = logging.getLogger(__name__)
 
@@ -49,25 +49,24 @@ class TopicStore:
         configs: TopicConfigs,
         new_id: Callable[[], Uuid],
         removals: Removals,
-        *,
-        has_all_partitions: bool = True,
+        records: TopicRecords,
     ) -> None:
-        """`has_all_partitions` on a single broker; in a cluster the controller assigns them."""
         self.topics = Topics()
         self.removals = removals
-        self._has_all_partitions = has_all_partitions
         self.directories = directories
         self._file_system = file_system
         self.configs = configs
         self._new_id = new_id
-        self.files = TopicFiles(self.topics, directories, file_system)
+        self.records = records
+        self.unconfirmed = records.unconfirmed
+        self.under_way: set[str] = set()
+        """Topics that are being created or deleted while other requests have their turn."""
         self.logs = PartitionLogs(directories, removals)
         self._growing: set[str] = set()
 
     def load(self, opened: OpenedDirectories) -> None:
         """Creates the topics from the disks, and completes what a crash interrupted."""
         entries = entries_on_disk(opened)
-        self.files.gone = set(opened.gone)
         self.logs.refused = opened.refused
         for entry in entries.values():
             config = self.configs.stored(entry.name, entry.overrides)
@@ -76,32 +75,46 @@ class TopicStore:
             self.topics.add(Topic(entry, config))
         for directory in self.directories:
             self._take_directory(directory)
-        for entry in entries.values():
-            topic = self.topics.get(entry.name)
-            if entry.is_deleted:
-                logger.info("finishing the deletion of topic %s", entry.name)
-                self._delete([topic])
-            else:
-                topic.offline_indexes = self._not_at_hand(topic)
-                if self.directories.is_complete:
-                    _warn_of_format(topic)
-                    if self._has_all_partitions:
-                        self._complete(topic)
-        if not self.directories.is_complete:
-            return
-        # The partitions of deleted topics are stray now, so their ids are no longer needed. And
-        # topics of Kafka's are recorded with their ids, which identify their directories from now
-        # on.
-        is_known = {topic.name: topic.entry() for topic in self.topics} == opened.entries
-        if self.files.gone or not is_known:
-            self.files.gone.clear()
-            self.files.write()
+        for topic in list(self.topics):
+            topic.offline_indexes = self._not_at_hand(
+                topic, has_all_partitions=opened.has_all_partitions
+            )
+            if self.directories.is_complete:
+                _warn_of_format(topic)
+                if opened.has_all_partitions:
+                    self._complete(topic)
+        self._find_unrecorded(opened)
 
-    def _not_at_hand(self, topic: Topic) -> dict[int, str]:
+    def _find_unrecorded(self, opened: OpenedDirectories) -> None:
+        """Finds what the metadata log does not have, or has otherwise; internal topics get
+        records, as their settings are known.
+        """
+        grown: list[tuple[Topic, int]] = []
+        replaced: list[TopicEntry] = []
+        for topic in self.topics:
+            entry = opened.entries.get(topic.name)
+            if entry is None or entry.topic_id != topic.topic_id:
+                self.unconfirmed.hold(topic.name, opened.unknown)
+                replaced += [] if entry is None else [entry]
+            elif entry.partition_count < topic.partition_count:
+                grown.append((topic, entry.partition_count))
+            if opened.is_damaged:
+                self.unconfirmed.hold(topic.name, opened.unknown)
+        if opened.may_be_changed:
+            with contextlib.suppress(StorageError):  # logged where the directory went offline
+                for entry in replaced:
+                    self.records.replace(entry)
+                self.records.confirm([one for one in self.topics if one.is_internal])
+                self.records.grow(grown)
+        for topic in self.topics:
+            if topic.is_internal:
+                self.unconfirmed.forget(topic.name)
+
+    def _not_at_hand(self, topic: Topic, *, has_all_partitions: bool) -> dict[int, str]:
         """Returns why partitions are offline: in an offline directory, or refused."""
         missing = [one for one in range(topic.partition_count) if one not in topic.partitions]
         refused = {one: self.logs.refused.get(TopicPartition(topic.name, one)) for one in missing}
-        is_away = self._has_all_partitions and not self.directories.is_complete
+        is_away = has_all_partitions and not self.directories.is_complete
         away = "a log directory is offline" if is_away else None
         return {index: why for index, one in refused.items() if (why := one or away)}
 
@@ -157,14 +170,15 @@ class TopicStore:
                     except ApiError as error:
                         results.append(error.without_traceback())
                         continue
-                    self._begin(draft.entry())
+                    self._begin(draft)
+                    if new.unknown is not None:
+                        self.unconfirmed.hold(draft.name, new.unknown)
                     drafts.append(draft)
                     results.append(draft)
                 refusal = self._make(drafts) if drafts else None
             finally:
                 self._end(drafts)
             if refusal is not None:
-                self._undo([(topic, list(topic.partitions)) for topic in drafts])
                 return [one if isinstance(one, ApiError) else refusal for one in results]
             for topic in drafts:
                 self.topics.add(topic)
@@ -174,6 +188,8 @@ class TopicStore:
     def _draft(self, new: NewTopic, partition_count: int) -> Topic:
         """Returns the topic to create; raises `ApiError`."""
         self.topics.check_new_name(new.name)
+        with storage_failures_answered():
+            self.records.check()
         self.logs.check_any_open()
         self.logs.check_nothing_in_the_way(new.name, range(partition_count))
         entry = TopicEntry(
@@ -181,35 +197,38 @@ class TopicStore:
             topic_id=self._id_for(new),
             partition_count=partition_count,
             overrides={name: text for name, text in new.overrides.items() if text is not None},
-            revision=1,
         )
         return Topic(entry, topic_config(self.configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
-        """Creates all topics, with one write for their entries; returns the error if one fails."""
+        """Creates all topics, with one write for their records; returns the error if one fails."""
         try:
             for topic in drafts:
                 self.logs.forget(topic.name, range(topic.partition_count))
-            self.files.write()
+            self.records.create(drafts)
+        except ApiError as error:
+            return error.without_traceback()
+        except StorageError as error:
+            return storage_refusal(error)
+        try:
             for topic in drafts:
                 self.configs.put(topic.name, topic.config)
             self.logs.create_missing(drafts)
         except StorageError as error:
             for topic in drafts:
                 self.configs.remove(topic.name)
+            self._undo(drafts)
             return storage_refusal(error)
         return None
 
-    def _begin(self, entry: TopicEntry) -> None:
-        """Reserves the name, and includes the entry in every write, while other requests have their
-        turn.
-        """
-        self.files.under_way[entry.name] = entry
-        self.topics.reserve(entry.name)
+    def _begin(self, topic: Topic) -> None:
+        """Reserves the name while other requests have their turn."""
+        self.under_way.add(topic.name)
+        self.topics.reserve(topic.name)
 
     def _end(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
-            self.files.under_way.pop(topic.name, None)
+            self.under_way.discard(topic.name)
             self.topics.release(topic.name)
 
     def grow_all(
@@ -235,7 +254,6 @@ class TopicStore:
                     results.append(None)
                     growing.append((topic, topic.partition_count))
                     topic.partition_count = growth.partition_count
-                    topic.revision += 1
                     self._growing.add(topic.name)
                 refusal = self._grow(growing) if growing else None
             finally:
@@ -253,31 +271,31 @@ class TopicStore:
         self.logs.check_nothing_in_the_way(topic.name, added)
 
     def _grow(self, growing: Sequence[tuple[Topic, int]]) -> ApiError | None:
-        """Creates the partitions above the old counts, all or none; returns the error, if any.
+        """Creates the partitions above the old counts; returns the error, if any.
 
-        Their entries are written with one write.
+        Their records are written with one write. Partitions that have records and cannot be created
+        are offline until the next start, as of a broker of Kafka's.
         """
         try:
             for topic, old_count in growing:
                 self.logs.forget(topic.name, range(old_count, topic.partition_count))
-            self.files.write()
-            self.logs.create_missing([topic for topic, _ in growing])
-        except StorageError as error:
+            self.records.grow(growing)
+        except (ApiError, StorageError) as error:
             for topic, old_count in growing:
                 topic.partition_count = old_count
-                topic.revision += 1
-            self._undo(
-                [
-                    (topic, [one for one in topic.partitions if one >= old_count])
-                    for topic, old_count in growing
-                ]
-            )
+            return storage_refusal(error) if isinstance(error, StorageError) else error
+        try:
+            self.logs.create_missing([topic for topic, _ in growing])
+        except StorageError as error:
+            for topic, _ in growing:
+                missing = set(range(topic.partition_count)) - topic.partitions.keys()
+                topic.offline_indexes |= dict.fromkeys(sorted(missing), str(error))
             return storage_refusal(error)
         return None
 
     def _check_is_there(self, topic: Topic) -> None:
         """Raises `ApiError` for a topic that is deleted, or is being deleted."""
-        if self.topics.find(topic.name) is not topic or topic.name in self.files.under_way:
+        if self.topics.find(topic.name) is not topic or topic.name in self.under_way:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _check_is_free(self, topic: Topic) -> None:
@@ -306,6 +324,18 @@ class TopicStore:
         if not validate_only:
             self.follow(topic, overrides)
 
+    def confirm(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Records topics of which a user has confirmed the settings; raises `ApiError`."""
+        topics = [self.topics.get(name) for name in settings]
+        for topic in topics:
+            self.configure(topic, settings[topic.name], validate_only=True)
+        for topic in topics:
+            topic.overrides = dict(settings[topic.name])
+        with storage_failures_answered():
+            self.records.confirm(topics)
+        for topic in topics:
+            self._apply(topic, self.configs.stored(topic.name, topic.overrides))
+
     def follow(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """As `configure`, for what the cluster has decided: values that are not valid here are
         ignored, each with an error line.
@@ -313,14 +343,13 @@ class TopicStore:
         if overrides == topic.overrides:
             return
         old_overrides, topic.overrides = topic.overrides, (new_overrides := dict(overrides))
-        topic.revision += 1
         try:
-            self.files.write()
-        except StorageError as error:
+            with storage_failures_answered():
+                self.records.configure(topic, old_overrides, new_overrides)
+        except ApiError:
             if topic.overrides is new_overrides:
                 topic.overrides = old_overrides
-            topic.revision += 1
-            raise storage_refusal(error) from error
+            raise
         finally:
             if self.topics.find(topic.name) is topic:
                 # The settings or defaults may have changed again during the turns, or the topic
@@ -381,23 +410,16 @@ class TopicStore:
         """Deletes topics; the names of their directories are free from now on."""
         for topic in topics:
             self._check_is_free(topic)
-        for topic in topics:
-            topic.revision += 1
         with kept(), storage_failures_answered():
-            self._delete(topics)
-
-    def _delete(self, topics: Sequence[Topic]) -> None:
-        self.files.under_way |= {topic.name: topic.entry(is_deleted=True) for topic in topics}
-        try:
-            self.files.write()
-            self._take_away(topics)
-        finally:
-            self._end(topics)
-        # From here on, other requests may create topics of these names.
-        self.files.write()
+            self.under_way |= {topic.name for topic in topics}
+            try:
+                self.records.delete([topic.entry() for topic in topics])
+                self._take_away(topics)
+            finally:
+                self._end(topics)
 
     def _take_away(self, topics: Sequence[Topic]) -> None:
-        """Removes topics. Their partitions in an offline directory become stray when it is online
+        """Removes topics. Their partitions in an offline directory are removed when it is online
         again.
         """
         for topic in topics:
@@ -409,8 +431,6 @@ class TopicStore:
         names = {topic.name for topic in topics}
         for directory in self.directories.online:
             self.logs.delete_all(names, directory)
-        if not self.directories.is_complete:
-            self.files.gone.update({topic.topic_id for topic in topics} - {ZERO_UUID})
 
     def _id_for(self, new: NewTopic) -> Uuid:
         if new.topic_id is None:
@@ -429,15 +449,17 @@ class TopicStore:
             if self.topics.find_by_id(candidate) is None:
                 return candidate
 
-    def _undo(self, made: Sequence[tuple[Topic, Sequence[int]]]) -> None:
-        """Removes created partitions; the next start removes what a failing disk has kept."""
-        with contextlib.suppress(StorageError):
-            for topic, indexes in made:
-                for index in indexes:
+    def _undo(self, drafts: Sequence[Topic]) -> None:
+        """Removes topics that could not be created; the next start removes what a failing disk has
+        kept.
+        """
+        with contextlib.suppress(StorageError, ApiError):
+            self.records.delete([topic.entry() for topic in drafts])
+            for topic in drafts:
+                for index in list(topic.partitions):
                     directory = topic.partitions.pop(index).directory
                     if not directory.is_offline:
                         self.logs.delete(directory, [TopicPartition(topic.name, index)])
-            self.files.write()
 
 
 def _warn_of_format(topic: Topic) -> None:

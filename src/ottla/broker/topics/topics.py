@@ -17,7 +17,7 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
-from ottla.storage.files.topic_file import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry
 
 MAX_PARTITION_COUNT: Final = 10_000
 """The most that Kafka's controller creates in one request."""
@@ -30,7 +30,8 @@ class NewTopic:
     """A topic to create; -1 stands for the broker's default.
 
     `assignments` are broker ids by partition, and replace both counts. `topic_id` is the id of a
-    topic elsewhere that this one is a copy of; other topics get a new id.
+    topic elsewhere that this one is a copy of, whose settings may be `unknown`; other topics get a
+    new id.
     """
 
     name: str
@@ -39,6 +40,8 @@ class NewTopic:
     assignments: Mapping[int, list[int]] = field(default_factory=dict)
     overrides: Mapping[str, str | None] = field(default_factory=dict)
     topic_id: Uuid | None = None
+    unknown: str | None = None
+    """Why its settings are not known, if they are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,6 @@ class Topic:
         "overrides",
         "partition_count",
         "partitions",
-        "revision",
         "topic_id",
     )
 
@@ -71,7 +73,6 @@ class Topic:
         self.topic_id = entry.topic_id
         self.overrides = dict(entry.overrides)
         self.partition_count = entry.partition_count
-        self.revision = entry.revision
         self.config = config
         self.partitions: dict[int, Partition] = {}
         self.offline_indexes: dict[int, str] = {}
@@ -101,15 +102,13 @@ class Topic:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def entry(self, *, is_deleted: bool = False) -> TopicEntry:
-        """Returns the topic's entry in the topic file."""
+    def entry(self) -> TopicEntry:
+        """Returns what the metadata log has of the topic."""
         return TopicEntry(
             name=self.name,
             topic_id=self.topic_id,
             partition_count=self.partition_count,
             overrides=self.overrides,
-            revision=self.revision,
-            is_deleted=is_deleted,
         )
 
 

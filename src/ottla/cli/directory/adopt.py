@@ -19,6 +19,7 @@ from ottla.cli.terminal import ExampleCommand, counted, only_logged_from
 from ottla.cli.zookeeper_access import read_zookeeper_access, zookeeper_access_option
 
 if TYPE_CHECKING:
+    from ottla.base.clock import SystemClock
     from ottla.broker.adoption.retention_preview import Prospect
     from ottla.broker.broker import Broker
     from ottla.cli.directory.adopt_sources import ClusterSettings
@@ -80,15 +81,17 @@ def adopt_command(
         given = cluster.topics
     _check_directories(directories)
     clock = SystemClock()
+    if not _recreate(directories, clock, output, is_confirmed=is_confirmed):
+        sys.exit(EXIT_UNCONFIRMED)
     with (
         # The broker's warnings are about what this command repairs.
-        only_logged_from(logging.ERROR, "ottla.broker.adoption.adoption_store"),
+        only_logged_from(logging.ERROR, "ottla.broker.topics.unconfirmed"),
         closing(open_broker(directories, given_settings(None, settings), clock=clock)) as broker,
     ):
         if cluster is not None:
             taking = TakingOver(broker, cluster)
             given = taking.take_configs()
-        unknown, defaults = broker.adoption.unknown, broker.config.topic_defaults
+        unknown, defaults = broker.unconfirmed.unknown, broker.config.topic_defaults
         found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
         for one in found:
             output.say(_text(one), _fields(one))
@@ -97,7 +100,7 @@ def adopt_command(
             _adopt(broker, wanted, output)
         if taking is not None:
             taking.take_the_rest(output)
-        left = sorted(broker.adoption.unknown)
+        left = sorted(broker.unconfirmed.unknown)
     _say_what_is_left(left, len(wanted), output)
     if left:
         sys.exit(EXIT_UNCONFIRMED)
@@ -108,25 +111,52 @@ def _check_directories(directories: tuple[str, ...]) -> None:
         check_directory(path)
 
 
+def _recreate(
+    directories: tuple[str, ...], clock: "SystemClock", output: Output, *, is_confirmed: bool
+) -> bool:
+    """Re-creates a metadata log that must not be continued; returns whether it may be now."""
+    from ottla.base.files import OsFileSystem
+    from ottla.broker.adoption.found_metadata import find_metadata
+    from ottla.broker.adoption.handover import HandoverOptions, locked
+    from ottla.broker.adoption.recreation import finish, recreate
+    from ottla.runtime.opening import new_id
+
+    files = OsFileSystem()
+    with locked(directories, files):
+        for path in directories:
+            finish(path, files)
+        found = find_metadata(directories, files)
+        if found.refusal is None:
+            return True
+        output.say(
+            f"{found.refusal_reason}. The metadata log is re-created with what it says of the "
+            f"{counted(len(found.known.entries), 'topic')} that are here, and this broker is its "
+            "only node: do not start other nodes of that cluster with it any more."
+        )
+        if not (is_confirmed or _asked("Re-create the metadata log?", output)):
+            output.say("the metadata log is unchanged; --yes re-creates it")
+            return False
+        output.say(recreate(found, files, HandoverOptions(now_ms=clock.now_ms(), new_id=new_id)))
+    return True
+
+
 def _confirm(count: int, output: Output) -> bool:
+    return _asked(f"Are these the settings of {counted(count, 'topic')}?", output)
+
+
+def _asked(question: str, output: Output) -> bool:
     if output.as_json or output.is_quiet or not sys.stdin.isatty():
         return False
-    return click.confirm(f"Are these the settings of {counted(count, 'topic')}?")
+    return click.confirm(question)
 
 
 def _adopt(broker: "Broker", wanted: "list[Prospect]", output: Output) -> None:
-    unread = broker.adoption.unread
-    if not wanted and unread is None:
+    if not wanted:
         return
     try:
         broker.adopt({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
-    if unread is not None:
-        output.say(
-            f"{unread}: of quotas, users, ACLs and settings of brokers and groups only what is set "
-            "here counts"
-        )
 
 
 def _say_what_is_left(left: list[str], wanted_count: int, output: Output) -> None:

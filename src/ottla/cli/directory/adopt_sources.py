@@ -16,7 +16,7 @@ from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.scram import HASHES, ScramCredential
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.broker.configs.cluster_state import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
 from ottla.broker.security.acls import Acl
 from ottla.broker.security.registered import acls_of, credentials_of, limits_of, token_of

@@ -31,11 +31,11 @@ AUTHORIZER = "  authorizer.class.name={name}, and the super.users of the broker"
 @click.option("--dry-run", is_flag=True, help="Print what would be written without writing it.")
 @output_options()
 def handover_command(directories: tuple[str, ...], dry_run: bool, output: Output) -> None:
-    """Write what Apache Kafka needs to start on the log directories DIR in KRaft mode.
+    """Check that Apache Kafka can start on the log directories DIR in KRaft mode.
 
-    The command writes a metadata log with topics, settings, quotas, users, ACLs and leader epochs,
-    or appends the changes to the one that Kafka wrote. Name all directories of the broker,
-    beginning with the one for the metadata log. The broker must have been stopped cleanly.
+    The metadata log is Kafka's already; the command writes what may be missing, such as the log of
+    a directory in which nothing was ever changed. Name all directories of the broker. It must have
+    been stopped cleanly.
     """
     from ottla.base.files import OsFileSystem
     from ottla.broker.adoption.handover import (

@@ -22,13 +22,13 @@ def give_up_command(directory: str, partition: str, output: Output) -> None:
     from ottla.base.files import OsFileSystem
     from ottla.storage.diagnosis.giving_up import give_up
     from ottla.storage.files.filenames import parse_directory_name
-    from ottla.storage.files.topic_file import read_topic_file
+    from ottla.storage.files.known_topics import read_known_topics
 
     files = OsFileSystem()
     parsed = parse_directory_name(partition)
     try:
         with named_files(directory):
-            entries = read_topic_file(files, directory).entries
+            entries = read_known_topics(files, directory).entries
             entry = entries.get(parsed.topic) if parsed else None
             offset = give_up(files, directory, partition, entry.topic_id if entry else None)
     except CorruptionError as error:

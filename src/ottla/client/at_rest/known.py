@@ -44,7 +44,7 @@ def _check_read(directories: Directories, what: str) -> None:
     if directories.found.unread is not None:
         raise RefusalError(
             f"{what} are not known, since {directories.found.unread}; restore the log's files, or "
-            f"run ottla adopt {_paths(directories)}, after which only what is set here counts"
+            f"run ottla adopt {_paths(directories)}, after which what is before the damage counts"
         )
 
 

@@ -81,7 +81,7 @@ class TopicsAtRest:
         entry = known.entries.get(name)
         first = min(held)
         topic_id = held[first].partition(name, first).topic_id
-        if topic_id in known.gone or (entry is not None and entry.is_deleted):
+        if topic_id in known.gone and entry is None:
             return None
         node = held[first].node_id
         count = max(max(held) + 1, 0 if entry is None else entry.partition_count)

@@ -40,12 +40,12 @@ from ottla.storage.files.integrity import (
     is_ours_still,
     read_integrity,
 )
+from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
+from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
-from ottla.storage.files.topic_file import topics_if_whole
-from ottla.storage.files.written_marks import is_lost
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 
 CHECKPOINTS = {
@@ -56,14 +56,7 @@ CHECKPOINTS = {
 }
 """The meaning of the offsets in each checkpoint, by file name."""
 
-BROKER_ROLES = (
-    Role.OTTLA_COPY,
-    Role.OTTLA_TOPICS,
-    Role.OTTLA_CLUSTER,
-    Role.OTTLA_SECURITY,
-    Role.OTTLA_ADOPTION,
-    Role.OTTLA_PRODUCER_IDS,
-)
+BROKER_ROLES = (Role.OTTLA_COPY,)
 
 OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
 
@@ -170,7 +163,7 @@ class _DirectoryCheck:
         self._options = options
         self._ids: dict[str, tuple[Uuid, str]] = {}
         self._unread_ids: list[tuple[str, Finding]] = []
-        self._topics = topics_if_whole(file_system, report.path)
+        self._topics = read_known_topics(file_system, report.path)
         mark = join(report.path, filenames.CLEAN_SHUTDOWN)
         self._is_clean = not options.is_live and file_system.status(mark) is not None
 
@@ -296,7 +289,7 @@ class _DirectoryCheck:
     def _check_lost(self) -> Iterator[Finding]:
         """Partitions that a checkpoint names and that have no directory."""
         # Not in a directory that only Kafka has written, whose checkpoints may be out of date.
-        if not self._topics.is_found:
+        if self._files.status(join(self._path, filenames.METADATA_MARK)) is None:
             return
         names = self._files.list(self._path)
         parsed = [parse_directory_name(one) for one in names if self._is_directory(one)]
@@ -401,10 +394,10 @@ def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding
             yield from metadata_snapshot_findings(file_system, path)
         elif described.role is Role.UNKNOWN:
             yield _finding(FindingKind.STRANGER, path, None, "is not a file of a log directory")
-    for name, mark in filenames.MARKS.items():
-        if is_lost(file_system, directory, name):
-            reason = f"is missing, though {mark} says that there was one"
-            yield _finding(FindingKind.BROKER_FILE, join(directory, name), None, reason)
+    mark = join(directory, filenames.METADATA_MARK)
+    if file_system.status(mark) is not None and not has_metadata_log(file_system, directory):
+        reason = f"is missing, though {filenames.METADATA_MARK} says that there was one"
+        yield _finding(FindingKind.BROKER_FILE, metadata_folder(directory), None, reason)
     yield from _check_meta_properties(file_system, directory)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import FileSystem, base_name, read_file
+from ottla.base.files import FileSystem, base_name, parent_directory, read_file
 from ottla.base.ids import uuid_text
 from ottla.record.batch import (
     MAX_SEQUENCE,
@@ -24,6 +24,7 @@ from ottla.record.record import Record, read_records
 from ottla.storage.damage_scan import DamagedRegion, ScannedBatch, scan_log
 from ottla.storage.diagnosis import rows
 from ottla.storage.diagnosis.index_entries import parse_index
+from ottla.storage.diagnosis.metadata_rows import decoded_metadata
 from ottla.storage.diagnosis.roles import (
     DirectoryKind,
     FileDescription,
@@ -42,7 +43,6 @@ from ottla.storage.files.integrity import parse_integrity
 from ottla.storage.files.java_properties import parse_properties
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.files.partition_metadata import read_topic_id
-from ottla.storage.files.summed_json import check_summed_json
 from ottla.storage.index import transaction_index
 from ottla.storage.index.producer_snapshot import parse_snapshot
 from ottla.storage.log.leader_epochs import parse_epoch_entry
@@ -102,14 +102,16 @@ def _check_whole(file_system: FileSystem, path: str, role: Role) -> None:
         read_meta_properties(file_system, path)
     elif role is Role.PARTITION_METADATA:
         read_topic_id(file_system, path)
-    elif role in SUMMED_ROLES:
-        check_summed_json(path, read_file(file_system, path))
 
 
 # Logs
 
 
 def _log_rows(file_system: FileSystem, path: str, base_offset: int, *, deep: bool) -> Iterator[Row]:
+    is_metadata = base_name(parent_directory(path)).startswith(filenames.CLUSTER_METADATA) or (
+        describe(base_name(path)).role is Role.METADATA_SNAPSHOT
+    )
+    shown = decoded_metadata if is_metadata else _as_it_is
     file = file_system.open(path)
     try:
         for found in scan_log(file, base_offset):
@@ -118,9 +120,13 @@ def _log_rows(file_system: FileSystem, path: str, base_offset: int, *, deep: boo
                 continue
             yield batch_row(found.position, found.batch)
             if deep:
-                yield from _record_rows(found)
+                yield from map(shown, _record_rows(found))
     finally:
         file.close()
+
+
+def _as_it_is(row: Row) -> Row:
+    return row
 
 
 def _damage_rows(region: DamagedRegion) -> Iterator[Row]:
@@ -324,16 +330,6 @@ def _json_rows(path: str, content: bytes) -> Iterator[Row]:
         yield rows.PropertyRow(name=name, value=text)
 
 
-def _producer_id_rows(path: str, content: bytes) -> Iterator[Row]:
-    if not content.startswith(b"0\n"):  # version 0 has no checksum
-        content = without_checksum(path, content)
-    words = content.decode("latin-1").split()
-    if len(words) != 2 or not all(word.isdecimal() for word in words):
-        raise CorruptionError(path, 0, "is not a version and a producer id")
-    yield rows.PropertyRow(name="version", value=words[0])
-    yield rows.PropertyRow(name="next_producer_id", value=words[1])
-
-
 def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
     known = parse_integrity(path, content)
     values: dict[str, object] = {
@@ -347,11 +343,6 @@ def _integrity_rows(path: str, content: bytes) -> Iterator[Row]:
     }
     for name, value in values.items():
         yield rows.PropertyRow(name=name, value="unknown" if value is None else str(value))
-
-
-def _no_rows(_: str, __: bytes) -> Iterator[Row]:
-    """No rows: the file holds password hashes, which a dump must not show."""
-    return iter(())
 
 
 def _copy_rows(path: str, content: bytes) -> Iterator[Row]:
@@ -372,16 +363,8 @@ CONTENT_ROWS: dict[Role, Callable[[str, bytes], Iterator[Row]]] = {
     Role.PARTITION_METADATA: _property_rows,
     Role.CLEAN_SHUTDOWN: _json_rows,
     Role.QUORUM_STATE: _json_rows,
-    Role.OTTLA_TOPICS: _json_rows,
-    Role.OTTLA_CLUSTER: _json_rows,
-    Role.OTTLA_SECURITY: _no_rows,
-    Role.OTTLA_ADOPTION: _json_rows,
-    Role.OTTLA_PRODUCER_IDS: _producer_id_rows,
     Role.INTEGRITY: _integrity_rows,
     Role.OTTLA_COPY: _copy_rows,
     Role.OTTLA_OWNER: _property_rows,
     Role.OTTLA_SNAPSHOT: _property_rows,
 }
-
-SUMMED_ROLES = (Role.OTTLA_TOPICS, Role.OTTLA_CLUSTER, Role.OTTLA_SECURITY, Role.OTTLA_ADOPTION)
-"""The files of JSON with a checksum."""

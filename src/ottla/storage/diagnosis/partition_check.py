@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import TypeVar
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, base_name, join, read_file
+from ottla.base.files import FileSystem, base_name, join, parent_directory, read_file
 from ottla.base.values import dataclass
 from ottla.record.batch import InvalidBatchError
 from ottla.record.record import check_unpacked_size, read_records
@@ -41,6 +41,7 @@ from ottla.storage.diagnosis.roles import (
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
@@ -172,6 +173,7 @@ class _PartitionCheck:
         bases = self._offsets(Role.LOG)
         self._add(self._check_folders())
         self._add(self._check_names(set(bases)))
+        self._add(self._check_quorum_state())
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(iter(damage))
         self._add(self._check_swaps(bases))
@@ -215,6 +217,15 @@ class _PartitionCheck:
                 kind = FindingKind.LOG_DAMAGE if role is Role.LOG else FindingKind.STRANGER
                 reason = "is not a regular file; move it away"
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
+
+    def _check_quorum_state(self) -> Iterator[Finding]:
+        """The file beside a metadata log that names its voters."""
+        if QUORUM_STATE in self._names:
+            try:
+                voters_of(self._files, parent_directory(self._path))
+            except CorruptionError as error:
+                kind, position = FindingKind.BROKER_FILE, error.position
+                yield Finding(kind=kind, path=error.path, position=position, reason=error.reason)
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
         for name, described in self._names.items():

@@ -23,11 +23,6 @@ class Role(Enum):
 
     META_PROPERTIES = "meta.properties"
     CLEAN_SHUTDOWN = "clean shutdown mark"
-    OTTLA_TOPICS = "topics of this broker"
-    OTTLA_CLUSTER = "cluster settings of this broker"
-    OTTLA_SECURITY = "users and rules of this broker"
-    OTTLA_ADOPTION = "adoption record of this broker"
-    OTTLA_PRODUCER_IDS = "producer ids of this broker"
     OTTLA_COPY = "copy of this broker"
     OTTLA_OWNER = "note of the running broker"
     OTTLA_BOOT = "note of the system's last start"
@@ -76,12 +71,7 @@ NAMED_ROLES = {
     filenames.CHECKPOINT_CLEANER: Role.OFFSET_CHECKPOINT,
     filenames.LOCK: Role.LOCK,
     # Files that only Ottla's broker writes.
-    "ottla-topics.json": Role.OTTLA_TOPICS,
-    "ottla-cluster.json": Role.OTTLA_CLUSTER,
-    "ottla-security.json": Role.OTTLA_SECURITY,
-    "ottla-adoption.json": Role.OTTLA_ADOPTION,
-    "ottla-producer-ids": Role.OTTLA_PRODUCER_IDS,
-    **dict.fromkeys(filenames.MARKS.values(), Role.OTTLA_WRITTEN),
+    filenames.METADATA_MARK: Role.OTTLA_WRITTEN,
     "quorum-state": Role.QUORUM_STATE,
     filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
 }

@@ -14,6 +14,7 @@ from ottla.base.files import DiskSpace, FileSystem, join, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
+from ottla.config.topic import TopicConfig
 from ottla.storage.directory.directory_claim import Claim, claim_directory
 from ottla.storage.directory.found_logs import (
     ACTIONS_ALONE,
@@ -24,7 +25,7 @@ from ottla.storage.directory.found_logs import (
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
-from ottla.storage.files.boot_note import UNNOTED, BootNote, read_boot_note
+from ottla.storage.files.boot_note import UNNOTED, BootNote, WrittenEnds, read_boot_note
 from ottla.storage.files.clean_shutdown import (
     read_clean_shutdown,
     remove_clean_shutdown,
@@ -33,6 +34,7 @@ from ottla.storage.files.clean_shutdown import (
 from ottla.storage.files.directory_health import DirectoryHealth, changes_files, touches_disk
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_DIRECTORY,
     PARTITION_METADATA,
     REPLICAS_MARK,
     delete_directory_name,
@@ -74,6 +76,8 @@ class LogDirectory:
         self._options = options
         self._lock = claim.lock if claim else None
         self._note: BootNote | None = None
+        self._written: WrittenEnds | None = None
+        self._metadata: PartitionLog | None = None
 
     @classmethod
     def open(cls, path: str, file_system: FileSystem, options: OpenOptions) -> "LogDirectory":
@@ -127,7 +131,7 @@ class LogDirectory:
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
-        written = read_boot_note(self._file_system, self.path)
+        self._written = read_boot_note(self._file_system, self.path)
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
@@ -138,7 +142,7 @@ class LogDirectory:
             self.logs,
             self.futures,
             was_clean_stop=self.was_clean_stop,
-            written=written,
+            written=self._written,
         )
         self._note_ends()
 
@@ -148,6 +152,8 @@ class LogDirectory:
         # lost after a kill.
         logs = [*self.logs.values(), *self.futures.values()]
         ends = {log.name: log.log_end_offset for log in logs}
+        if self._written is not None and (end := self._written.of(CLUSTER_METADATA_DIRECTORY)):
+            ends[CLUSTER_METADATA_DIRECTORY] = end
         self._note = BootNote(self._file_system, self.path, ends)
         for log in logs:
             log.written_end = self._note.place(log.name, log.log_end_offset)
@@ -177,6 +183,21 @@ class LogDirectory:
     def lend_claim(self) -> int | None:
         """A descriptor of the lock for a worker process; the lock is held until that ends too."""
         return None if self._lock is None else self._lock.lend()
+
+    # The metadata log
+
+    @changes_files
+    def open_metadata_log(self, config: TopicConfig) -> PartitionLog:
+        """Opens or creates the log of `__cluster_metadata-0`, which `close` closes.
+
+        It must be sound, but for a torn end. Raises `StorageError`.
+        """
+        if self._metadata is None:
+            self._metadata = self._loader.open_metadata_log(
+                config, was_clean_stop=self.was_clean_stop, written=self._written
+            )
+            self._note_log(self._metadata)
+        return self._metadata
 
     # Creating, moving and deleting logs
 
@@ -335,6 +356,7 @@ class LogDirectory:
             self.logs[key].maintenance.abandon()
         logs = [log for key, log in self.logs.items() if key not in self.unnamed]
         logs += self.futures.values()
+        logs += [] if self._metadata is None else [self._metadata]
         left = count = len(logs)
 
         def close(log: PartitionLog) -> None:
@@ -355,6 +377,8 @@ class LogDirectory:
     def _abandon_logs(self) -> None:
         for log in (*self.logs.values(), *self.futures.values()):
             log.maintenance.abandon()
+        if self._metadata is not None:
+            self._metadata.maintenance.abandon()
 
     def _release(self) -> None:
         if self._lock is not None:

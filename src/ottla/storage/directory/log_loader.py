@@ -9,17 +9,22 @@ from dataclasses import field, replace
 from functools import partial
 
 from ottla.base.errors import StorageError
-from ottla.base.files import FileSystem, base_name, join, make_durable_directory
+from ottla.base.files import FileSystem, base_name, join, make_durable_directory, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
 from ottla.base.values import dataclass
-from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction
+from ottla.config.topic import TopicConfig
+from ottla.storage.directory.found_logs import LOADED, FoundLog, StartupAction, clear_others
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.open_options import OpenOptions, StartStep
 from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import (
+    CLUSTER_METADATA,
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_ID,
+    METADATA_MARK,
     PARTITION_METADATA,
     DirectoryState,
     delete_directory_name,
@@ -27,7 +32,7 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
     stray_directory_name,
 )
-from ottla.storage.files.integrity import is_integrity_lost
+from ottla.storage.files.integrity import is_integrity_lost, read_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.recovery.opened_log import LoadRequest
@@ -189,6 +194,42 @@ class LogLoader:
             topic_id=None if topic_id == ZERO_UUID else topic_id,
         )
         return self._open(request, key)
+
+    def open_metadata_log(
+        self, config: TopicConfig, *, was_clean_stop: bool, written: WrittenEnds | None
+    ) -> PartitionLog:
+        """Opens the log of `__cluster_metadata-0`, or creates it.
+
+        Its appends are durable when they are acknowledged, so that no checkpoint has it.
+        """
+        path = join(self._path, CLUSTER_METADATA_DIRECTORY)
+        if self._file_system.status(path) is None:
+            written = None  # what was noted of a lost log does not count
+            make_durable_directory(self._file_system, path)
+            self._file_system.restrict(path)  # there may be credentials in it
+            write_topic_id(self._file_system, join(path, PARTITION_METADATA), CLUSTER_METADATA_ID)
+        clear_others(self._file_system, path)
+        mark = join(self._path, METADATA_MARK)
+        if self._file_system.status(mark) is None:
+            replace_file(self._file_system, mark, b"")
+        integrity = read_integrity(self._file_system, path)
+        is_lost = integrity is None and is_integrity_lost(self._file_system, path)
+        is_ours = integrity is not None or is_lost
+        request = LoadRequest(
+            file_system=self._file_system,
+            directory=path,
+            config=config,
+            now_ms=self._options.now_ms,
+            was_clean_stop=was_clean_stop,
+            recovery_point=0,
+            log_start_offset=0,
+            topic_id=CLUSTER_METADATA_ID,
+            is_same_boot=written is not None,
+            written_end=written.of(base_name(path)) if written and is_ours else 0,
+            integrity=integrity,
+            is_integrity_lost=is_lost,
+        )
+        return self._open(request, TopicPartition(CLUSTER_METADATA, 0))
 
     def rename(self, path: str, name: str) -> str:
         """Renames a partition's directory, durably; returns its new path."""

@@ -10,6 +10,7 @@ undoes the operation. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTop
 from enum import Enum
 from functools import lru_cache
 
+from ottla.base.ids import Uuid
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
@@ -31,18 +32,14 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 INTEGRITY = "09223372036854775807.ottla-integrity.index"
 """Kafka takes it for an index without a log, and removes it when it loads a log (`integrity`)."""
 CLUSTER_METADATA = "__cluster_metadata"
-"""The metadata log of a KRaft cluster; Ottla neither serves nor writes a topic of this name."""
+"""The metadata log; no topic of this name is served."""
 CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
+CLUSTER_METADATA_ID = Uuid(bytes(15) + b"\x01")
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 COPIED_LOG_STARTS = "ottla-log-starts"
 COPIED_META_PROPERTIES = "ottla-meta-properties"
-MARKS = {
-    "ottla-cluster.json": "ottla-cluster.written",
-    "ottla-security.json": "ottla-security.written",
-    "ottla-adoption.json": "ottla-adoption.written",
-    "ottla-producer-ids": "ottla-producer-ids.written",
-}
-"""Ottla's optional files, each with the mark that records that it was written."""
+METADATA_MARK = "ottla-metadata.written"
+"""Marks a directory that has had a metadata log, whose loss would cost settings, users and ACLs."""
 
 SET_ASIDE = ".damaged"
 """The ending of files that a repair or a start has set aside, and that nothing reads."""

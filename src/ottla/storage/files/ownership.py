@@ -12,12 +12,12 @@ from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA
 from ottla.storage.files.integrity import written_integrity
+from ottla.storage.files.known_topics import KnownTopics
 from ottla.storage.files.partition_metadata import read_topic_id
-from ottla.storage.files.topic_file import TopicFile
 
 
 def check_owner(
-    file_system: FileSystem, directory: str, key: TopicPartition, topics: TopicFile
+    file_system: FileSystem, directory: str, key: TopicPartition, topics: KnownTopics
 ) -> None:
     """Raises `CorruptionError` for a directory that has the name of another partition."""
     known = written_integrity(file_system, directory)

@@ -20,6 +20,7 @@ from ottla.storage.files.filenames import (
     CLUSTER_METADATA,
     LOCK,
     META_PROPERTIES,
+    METADATA_MARK,
     PARTITION_METADATA,
     REPLICAS_MARK,
     DirectoryState,
@@ -27,12 +28,13 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.integrity import holds_integrity_files, is_ours_alone, is_ours_still
+from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, read_known_topics
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
+from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_files import list_partition
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicFile, topics_if_whole
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import (
     Damage,
@@ -96,7 +98,7 @@ class ReadOnlyLogDirectory:
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
-        self._topic_file: tuple[FileStatus | None, TopicFile] | None = None
+        self._known_topics: tuple[tuple[tuple[str, int], ...], KnownTopics] | None = None
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -126,9 +128,9 @@ class ReadOnlyLogDirectory:
 
     @property
     def is_ottlas(self) -> bool:
-        """Whether Ottla has used the directory; its topic file may be lost."""
-        has_file = self.file_system.status(join(self.path, TOPIC_FILE_NAME)) is not None
-        return has_file or holds_integrity_files(self.file_system, self.path)
+        """Whether Ottla has used the directory."""
+        is_marked = self.file_system.status(join(self.path, METADATA_MARK)) is not None
+        return is_marked or holds_integrity_files(self.file_system, self.path)
 
     @property
     def has_replicas(self) -> bool:
@@ -306,12 +308,14 @@ class ReadOnlyLogDirectory:
             self._checkpoints[name] = known
         return known[1]
 
-    def _topics(self) -> TopicFile:
-        """Ottla's topic file, cached until it changes."""
-        status = self.file_system.status(join(self.path, TOPIC_FILE_NAME))
-        if self._topic_file is None or self._topic_file[0] != status:
-            self._topic_file = status, topics_if_whole(self.file_system, self.path)
-        return self._topic_file[1]
+    def _topics(self) -> KnownTopics:
+        """The topics of the metadata log, cached until it changes."""
+        if not has_metadata_log(self.file_system, self.path):
+            return NO_TOPICS
+        sizes = metadata_file_sizes(self.file_system, self.path)
+        if self._known_topics is None or self._known_topics[0] != sizes:
+            self._known_topics = sizes, read_known_topics(self.file_system, self.path)
+        return self._known_topics[1]
 
     def _named_partitions(self) -> NamedPartitions:
         return find_named_partitions(self._find_checkpoint)

@@ -33,8 +33,8 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
 )
 from ottla.storage.files.java_properties import parse_properties, properties_line
+from ottla.storage.files.known_topics import TopicEntry, read_known_topics
 from ottla.storage.files.meta_properties import read_meta_properties
-from ottla.storage.files.topic_file import TopicEntry, topics_if_whole
 from ottla.storage.snapshots.copying import (
     OnCopied,
     check_clean,
@@ -197,15 +197,13 @@ class Snapshots:
             return []  # other brokers have the other partitions
         known: dict[str, TopicEntry] = {}
         for directory in self.directories:
-            for name, entry in topics_if_whole(files, directory).entries.items():
-                if name not in known or known[name].revision < entry.revision:
-                    known[name] = entry
+            for name, entry in read_known_topics(files, directory).entries.items():
+                known[name] = entry
         names = {name for directory in self.directories for name in files.list(directory)}
         here = {(one.topic, one.partition) for one in map(parse_directory_name, names) if one}
         return [
             f"{entry.name}-{index}"
             for entry in known.values()
-            if not entry.is_deleted
             for index in range(entry.partition_count)
             if (entry.name, index) not in here
         ]

@@ -8,7 +8,6 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.broker.adoption import handover
 from ottla.broker.adoption.handover import (
     Handover,
     HandoverOptions,
@@ -16,7 +15,6 @@ from ottla.broker.adoption.handover import (
     plan_handover,
     write_handover,
 )
-from ottla.broker.adoption.metadata_log import metadata_file_sizes, read_metadata_log
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
@@ -35,8 +33,6 @@ from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.schema import Message
 from ottla.config.security import STANDARD_AUTHORIZER
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.log_writing import epoch_bytes
 from ottla.metadata.records import (
     CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
@@ -52,11 +48,13 @@ from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.files.checkpoints import checkpoint_text
 from ottla.storage.files.meta_properties import read_meta_properties, write_meta_properties
-from ottla.testing import FakeFileSystem
+from ottla.storage.files.metadata_files import has_metadata_log
+from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
 from tests.support.logins import set_password
+from tests.support.metadata import image_of, lose_metadata, segment, write_records
 
 LOG = "/d/__cluster_metadata-0"
 APP = (("client-id", "app"),)
@@ -76,12 +74,6 @@ def hand_over(file_system: FileSystem, *paths: str) -> list[str]:
 
 def planned(file_system: FileSystem, *paths: str) -> Handover:
     return plan_handover(paths or ("/d",), file_system, options())
-
-
-def image_of(file_system: FileSystem, path: str = "/d") -> MetadataImage:
-    sizes = metadata_file_sizes(file_system, path)
-    assert sizes is not None
-    return read_metadata_log(file_system, path, sizes)
 
 
 def change(name: str, value: str | None) -> Alteration:
@@ -106,12 +98,7 @@ def stopped() -> FakeFileSystem:
     return closed()
 
 
-def test_a_new_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> None:
-    lines = hand_over(stopped)
-    assert [line.partition(":")[0] for line in lines] == [
-        "/d/bootstrap.checkpoint",
-        f"{LOG}/{0:020d}.log",
-    ]
+def test_the_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> None:
     image = image_of(stopped)
     assert image.features == {"metadata.version": 21}
     topic = image.topics["t"]
@@ -119,11 +106,11 @@ def test_a_new_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> N
     properties = read_meta_properties(stopped, "/d/meta.properties")
     assert properties is not None
     for partition in topic.partitions.values():
-        assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), -1)
+        assert (partition.replicas, partition.isr, partition.leader) == ((1,), (1,), 1)
         assert partition.directories == (properties.directory_id,)
-        assert partition.leader_epoch > 0
+        assert partition.leader_epoch == 0
     assert image.configs == {
-        (4, ""): {"log.retention.ms": "7"},
+        (4, ""): {"log.retention.ms": "7", "cordoned.log.dirs": ""},
         (4, "1"): {"log.cleaner.threads": "2"},
         (32, "g"): {"consumer.session.timeout.ms": "50000"},
     }
@@ -131,23 +118,33 @@ def test_a_new_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> N
     assert image.next_producer_id == 1000
     state = json.loads(read_file(stopped, f"{LOG}/quorum-state"))
     assert (state["leaderEpoch"], state["currentVoters"]) == (1, [{"voterId": 1}])
+    epochs = read_file(stopped, f"{LOG}/leader-epoch-checkpoint")
+    assert epochs == checkpoint_text(["1 0"])
 
 
-def test_a_second_time_there_is_nothing_to_do(stopped: FakeFileSystem) -> None:
-    hand_over(stopped)
+def test_nothing_is_missing_after_a_clean_stop(stopped: FakeFileSystem) -> None:
     before = image_of(stopped)
     assert hand_over(stopped) == []
+    assert not planned(stopped).records
     assert image_of(stopped) == before
 
 
-def test_what_comes_back_is_handed_over_again_with_its_changes(stopped: FakeFileSystem) -> None:
-    hand_over(stopped)
-    assert not planned(stopped).records
-    broker = open_broker(stopped)
-    assert {topic.name for topic in broker.topics} == {"t"}
-    assert broker.topics.get("t").overrides == {"retention.ms": "-1"}
-    broker.close()
-    assert hand_over(stopped) == []
+def test_a_directory_in_which_nothing_was_changed_gets_a_log() -> None:
+    files = disk("/d")
+    open_broker(files).close()
+    (line,) = hand_over(files)
+    assert line.startswith(f"{LOG}: 0 records more")
+    image = image_of(files)
+    assert (image.voters, image.features) == ({1}, {"metadata.version": 21})
+    assert read_file(files, "/d/bootstrap.checkpoint")
+    assert hand_over(files) == []
+    assert not list(open_broker(files).topics)
+
+
+def test_each_use_that_changes_something_is_an_epoch(stopped: FakeFileSystem) -> None:
+    old = image_of(stopped)
+    open_broker(stopped).close()
+    assert image_of(stopped) == old
     broker = open_broker(stopped)
     broker.admin.alter_topic("t", change("retention.ms", None))
     broker.admin.alter_topic("t", change("segment.bytes", "5000"))
@@ -157,49 +154,41 @@ def test_what_comes_back_is_handed_over_again_with_its_changes(stopped: FakeFile
     alter_group(broker, "g", change("consumer.session.timeout.ms", None))
     alter_quota(broker, QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
     broker.close()
-    old = image_of(stopped)
-    (line,) = hand_over(stopped)
-    assert f"{LOG}/{old.end_offset:020d}.log" in line
     image = image_of(stopped)
     assert image.epoch == old.epoch + 1
     assert image.topics["t"].configs == {"segment.bytes": "5000"}
     assert set(image.topics["t"].partitions) == {0, 1, 2}
     assert image.topics["t"].partitions[0] == old.topics["t"].partitions[0]
     assert set(image.topics) == {"t", "new"}
-    assert image.configs == {(4, ""): {"log.retention.ms": "7"}}
+    assert image.configs == {(4, ""): {"log.retention.ms": "7", "cordoned.log.dirs": ""}}
     assert image.quotas == {}
     epochs = read_file(stopped, f"{LOG}/leader-epoch-checkpoint")
     assert epochs == checkpoint_text(["1 0", f"2 {old.end_offset}"])
 
 
-def test_a_deleted_topic_is_deleted_there_too_with_its_settings(stopped: FakeFileSystem) -> None:
-    hand_over(stopped)
+def test_a_topic_made_again_has_none_of_the_settings_of_the_deleted_one(
+    stopped: FakeFileSystem,
+) -> None:
+    old = image_of(stopped)
     broker = open_broker(stopped)
     broker.delete_topic(broker.topics.get("t"))
     broker.create_topic(NewTopic(name="t"))
     broker.close()
-    old = image_of(stopped)
-    hand_over(stopped)
     image = image_of(stopped)
     assert image.topics["t"].topic_id != old.topics["t"].topic_id
     assert image.topics["t"].configs == {}
+    assert old.topics["t"].topic_id in image.removed
 
 
 def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> None:
-    hand_over(stopped)
-    old = image_of(stopped)
-    acl = AccessControlEntryRecord(id=id_of(5), resource_name="t", principal="User:a", host="*")
+    acl = AccessControlEntryRecord(
+        id=id_of(5), resource_type=2, pattern_type=3, operation=3, permission_type=3,
+        resource_name="t", principal="User:a", host="*",
+    )  # fmt: skip
     user = UserScramCredentialRecord(
         name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
     )
-    more = epoch_bytes(
-        [(acl, 0), (user, 0)],
-        base_offset=old.end_offset,
-        epoch=old.epoch + 1,
-        leader=(1, None),
-        now_ms=NOW_MS,
-    )
-    replace_file(stopped, f"{LOG}/{old.end_offset:020d}.log", more)
+    write_records(stopped, acl, user)
     broker = open_broker(stopped)
     broker.create_topic(NewTopic(name="u"))
     broker.close()
@@ -310,35 +299,13 @@ def test_kafka_keeps_a_credential_whose_mechanism_a_removal_empties(
     assert {kafkas_credentials([*records, removal], "x")} == {c}, "Kafka's next record"
 
 
-def test_a_log_too_old_for_transactions_takes_no_removal_beside_another_user(
-    stopped: FakeFileSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(handover, "RELEASE_LEVEL", 12)
-    for added in "ab":
-        broker = open_broker(stopped)
-        set_password(broker, added, "secret")
-        broker.close()
-        hand_over(stopped)
-    assert sum(isinstance(one, BeginTransactionRecord) for one in written_records(stopped)) == 1
-    broker = open_broker(stopped)
-    broker.security.alter_users([ScramUpsertion(user="a", mechanism_code=1)])
-    broker.close()
-    with pytest.raises(UserError, match="user a: Apache Kafka may lose other passwords"):
-        hand_over(stopped)
-    broker = open_broker(stopped)
-    broker.security.alter_users([ScramUpsertion(user="b", mechanism_code=1)])
-    broker.close()
-    hand_over(stopped)
-    assert image_of(stopped).scram_credentials == {}
-
-
 def test_several_directories_have_one_log_and_tell_where_partitions_lie() -> None:
     file_system = disk("/d", "/e")
     broker = open_broker(file_system, "/d", "/e")
     broker.create_topic(NewTopic(name="t", partition_count=4))
     broker.close()
+    assert not has_metadata_log(file_system, "/e")
     hand_over(file_system, "/d", "/e")
-    assert metadata_file_sizes(file_system, "/e") is None
     partitions = image_of(file_system).topics["t"].partitions
     ids = {
         path: properties.directory_id
@@ -382,7 +349,7 @@ def strange_folder(file_system: FileSystem) -> None:
 
 
 def forgotten_topics(file_system: FileSystem) -> None:
-    file_system.remove("/d/ottla-topics.json")
+    lose_metadata(file_system)
 
 
 def no_identity(file_system: FileSystem) -> None:
@@ -391,15 +358,12 @@ def no_identity(file_system: FileSystem) -> None:
 
 
 def of_a_larger_cluster(file_system: FileSystem) -> None:
-    other = RegisterBrokerRecord(broker_id=2, incarnation_id=id_of(3))
-    content = epoch_bytes([(other, 3)], base_offset=0, epoch=1, leader=(2, None), now_ms=NOW_MS)
-    file_system.make_directory(LOG)
-    replace_file(file_system, f"{LOG}/{0:020d}.log", content)
+    write_records(file_system, RegisterBrokerRecord(broker_id=2, incarnation_id=id_of(3)))
 
 
 def damaged_metadata(file_system: FileSystem) -> None:
-    file_system.make_directory(LOG)
-    replace_file(file_system, f"{LOG}/{0:020d}.log", b"no log" * 20)
+    file = file_system.open(segment(), writable=True)
+    file.pwrite(b"no log", file.size() // 2)
 
 
 @pytest.mark.parametrize(
@@ -410,8 +374,8 @@ def damaged_metadata(file_system: FileSystem) -> None:
         (strange_folder, "/d/backup is no partition, and Apache Kafka does not start"),
         (forgotten_topics, "topic t: its settings are not known"),
         (no_identity, "has no meta.properties"),
-        (of_a_larger_cluster, "a cluster with nodes 1, 2"),
-        (damaged_metadata, "its metadata log cannot be read"),
+        (of_a_larger_cluster, "of a cluster with other nodes"),
+        (damaged_metadata, "the metadata log cannot be read"),
     ],
 )
 def test_what_must_be_settled_first_is_said_and_nothing_is_written(
@@ -433,32 +397,27 @@ def closed() -> FakeFileSystem:
 
 
 @pytest.mark.slow
-def test_a_crash_anywhere_leaves_what_the_next_handover_finishes() -> None:
-    whole = closed()
-    hand_over(whole)
-    count = 0
+def test_a_crash_anywhere_leaves_what_a_broker_and_the_next_handover_finish() -> None:
+    def copied() -> FakeFileSystem:
+        files = closed()
+        path = "/d/t-0/leader-epoch-checkpoint"
+        replace_file(files, path, checkpoint_text(["7 0"]))  # as of a log of another cluster
+        return files.crash(CrashMode.KEEP)
 
     def workload(file_system: FileSystem, done: list[list[str]]) -> None:
         done.append(hand_over(file_system))
 
-    for point in every_crash_point(workload, make_file_system=closed, seeds=1):
-        hand_over(point.file_system)
-        assert image_of(point.file_system) == image_of(whole), point
+    count = 0
+    for point in every_crash_point(workload, make_file_system=copied, seeds=1):
+        files = point.file_system
+        if files.status("/d/.kafka_cleanshutdown") is None:
+            open_broker(files).close()
+        hand_over(files)
+        partition = image_of(files).topics["t"].partitions[0]
+        assert (partition.leader_epoch, partition.leader) == (7, -1), point
+        assert hand_over(files) == []
         count += 1
     assert count > 20
-
-
-def append_to_log(file_system: FakeFileSystem, *records: Message) -> None:
-    """What a Kafka that ran since has left in the metadata log."""
-    image = image_of(file_system)
-    content = epoch_bytes(
-        [(record, 0) for record in records],
-        base_offset=image.end_offset,
-        epoch=image.epoch + 1,
-        leader=(1, None),
-        now_ms=NOW_MS,
-    )
-    replace_file(file_system, join(LOG, f"{image.end_offset:020d}.log"), content)
 
 
 def retention(value: str | None) -> ConfigRecord:
@@ -467,40 +426,13 @@ def retention(value: str | None) -> ConfigRecord:
     )
 
 
-def test_what_kafka_changes_after_a_handover_counts_back_here(stopped: FakeFileSystem) -> None:
+def test_what_kafka_changes_counts_here(stopped: FakeFileSystem) -> None:
     for kafkas, expected in (("5000", {"retention.ms": "5000"}), (None, {})):
-        hand_over(stopped)
-        append_to_log(stopped, retention(kafkas))
+        write_records(stopped, retention(kafkas))
         broker = open_broker(stopped)
         assert broker.topics.get("t").overrides == expected
-        broker.admin.alter_topic("t", change("segment.ms", None))
+        assert broker.unconfirmed.lines == ()
         broker.close()
-
-
-def test_what_is_changed_here_after_a_handover_counts_when_kafka_has_not_run(
-    stopped: FakeFileSystem,
-) -> None:
-    hand_over(stopped)
-    broker = open_broker(stopped)
-    assert broker.adoption.lines == ()
-    broker.admin.alter_topic("t", change("retention.ms", "77"))
-    broker.close()
-    hand_over(stopped)
-    again = open_broker(stopped)
-    assert again.topics.get("t").overrides == {"retention.ms": "77"}
-    again.close()
-
-
-def test_a_handover_without_an_open_in_between_keeps_what_kafka_has_changed(
-    stopped: FakeFileSystem,
-) -> None:
-    hand_over(stopped)
-    append_to_log(stopped, retention("5000"))
-    hand_over(stopped)
-    broker = open_broker(stopped)
-    assert broker.topics.get("t").overrides == {"retention.ms": "5000"}
-    broker.close()
-    assert image_of(stopped).topics["t"].configs == {"retention.ms": "5000"}
 
 
 def subscription(name: str, **values: str) -> list[ConfigRecord]:
@@ -528,7 +460,7 @@ def test_subscriptions_to_clients_metrics_go_there_and_back(stopped: FakeFileSys
 
     assert theirs() == {"kept": {"interval.ms": "5000"}, "gone": {"interval.ms": "5000"}}
     new = subscription("new", interval_ms="700", metrics="org.apache.kafka.consumer.")
-    append_to_log(stopped, *new, *subscription("kept", interval_ms="800"))
+    write_records(stopped, *new, *subscription("kept", interval_ms="800"))
     broker = open_broker(stopped)
     assert broker.settings.client_metrics == {
         "kept": {"interval.ms": "800"},

@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
-from ottla.base.files import FileSystem, join, replace_file
+from ottla.base.errors import ApiError
+from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import CLUSTER_FILE, CLUSTER_FILE_NAME, ClusterState
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
+from ottla.metadata.records import GROUP_RESOURCE
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import at, disk, open_broker
-from tests.support.summed import summed
+from tests.support.metadata import settings as stored_settings
+from tests.support.metadata import write_records
 
 INTERVAL = "consumer.heartbeat.interval.ms"
 TIMEOUT = "consumer.session.timeout.ms"
@@ -174,7 +175,7 @@ def with_stored(**stored: str) -> FileSystem:
     file_system = disk("/d")
     open_broker(file_system).close()
     values = {name.replace("_", "."): value for name, value in stored.items()}
-    CLUSTER_FILE.write(file_system, "/d", ClusterState(revision=1, group_configs={"g": values}))
+    write_records(file_system, *stored_settings(GROUP_RESOURCE, "g", values))
     return file_system
 
 
@@ -232,17 +233,3 @@ def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
         change_and_change_again, make_file_system=lambda: disk("/d", "/e"), seeds=1
     )
     assert sum(1 for _ in map(check_changes, points)) > 50
-
-
-def test_a_damaged_file_stops_the_start() -> None:
-    file_system = disk("/d")
-    content = summed(
-        revision=1,
-        default_broker_configs={},
-        broker_configs={},
-        client_quotas=[],
-        group_configs={"g": ["a"]},
-    )
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
-    with pytest.raises(UserError, match=CLUSTER_FILE_NAME):
-        open_broker(file_system)

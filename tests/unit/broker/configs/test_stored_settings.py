@@ -2,24 +2,22 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
-from ottla.base.files import FileSystem, join, replace_file
+from ottla.base.files import FileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import CLUSTER_FILE_NAME
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config, broker_settings
 from ottla.config.setting import SettingError
 from ottla.config.usable import name_among, usable
-from ottla.storage.files.topic_file import read_topic_file, write_topic_file
+from ottla.metadata.records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
-from tests.support.summed import summed
+from tests.support.metadata import settings, write_records
 
 DAY_MS = 86_400_000
 
@@ -33,14 +31,13 @@ def store_settings(
     """Writes settings as if they had once been accepted."""
     if not file_system.list("/d"):
         open_broker(file_system).close()
-    content = summed(
-        revision=1,
-        default_broker_configs=dict(of_all or {}),
-        broker_configs=dict(own),
-        client_quotas=[],
-        group_configs={name: dict(one) for name, one in (groups or {}).items()},
-    )
-    replace_file(file_system, join("/d", CLUSTER_FILE_NAME), content)
+    records = [
+        *settings(BROKER_RESOURCE, "", of_all or {}),
+        *settings(BROKER_RESOURCE, "1", own),
+    ]
+    for name, values in (groups or {}).items():
+        records += settings(GROUP_RESOURCE, name, values)
+    write_records(file_system, *records)
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -125,11 +122,8 @@ def with_old_records(file_system: FakeFileSystem, **overrides: str) -> None:
         broker.append(broker.topics.partition("t", 0), old, now_ms=NOW_MS)
         broker.write_out()
     broker.close()
-    known = read_topic_file(file_system, "/d")
     stored = {name.replace("_", "."): text for name, text in overrides.items()}
-    entry = known.entries["t"]
-    entries = [replace(entry, overrides={**entry.overrides, **stored})]
-    write_topic_file(file_system, "/d", entries, known.gone)
+    write_records(file_system, *settings(TOPIC_RESOURCE, "t", stored))
 
 
 def start_after_retention(broker: Broker) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.configs.cluster_file import QuotaEntity, quota_entity
+from ottla.broker.configs.cluster_state import QuotaEntity, quota_entity
 from ottla.broker.quotas.client_quotas import (
     ANONYMOUS,
     MAX_CLIENT_ID_SIZE,

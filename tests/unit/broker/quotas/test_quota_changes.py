@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.configs.cluster_file import QuotaEntity, Quotas, quota_entity
+from ottla.broker.configs.cluster_state import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.quota_changes import (
     Component,
     MatchType,

@@ -6,12 +6,13 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.broker.startup.startup_plan import find_lost, plan_startup
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
 from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
 from ottla.storage.files.integrity import Integrity
-from ottla.storage.files.topic_file import TopicEntry, TopicFile
+from ottla.storage.files.known_topics import KnownTopics, TopicEntry
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"
@@ -28,18 +29,16 @@ def found(path: str, topic_id: Uuid | None = ID) -> FoundLog:
     return FoundLog(path=path, name=name, topic_id=topic_id)
 
 
-def entry(topic_id: Uuid = ID, *, is_deleted: bool = False) -> TopicEntry:
-    return TopicEntry(
-        name="t", topic_id=topic_id, partition_count=2, overrides={}, is_deleted=is_deleted
-    )
+def entry(topic_id: Uuid = ID) -> TopicEntry:
+    return TopicEntry(name="t", topic_id=topic_id, partition_count=2, overrides={})
 
 
-def known(topic: TopicEntry | None = None, gone: frozenset[Uuid] = frozenset()) -> TopicFile:
-    return TopicFile(entries={"t": topic or entry()}, gone=gone)
+def known(topic: TopicEntry | None = None, gone: frozenset[Uuid] = frozenset()) -> KnownTopics:
+    return KnownTopics(entries={"t": topic or entry()}, gone=gone)
 
 
 def actions(
-    *names: str, topics: TopicFile | None = None, is_complete: bool = True, at: str = "de"
+    *names: str, topics: KnownTopics | None = None, is_complete: bool = True, at: str = "de"
 ) -> list[Action]:
     """The actions of names, each in the directory whose letter stands at its place."""
     logs = [found(f"/{place}/{name}") for place, name in zip(at, names, strict=False)]
@@ -145,7 +144,7 @@ def test_a_log_of_another_topic_in_place_of_a_partition_stays_and_is_named() -> 
 
 def test_swapped_directories_of_two_topics_are_both_refused() -> None:
     other = TopicEntry(name="u", topic_id=OTHER_ID, partition_count=1, overrides={})
-    topics = TopicFile(entries={"t": entry(), "u": other})
+    topics = KnownTopics(entries={"t": entry(), "u": other})
     plan = plan_startup([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
     assert [action for _, action in plan.directories[0]] == [
         Action.KEEP,
@@ -173,24 +172,34 @@ def test_swapped_directories_of_one_topic_are_both_refused() -> None:
 def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:
     named = {("t", 0), ("t", 1), ("t", 2), ("gone", 0)}
     assert find_lost(known(), named, {("t", 0)}) == {("t", 1)}
-    assert find_lost(known(entry(is_deleted=True)), named, set()) == set()
-    nothing = TopicFile(entries={}, is_found=False)
+    assert find_lost(KnownTopics(entries={}), named, set()) == set()
+    nothing = KnownTopics(entries={}, is_found=False)
     assert find_lost(nothing, named, {("t", 0)}) == named - {("t", 0)}
 
 
-def test_a_log_of_a_topic_that_is_gone_is_stray_though_nothing_else_has_its_name() -> None:
-    topics = TopicFile(entries={}, gone=frozenset([ID]))
-    assert actions(LIVE, topics=topics) == [Action.STRAY]
+@pytest.mark.parametrize("name", [LIVE, COPY])
+def test_a_log_of_a_topic_that_is_gone_is_removed_if_a_checkpoint_names_it(name: str) -> None:
+    topics = KnownTopics(entries={}, gone=frozenset([ID]))
+    plan = plan_startup(
+        [[found(f"/d/{name}")], [found(f"/e/{name}")]],
+        topics,
+        is_complete=True,
+        named=[{TopicPartition("t", 0)}, set()],
+    )
+    ((_, here),), ((_, there),) = plan.directories
+    assert here is Action.REMOVE
+    assert there is (Action.LOAD if name == LIVE else Action.STRAY), "a person has put it there"
+    assert plan.deleted == {("t", 0)}
 
 
-def test_the_disks_are_right_when_the_topic_file_knows_another_id() -> None:
+def test_the_disks_are_right_when_the_metadata_log_knows_another_id() -> None:
     assert actions(LIVE, topics=known(entry(OTHER_ID))) == [Action.LOAD]
 
 
 def test_two_ids_of_which_none_is_known_stop_the_start() -> None:
     logs = [found("/d/t-0"), found("/e/t-1", OTHER_ID)]
     with pytest.raises(UserError, match="/d/t-0 and /e/t-1: topic t has two ids"):
-        plan_startup([logs], TopicFile(entries={}), is_complete=True)
+        plan_startup([logs], KnownTopics(entries={}), is_complete=True)
 
 
 def test_two_logs_of_one_partition_stop_the_start_and_are_both_named() -> None:
@@ -198,15 +207,8 @@ def test_two_logs_of_one_partition_stop_the_start_and_are_both_named() -> None:
         actions(LIVE, LIVE)
 
 
-def test_a_deletion_under_way_takes_the_copies_too() -> None:
-    topics = known(entry(is_deleted=True))
-    assert actions(COPY, topics=topics) == [Action.REMOVE]
-    assert actions(LIVE, COPY, topics=topics) == [Action.LOAD, Action.REMOVE]
-    assert actions(RETIRED, topics=topics, is_complete=False) == [Action.REMOVE]
-
-
 def test_what_was_put_away_of_a_topic_that_is_not_known_goes() -> None:
-    assert actions(RETIRED, topics=TopicFile(entries={})) == [Action.REMOVE]
+    assert actions(RETIRED, topics=KnownTopics(entries={})) == [Action.REMOVE]
     beyond = f"t-7.{U}-delete"
     assert actions(beyond) == [Action.REMOVE]
 

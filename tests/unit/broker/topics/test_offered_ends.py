@@ -4,10 +4,11 @@ import random
 
 import pytest
 
+from ottla.base.files import join, replace_file
 from ottla.broker.topics.offered_ends import StableEnds
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.topic_file import write_topic_file
+from ottla.storage.files.filenames import METADATA_MARK
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import FakeFileSystem, RecordingFileSystem
@@ -51,7 +52,7 @@ def disk() -> FakeFileSystem:
 def directory(disk: FakeFileSystem) -> LogDirectory:
     """One of Ottla's, which is offered to its end."""
     directory = open_directory(disk, SMALL)
-    write_topic_file(disk, DIRECTORY, [])
+    replace_file(disk, join(DIRECTORY, METADATA_MARK), b"")
     return directory
 
 
@@ -69,7 +70,7 @@ def test_what_has_grown_is_walked_and_not_what_was_there_before(
     disk: FakeFileSystem,
 ) -> None:
     directory = open_directory(disk, TopicConfig())
-    write_topic_file(disk, DIRECTORY, [])
+    replace_file(disk, join(DIRECTORY, METADATA_MARK), b"")
     transactions = Transactions(directory.create_log("t", 0, TOPIC_ID))
     transactions.write(1)
     for _ in range(2000):

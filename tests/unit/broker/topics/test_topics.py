@@ -14,7 +14,7 @@ from ottla.broker.topics.topics import (
     partition_count_of,
 )
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.topic_file import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry
 
 ID = Uuid(b"0123456789abcdef")
 

@@ -84,7 +84,8 @@ def directory(tmp_path: Path) -> Path:
         for topic in ("kept", "keyed", "plain"):
             log.create_topic(topic)
             log.append(topic, b"value", key=b"key", timestamp_ms=1_000_000_000_000)
-    for own in path.glob("ottla-*"):
+    shutil.rmtree(path / "__cluster_metadata-0")
+    for own in [*path.glob("ottla-*"), path / "bootstrap.checkpoint"]:
         own.unlink()
     for own in path.glob("*/ottla-*"):
         own.unlink()
@@ -95,7 +96,7 @@ def directory(tmp_path: Path) -> Path:
 def overrides(directory: Path) -> dict[str, Mapping[str, str]]:
     broker = open_broker(directory)
     found = {topic.name: topic.overrides for topic in broker.topics}
-    unknown = broker.adoption.unknown
+    unknown = broker.unconfirmed.unknown
     broker.close()
     return {name: one for name, one in found.items() if name not in unknown}
 
@@ -484,5 +485,5 @@ def test_a_copy_of_the_directory_without_its_record_is_unknown_again(
 ) -> None:
     run(directory, "--yes")
     copy = tmp_path / "copy"
-    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("ottla-*"))
+    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("ottla-*", "__cluster*"))
     assert overrides(copy) == {}

@@ -30,13 +30,16 @@ def test_what_was_written_and_how_to_start_is_reported(data: Path) -> None:
     result = run(data)
     assert result.exit_code == 0
     lines = result.output.splitlines()
-    assert lines[0] == f"{data}/bootstrap.checkpoint: metadata.version 21"
-    assert lines[1].startswith(f"{data}/{METADATA}/{0:020d}.log: ")
-    assert "1 topics with 2 partitions, 1 settings, 0 quotas" in lines[2]
+    assert lines[0] == "nothing to write: the metadata log is up to date"
+    assert "1 topics with 2 partitions, 1 settings, 0 quotas" in lines[1]
     assert "  controller.quorum.voters=7@localhost:9093" in lines
     assert f"  log.dirs={data}" in lines
-    again = run(data)
-    assert again.output.startswith("nothing to write: the metadata log is up to date\n")
+
+
+def test_a_directory_without_topics_gets_a_log(tmp_path: Path) -> None:
+    ottla.open(tmp_path / "d").close()
+    result = run(tmp_path / "d")
+    assert result.output.startswith(f"{tmp_path}/d/{METADATA}: 0 records more, up to offset ")
 
 
 def test_a_dry_run_writes_nothing(data: Path) -> None:
@@ -51,7 +54,6 @@ def test_a_directory_in_use_is_refused(data: Path) -> None:
         result = run(data)
     assert isinstance(result.exception, UserError)
     assert "is in use by this process; use the open log" in str(result.exception)
-    assert not (data / METADATA).exists()
 
 
 def test_what_comes_back_from_kafkas_hands_continues_here(data: Path) -> None:

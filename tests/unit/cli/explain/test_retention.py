@@ -104,7 +104,9 @@ def test_a_future_timestamp_is_named_with_the_ways_out(log: Log, tmp_path: Path)
 def test_a_person_gets_a_table(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 9], retention_ms=DAY)
     lines = run("t", "-d", tmp_path / "d", "--at", "2023-11-14T22:13:20").output.splitlines()
-    assert lines[0].startswith("settings from ottla-topics.json, Kafka's defaults")
+    assert lines[0].startswith(
+        "settings from the metadata log (__cluster_metadata), Kafka's defaults"
+    )
     assert lines[2] == f"{tmp_path}/d/t-0: offsets 0 to 2, 340 bytes in 2 segments"
     assert lines[3] == "cleanup.policy=delete retention.ms=86400000 retention.bytes=-1"
     rows = [" ".join(line.split()) for line in lines]

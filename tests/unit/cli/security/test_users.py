@@ -32,12 +32,18 @@ def test_passwords_are_set_listed_and_removed(broker: Administered) -> None:
     )
 
 
-def test_only_the_owner_may_read_the_file_and_the_password_is_not_in_it(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_the_metadata_log_and_the_password_is_not_in_it(
+    tmp_path: Path,
+) -> None:
     with administered(tmp_path, is_served=False) as found:
         found.lines("users", "set", "TARGET", "ana")
-        path = Path(found.target) / "ottla-security.json"
-        assert path.stat().st_mode & 0o777 == 0o600
-        assert "kettle" not in path.read_text()
+        folder = Path(found.target) / "__cluster_metadata-0"
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert b"kettle" not in (folder / f"{0:020}.log").read_bytes()
+        lines = found.lines("log", "dump", "--deep", str(folder))
+        shown = [one for one in lines if "UserScramCredentialRecord" in one]
+        assert shown
+        assert all("stored_key='[hidden]'" in one for one in shown)
 
 
 def test_a_password_comes_from_a_file_or_a_question_and_is_never_an_argument(

@@ -1,6 +1,7 @@
 """What a KRaft directory's damaged metadata log had is not shown as if nothing had been set."""
 
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from ottla.metadata.records import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import INTEGRITY
-from tests.support.serving import open_broker
 
 TOPIC_ID = Uuid(bytes(15) + b"\x07")
 RECORDS = [
@@ -62,6 +62,7 @@ def kafkas(tmp_path: Path) -> Path:
     path = tmp_path / "d"
     with ottla.open(path) as log:
         log.create_topic("kept")
+    shutil.rmtree(path / "__cluster_metadata-0")
     for one in [*path.glob("ottla-*"), path / "kept-0" / INTEGRITY]:
         one.unlink(missing_ok=True)
     (path / "kept-0" / "partition.metadata").unlink()
@@ -102,7 +103,7 @@ def test_without_a_metadata_log_each_reader_warns(
     log.parent.rmdir()
     read(str(kafkas))
     assert [one.levelno for one in caplog.records] == [logging.WARNING]
-    assert "are not known, since the settings are neither in" in caplog.text
+    assert "are not known, since there is no metadata log here" in caplog.text
 
 
 def test_topics_are_listed_with_a_warning(kafkas: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,34 +117,19 @@ def test_topics_are_listed_with_a_warning(kafkas: Path, caplog: pytest.LogCaptur
 def test_one_topic_that_is_held_back_makes_no_quota_unknown(
     kafkas: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = open_broker(kafkas)
-    broker.adoption.hold("kept", "somebody holds it back")
-    broker.close()
-    caplog.clear()
+    shutil.copytree(kafkas / "kept-0", kafkas / "copied-0")
     READERS["quotas"](str(kafkas))
     assert not caplog.records
-    READERS["topic"](str(kafkas))
-    assert "settings of topic kept are not known, since somebody holds it back" in caplog.text
+    SettingsAtRest([str(kafkas)]).describe_configs(ResourceKind.TOPIC, ["copied"])
+    assert "settings of topic copied are not known, since the metadata log" in caplog.text
 
 
-def test_a_log_that_was_imported_before_it_was_damaged_is_no_longer_needed(
+def test_the_start_says_what_is_not_known_and_adopt_settles_it(
     kafkas: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ottla.open(kafkas).close()
     log = damage(kafkas)
-    assert len(QuotasAtRest([str(kafkas)]).describe_quotas()) == 1
-    log.write_bytes(log.read_bytes()[:-1])
-    caplog.clear()
-    assert len(QuotasAtRest([str(kafkas)]).describe_quotas()) == 1
-    assert "quotas are not known, since the metadata log cannot be read" in caplog.text
-
-
-def test_the_start_says_what_else_is_not_known_and_adopt_settles_it(
-    kafkas: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    damage(kafkas)
     ottla.open(kafkas).close()
-    assert "quotas, users, ACLs and settings of brokers and groups are not known" in caplog.text
+    assert f"{log} at byte 0: CRC mismatch" in caplog.text
     with pytest.raises(RefusalError):
         READERS["quotas"](str(kafkas))
     done = CliRunner().invoke(adopt_command, [str(kafkas), "--yes"], catch_exceptions=False)
@@ -156,12 +142,14 @@ def test_the_start_says_what_else_is_not_known_and_adopt_settles_it(
 
 def test_adopt_settles_it_where_there_are_no_topics_too(kafkas: Path) -> None:
     damage(kafkas)
-    for path in (kafkas / "kept-0").iterdir():
-        path.unlink()
-    (kafkas / "kept-0").rmdir()
+    shutil.rmtree(kafkas / "kept-0")
     for path in kafkas.glob("*-checkpoint"):
         path.unlink()
-    done = CliRunner().invoke(adopt_command, [str(kafkas)], catch_exceptions=False)
+    asked = CliRunner().invoke(adopt_command, [str(kafkas)], catch_exceptions=False)
+    assert asked.exit_code == 1
+    assert "The metadata log cannot be read to its end" in asked.output
+    assert "the metadata log is unchanged; --yes re-creates it" in asked.output
+    done = CliRunner().invoke(adopt_command, [str(kafkas), "--yes"], catch_exceptions=False)
     assert done.exit_code == 0
-    assert "only what is set here counts" in done.output
+    assert "re-created with node" in done.output
     assert READERS["quotas"](str(kafkas)) == []

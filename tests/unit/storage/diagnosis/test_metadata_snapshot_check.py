@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.files import read_file, replace_file
 from ottla.base.ids import Uuid
-from ottla.metadata.log_writing import snapshot_bytes
+from ottla.metadata.log_writing import snapshot_parts
 from ottla.metadata.records import TopicRecord
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
@@ -21,7 +21,8 @@ def files() -> FakeFileSystem:
     file_system = disk("/d", FOLDER)
     record = TopicRecord(name="t", topic_id=Uuid(bytes(16)))
     for path in SNAPSHOTS:
-        replace_file(file_system, path, snapshot_bytes([(record, 0)], epoch=1, now_ms=NOW_MS))
+        content = b"".join(snapshot_parts([(record, 0)], epoch=1, now_ms=NOW_MS))
+        replace_file(file_system, path, content)
     replace_file(file_system, f"{FOLDER}/00000000000000000000.log", b"")
     return file_system
 

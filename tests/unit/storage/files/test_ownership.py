@@ -5,19 +5,16 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file
 from ottla.base.ids import Uuid
+from ottla.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME, TopicEntry, write_topic_file
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, SMALL, append, open_directory
+from tests.support.metadata import segment, write_records
 
 IDS = {"t": Uuid(bytes(15) + b"t"), "u": Uuid(bytes(15) + b"u")}
-
-
-def entry(name: str) -> TopicEntry:
-    return TopicEntry(name=name, topic_id=IDS[name], partition_count=1, overrides={})
 
 
 def two_topics() -> FakeFileSystem:
@@ -28,7 +25,9 @@ def two_topics() -> FakeFileSystem:
         append(log, name.encode())
         log.writer.write_out()
     directory.close()
-    write_topic_file(disk, DIRECTORY, map(entry, IDS))
+    for name, topic_id in IDS.items():
+        record = PartitionRecord(partition_id=0, topic_id=topic_id, replicas=[0], isr=[0])
+        write_records(disk, TopicRecord(name=name, topic_id=topic_id), record, directory=DIRECTORY)
     return disk
 
 
@@ -70,15 +69,16 @@ def test_swapped_directories_of_two_topics_are_refused_and_named(is_integrity_lo
 def test_a_topic_that_was_made_since_under_the_same_name_is_read() -> None:
     disk = two_topics()
     disk.remove(join(DIRECTORY, "t-0", INTEGRITY))
-    another = TopicEntry(name="t", topic_id=Uuid(bytes(15) + b"x"), partition_count=1, overrides={})
-    write_topic_file(disk, DIRECTORY, [another, entry("u")])
+    another = TopicRecord(name="t", topic_id=Uuid(bytes(15) + b"x"))
+    write_records(disk, RemoveTopicRecord(topic_id=IDS["t"]), another, directory=DIRECTORY)
     assert found(disk, "t") == [b"t"]
 
 
-def test_a_damaged_topic_file_says_nothing_of_records() -> None:
+def test_a_damaged_metadata_log_says_nothing_of_records() -> None:
     disk = two_topics()
     disk.remove(join(DIRECTORY, "t-0", INTEGRITY))
-    file = disk.open(join(DIRECTORY, TOPIC_FILE_NAME), writable=True)
-    file.pwrite(b"x" * len(read_file(disk, join(DIRECTORY, TOPIC_FILE_NAME))), 0)
+    path = segment(DIRECTORY)
+    file = disk.open(path, writable=True)
+    file.pwrite(b"x" * len(read_file(disk, path)), 0)
     file.close()
     assert found(disk, "t") == [b"t"]

@@ -15,11 +15,11 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     COPIED_LOG_STARTS,
+    METADATA_MARK,
     REPLICAS_MARK,
     delete_directory_name,
 )
 from ottla.storage.files.log_starts import LogStarts
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -125,7 +125,7 @@ def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(
     broker.checkpoints.write()
     append(log, b"20")
     broker.close()
-    for name in (TOPIC_FILE_NAME, REPLICAS_MARK):
+    for name in (METADATA_MARK, REPLICAS_MARK):
         disk.open(join(DIRECTORY, name), create=True)
     OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_HIGH_WATERMARK)).write({("t", 0): 15})
     reader = reading(disk)

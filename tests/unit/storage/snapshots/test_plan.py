@@ -38,10 +38,10 @@ def test_a_metadata_log_that_is_cut_where_leaders_differ_is_copied() -> None:
 
 
 def test_what_is_a_process_s_own_or_on_its_way_out_is_left() -> None:
-    names = (".lock", "ottla-owner", "ottla-snapshot", "meta.properties.tmp", "ottla-topics.json")
+    names = (".lock", "ottla-owner", "ottla-snapshot", "meta.properties.tmp", "ottla-log-starts")
     leaving = sized("00000000000000000000.log.deleted", "00000000000000000000.index.cleaned")
     plan = plan_copy(sized(*names), {"orders-0": leaving})
-    assert [one.name for one in plan.copied] == ["ottla-topics.json"]
+    assert [one.name for one in plan.copied] == ["ottla-log-starts"]
     assert plan.linked == ()
 
 

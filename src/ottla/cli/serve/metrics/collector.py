@@ -19,7 +19,7 @@ from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_file import QuotaEntity
+from ottla.broker.configs.cluster_state import QuotaEntity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
 from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS

@@ -1,26 +1,23 @@
-"""Settings of a metadata log laid over what was known: imported, imported again, or held back."""
+"""The metadata log that Kafka has written: continued, changed by Kafka meanwhile, or held back."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
 
-from ottla.base.errors import UserError
+from ottla.base.errors import ApiError, UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.timestamps import Timestamps
-from ottla.broker.adoption.adoption_file import (
-    ADOPTION_FILE_NAME,
-    Adoption,
-    ImportedState,
-    read_adoption_file,
-    write_adoption_file,
-)
-from ottla.broker.adoption.foreign_settings import find_settings
+from ottla.broker.adoption.found_metadata import find_metadata
+from ottla.broker.adoption.handover import HandoverOptions
+from ottla.broker.adoption.recreation import finish, recreate
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
+from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.records import (
     BROKER_RESOURCE,
     GROUP_RESOURCE,
@@ -30,16 +27,17 @@ from ottla.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     QuotaEntity,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
     encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.files.filenames import INTEGRITY, MARKS
-from ottla.storage.files.topic_file import TOPIC_FILE_NAME
-from ottla.testing import FakeFileSystem
+from ottla.storage.files.filenames import INTEGRITY
+from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing.crash_points import every_crash_point
 from tests.support.brokers import NOW_MS, batch, disk, id_of, open_broker
-from tests.support.summed import summed
+from tests.support.metadata import lose_metadata, write_records
 
 LOG = "/d/__cluster_metadata-0/00000000000000000000.log"
 YEARS_MS = 10 * 365 * 24 * 3600 * 1000
@@ -61,7 +59,7 @@ def config(
 
 
 def write_log(file_system: FileSystem, records: Sequence[Message], *more: bytes) -> None:
-    """The metadata log of a Kafka that has been stopped, with all these records from the start."""
+    """The metadata log of a Kafka that has been stopped, with these records."""
     builder = RecordBatchBuilder(leader_epoch=1)
     for value in [*map(encode_record, records), *more]:
         builder.append(None, value, NOW_MS)
@@ -80,7 +78,8 @@ def kafkas() -> FakeFileSystem:
         broker.topics.partition("t", 0), batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), now_ms=NOW_MS
     )
     broker.close()
-    for own in (TOPIC_FILE_NAME, "ottla-log-starts", "ottla-meta-properties"):
+    lose_metadata(file_system)
+    for own in ("ottla-boot", "ottla-log-starts", "ottla-meta-properties"):
         file_system.remove(join("/d", own))
     return file_system
 
@@ -93,20 +92,16 @@ def alter(broker: Broker, name: str, value: str) -> None:
     broker.admin.alter_topic("t", Alteration(changes=[ConfigChange(name=name, value=value)]))
 
 
-def test_what_kafka_has_changed_since_counts_and_of_the_rest_what_was_changed_here(
-    kafkas: FakeFileSystem,
-) -> None:
+def test_what_kafka_changes_and_what_is_changed_here_are_in_one_log(kafkas: FakeFileSystem) -> None:
     told = [*topic(), config("retention.ms", "1000"), config("segment.ms", "1000")]
-    told += [config("flush.ms", "1000"), config("retention.bytes", "1000")]
-    write_log(kafkas, told)
+    write_log(kafkas, [*told, config("flush.ms", "1000"), config("retention.bytes", "1000")])
     broker = open_broker(kafkas)
     alter(broker, "segment.ms", "77")
     alter(broker, "retention.ms", "77")
     alter(broker, "max.message.bytes", "77")
     broker.close()
     assert overrides(open_and_close(kafkas))["retention.ms"] == "77"
-    told += [config("retention.ms", "2000"), config("flush.ms", None)]
-    write_log(kafkas, told)
+    write_records(kafkas, config("retention.ms", "2000"), config("flush.ms", None))
     assert overrides(open_and_close(kafkas)) == {
         "retention.ms": "2000",
         "segment.ms": "77",
@@ -145,7 +140,7 @@ def test_quotas_groups_and_broker_settings_follow_kafka_too(kafkas: FakeFileSyst
     broker.close()
     gone = ClientQuotaRecord(entity=entity, key="producer_byte_rate", remove=True)
     back = config("log.retention.ms", None, resource="", kind=BROKER_RESOURCE)
-    write_log(kafkas, [*told, gone, back])
+    write_records(kafkas, gone, back)
     again = open_broker(kafkas)
     assert again.config.topic_defaults.retention_ms == 604_800_000
     assert quotas_of(again) == []
@@ -167,8 +162,8 @@ def test_a_topic_that_kafka_has_made_again_has_the_settings_of_the_new_one(
     content = read_file(kafkas, path)
     replace_file(kafkas, path, content.replace(uuid(T), uuid(OTHER)))
     kafkas.remove(f"/d/t-0/{INTEGRITY}")
-    told += [RemoveTopicRecord(topic_id=T), *topic("t", OTHER), config("segment.ms", "5")]
-    write_log(kafkas, told)
+    new = topic("t", OTHER)
+    write_records(kafkas, RemoveTopicRecord(topic_id=T), *new, config("segment.ms", "5"))
     broker = open_and_close(kafkas)
     assert broker.topics.get("t").topic_id == OTHER
     assert overrides(broker) == {"segment.ms": "5"}
@@ -178,16 +173,49 @@ def uuid(topic_id: Uuid) -> bytes:
     return uuid_text(topic_id).encode()
 
 
+def of_two_nodes(name: str, topic_id: Uuid) -> list[Message]:
+    other = RegisterBrokerRecord(broker_id=2, incarnation_id=id_of(3))
+    return [other, *topic(name, topic_id)]
+
+
 def test_topics_of_other_brokers_are_not_made_here_and_ours_that_the_log_lacks_are_held_back(
     kafkas: FakeFileSystem,
 ) -> None:
-    write_log(kafkas, topic("elsewhere", OTHER))
+    write_log(kafkas, of_two_nodes("elsewhere", OTHER))
     broker = open_broker(kafkas)
     assert [one.name for one in broker.topics] == ["t"]
-    assert "does not contain its settings" in broker.adoption.unknown["t"]
+    assert "does not have its settings" in broker.unconfirmed.unknown["t"]
     wait(broker)
     assert broker.topics.get("t").partitions[0].log.log_start_offset == 0
     broker.close()
+
+
+def test_a_log_of_several_nodes_is_not_continued_until_it_is_recreated(
+    kafkas: FakeFileSystem,
+) -> None:
+    write_log(kafkas, [*of_two_nodes("t", T), config("retention.ms", "-1")])
+    before = read_file(kafkas, LOG)
+    broker = open_broker(kafkas)
+    assert overrides(broker) == {"retention.ms": "-1"}
+    for change in (
+        lambda: alter(broker, "segment.ms", "77"),
+        lambda: broker.create_topic(NewTopic(name="new")),
+        broker.allocate_producer_id,
+    ):
+        with pytest.raises(ApiError, match=r"with other nodes \(2\); stop the broker and run"):
+            change()
+    assert overrides(broker) == {"retention.ms": "-1"}
+    broker.close()
+    assert read_file(kafkas, LOG) == before
+    options = HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(99))
+    line = recreate(find_metadata(["/d"], kafkas), kafkas, options)
+    assert "node 1 as the only one and 1 topics" in line
+    broker = open_broker(kafkas)
+    alter(broker, "segment.ms", "77")
+    broker.close()
+    assert overrides(open_and_close(kafkas)) == {"retention.ms": "-1", "segment.ms": "77"}
+    (kept,) = [name for name in kafkas.list("/d") if name.endswith("-stray")]
+    assert read_file(kafkas, join("/d", kept, f"{0:020}.log")) == before
 
 
 def wait(broker: Broker, rounds: int = 5) -> None:
@@ -197,37 +225,21 @@ def wait(broker: Broker, rounds: int = 5) -> None:
         broker.run_due_jobs(at)
 
 
-def test_a_record_of_a_later_kafka_holds_back_all_that_was_imported(
-    kafkas: FakeFileSystem,
-) -> None:
-    told = [*topic(), config("retention.ms", "1000")]
-    write_log(kafkas, told)
+def test_a_record_of_a_later_kafka_holds_back_what_is_after_it(kafkas: FakeFileSystem) -> None:
+    write_log(kafkas, [], b"\x01\x63\x00\x00")
     broker = open_broker(kafkas)
-    broker.create_topic(NewTopic(name="ours", partition_count=1))
+    assert "metadata record 99 of version 0" in broker.unconfirmed.unknown["t"]
+    wait(broker)
+    assert broker.topics.get("t").partitions[0].log.log_start_offset == 0
     broker.close()
-    write_log(kafkas, told, b"\x01\x63\x00\x00")
+    options = HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(99))
+    recreate(find_metadata(["/d"], kafkas), kafkas, options)
     again = open_broker(kafkas)
-    assert "metadata record 99 of version 0" in again.adoption.unknown["t"]
-    assert not again.adoption.is_unknown("ours")
-    wait(again)
-    assert again.topics.get("t").partitions[0].log.log_start_offset == 0
     again.adopt({"t": {"retention.ms": "1000"}})
     wait(again, 10)
     assert again.topics.get("t").partitions[0].log.log_start_offset == 3
     again.close()
-    assert not open_and_close(kafkas).adoption.unknown
-
-
-def test_a_log_that_has_become_shorter_since_the_import_changes_nothing(
-    kafkas: FakeFileSystem,
-) -> None:
-    told = [*topic(), config("segment.ms", "1000"), config("retention.ms", "-1")]
-    write_log(kafkas, told)
-    open_and_close(kafkas)
-    write_log(kafkas, told[:-1])
-    broker = open_and_close(kafkas)
-    assert overrides(broker) == {"segment.ms": "1000", "retention.ms": "-1"}
-    assert "it ends at offset 3, and had 4" in broker.adoption.unknown["t"]
+    assert not open_and_close(kafkas).unconfirmed.unknown
 
 
 def test_an_empty_folder_of_the_logs_name_in_another_directory_hides_nothing(
@@ -237,63 +249,61 @@ def test_an_empty_folder_of_the_logs_name_in_another_directory_hides_nothing(
     kafkas.make_directory("/a")
     kafkas.make_directory("/a/__cluster_metadata-0")
     for paths in (["/a", "/d"], ["/d", "/a"]):
-        assert find_settings(paths, kafkas).known.entries["t"].overrides == {"retention.ms": "-1"}
+        assert find_metadata(paths, kafkas).known.entries["t"].overrides == {"retention.ms": "-1"}
 
 
 def test_a_setting_on_which_it_depends_and_that_means_nothing_holds_the_topic_back(
-    kafkas: FakeFileSystem,
+    kafkas: FakeFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_log(kafkas, [*topic(), config("cleanup.policy", "shred"), config("segment.ms", "9")])
-    broker = open_and_close(kafkas)
-    assert overrides(broker) == {"segment.ms": "9"}
-    assert broker.adoption.unknown == {"t": "cleanup.policy=shred is not supported"}
+    broker = open_broker(kafkas)
+    assert broker.topics.get("t").config.segment_ms == 9
+    assert "topic t: a stored setting is not valid and is ignored: cleanup.policy" in caplog.text
+    wait(broker)
+    assert broker.topics.get("t").partitions[0].log.log_start_offset == 0
+    broker.close()
 
 
-def test_an_import_that_a_crash_cut_off_before_its_record_is_done_again(
+@pytest.mark.slow
+def test_whenever_a_crash_comes_while_the_log_is_recreated_it_is_as_before_or_new(
     kafkas: FakeFileSystem,
 ) -> None:
-    write_log(kafkas, [*topic(), config("retention.ms", "-1")])
-    open_and_close(kafkas)
-    kafkas.remove(join("/d", ADOPTION_FILE_NAME))
-    kafkas.remove(join("/d", MARKS[ADOPTION_FILE_NAME]))
-    broker = open_and_close(kafkas)
-    assert overrides(broker) == {"retention.ms": "-1"}
-    assert read_adoption_file(kafkas, "/d").imported.topics == {"t": {"retention.ms": "-1"}}
+    def made() -> FakeFileSystem:
+        files = disk("/d")
+        open_broker(files, ids=itertools.count(1)).close()
+        write_log(files, [*of_two_nodes("t", T), config("retention.ms", "-1")])
+        files.make_directory("/d/t-0")
+        files.sync_directory("/d")
+        return files.crash(CrashMode.KEEP)
+
+    options = HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(99))
+
+    def workload(files: FileSystem, done: list[str]) -> None:
+        done.append(recreate(find_metadata(["/d"], files), files, options))
+
+    for point in every_crash_point(workload, make_file_system=made, seeds=1):
+        finish("/d", point.file_system)
+        found = find_metadata(["/d"], point.file_system)
+        assert found.replay is not None, point
+        assert (found.refusal is None) or not point.acknowledged, point
 
 
-def test_a_directory_of_our_own_has_no_such_file(kafkas: FakeFileSystem) -> None:
-    file_system = disk("/d")
-    broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+def test_a_metadata_log_that_is_offline_leaves_the_other_directories_served() -> None:
+    files = disk("/d", "/e")
+    broker = open_broker(files, "/d", "/e")
+    broker.create_topic(NewTopic(name="t", partition_count=2))
     broker.close()
-    open_and_close(file_system)
-    assert file_system.status(join("/d", ADOPTION_FILE_NAME)) is None
-
-
-def test_the_record_of_an_adoption_survives_the_way_there_and_back() -> None:
-    file_system = disk("/d")
-    adoption = Adoption(
-        revision=3,
-        end_offset=231,
-        metadata_files={"a.log": 5},
-        unknown={"t": "why"},
-        imported=ImportedState(
-            topics={"t": {"retention.ms": "-1"}},
-            default_configs={"log.retention.ms": "5"},
-            broker_configs={"num.io.threads": "5"},
-            group_configs={"g": {"consumer.session.timeout.ms": "5"}},
-            quotas={(("client-id", None), ("user", "u")): {"producer_byte_rate": 1.5}},
-        ),
-    )
-    write_adoption_file(file_system, "/d", adoption)
-    assert read_adoption_file(file_system, "/d") == adoption
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1}', summed()]
-)
-def test_a_damaged_record_is_named_with_what_helps(content: bytes) -> None:
-    file_system = disk("/d")
-    replace_file(file_system, join("/d", ADOPTION_FILE_NAME), content)
-    with pytest.raises(UserError, match=r"/d/ottla-adoption\.json.*restore the file"):
-        find_settings(["/d"], file_system)
+    files.remove("/d/meta.properties")
+    files.make_directory("/d/meta.properties")
+    broker = open_broker(files, "/d", "/e")
+    (served,) = broker.topics.get("t").partitions
+    place = broker.topics.partition("t", served)
+    assert broker.append(place, batch(b"x"), now_ms=NOW_MS).size
+    assert "/d, which is offline" in broker.unconfirmed.unknown["t"]
+    with pytest.raises(ApiError, match="the metadata log is offline"):
+        broker.create_topic(NewTopic(name="new"))
+    with pytest.raises(UserError, match=r"allow\.everyone\.if\.no\.acl\.found"):
+        open_broker(
+            files, "/d", "/e",
+            authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found="true",
+        )  # fmt: skip

@@ -1,0 +1,422 @@
+"""The metadata log of a broker by itself: what is decided is appended, made durable and replayed.
+
+The log is `__cluster_metadata-0` of one log directory, in Kafka's format, so that Kafka continues
+it where Ottla stopped, and the other way round. A broker by itself is its only voter. Each use that
+changes something begins an epoch, as each start of a leader does in Kafka. A change is one batch,
+or a metadata transaction of several, so that a crash leaves all of it or nothing.
+
+Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `QuorumController`,
+`KafkaRaftClient` and `KafkaMetadataLog` of a node that is broker and controller.
+"""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError
+from ottla.base.files import FileSystem, join, remove_if_present, replace_file
+from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns, yield_turn
+from ottla.base.values import dataclass
+from ottla.config.topic import TopicConfig
+from ottla.metadata.image import MetadataImage, MetadataReplay
+from ottla.metadata.image_changes import (
+    FIRST_WITH_TRANSACTIONS,
+    METADATA_VERSION,
+    VersionedRecord,
+    credentials_again,
+    image_changes,
+)
+from ottla.metadata.log_writing import (
+    RECORDS_PER_BATCH,
+    control_batch,
+    leader_change,
+    record_batch,
+    snapshot_parts,
+)
+from ottla.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    ZkMigrationStateRecord,
+)
+from ottla.storage.files.directory_health import DirectoryHealth
+from ottla.storage.files.filenames import BOOTSTRAP_CHECKPOINT
+from ottla.storage.files.metadata_files import (
+    QUORUM_STATE,
+    SNAPSHOT_NAME,
+    metadata_folder,
+    read_quorum_state,
+)
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.producer_state import AppendOrigin
+
+logger = logging.getLogger(__name__)
+
+RELEASE_LEVEL: Final = 21
+"""The `metadata.version` of a new metadata log: 3.9-IV0, for Kafka 3.9 and later versions."""
+
+METADATA_CONFIG: Final = TopicConfig(
+    segment_bytes=1 << 30,
+    segment_index_bytes=1 << 16,
+    segment_ms=(1 << 63) - 1,
+    max_message_bytes=(1 << 31) - 1,
+)
+"""Segments end where snapshots are made, long before an index is full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLimits:
+    """When a snapshot is made, and how much of the log is kept (Kafka: `MetadataLogConfig`)."""
+
+    bytes_between: int = 20 << 20
+    retention_bytes: int = 100 << 20
+
+
+class Place(Protocol):
+    """The part of a log directory that the log needs."""
+
+    path: str
+    health: DirectoryHealth
+
+    @property
+    def directory_id(self) -> Uuid | None: ...
+
+    def open_metadata_log(self, config: TopicConfig) -> PartitionLog: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """The node whose log it is, the time, and why nothing can be changed, if so."""
+
+    node_id: int
+    now_ms: int
+    refusal: str | None = None
+    limits: SnapshotLimits = SnapshotLimits()
+
+
+class MetadataLog:
+    """`image` is what the log holds; `now_ms` is the time that its next records get.
+
+    Without a `directory`, or with a `refusal`, nothing can be changed.
+    """
+
+    def __init__(
+        self,
+        directory: Place | None,
+        file_system: FileSystem,
+        replay: MetadataReplay,
+        options: LogOptions,
+    ) -> None:
+        self.now_ms = options.now_ms
+        self._replay = replay
+        self._due: deque[VersionedRecord] = deque()
+        """Records that are appended, and not replayed yet."""
+        self._path = "" if directory is None else directory.path
+        self._directory = directory
+        self._file_system = file_system
+        self._node_id = options.node_id
+        self._refusal = options.refusal
+        self._limits = options.limits
+        self._log: PartitionLog | None = None
+        self._epoch: int | None = None
+        self._size_at_snapshot = 0
+        self._snapshot: Iterator[None] | None = None
+        """The steps of the snapshot that is being made."""
+
+    def image(self) -> MetadataImage:
+        """A copy of what the log holds."""
+        return self.replay.image()
+
+    @property
+    def level(self) -> int:
+        """The `metadata.version` of the log, by which records have their versions."""
+        return self.replay.feature(METADATA_VERSION) or RELEASE_LEVEL
+
+    def check(self) -> None:
+        """Raises `ApiError` or `StorageError` if nothing can be changed."""
+        if self._refusal is not None:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, self._refusal)
+        if self._directory is None:
+            raise StorageError(self._path, "the log directory with the metadata log is offline")
+        if self._directory.health.failure is not None:
+            raise self._directory.health.failure
+
+    def commit(self, records: Iterable[VersionedRecord]) -> None:
+        """Appends records and makes them durable; a request in turns lets others have theirs
+        meanwhile.
+
+        Raises `ApiError` if the log must not be continued, and `StorageError`.
+        """
+        change = self.prepare(records)
+        self.append(change)
+        self.sync()
+
+    def prepare(self, records: Iterable[VersionedRecord]) -> "Change":
+        """Encodes records in turns; nothing is changed yet, and what is decided may be dropped."""
+        self.check()
+        every: list[VersionedRecord] = freed_in_turns([])
+        every.extend(in_turns(records))
+        if len(every) > RECORDS_PER_BATCH and self.level >= FIRST_WITH_TRANSACTIONS:
+            every.insert(0, (BeginTransactionRecord(name="A change of many records"), 0))
+            every.append((EndTransactionRecord(), 0))
+        parts = parts_in_turns(every, RECORDS_PER_BATCH)
+        batches = [record_batch(part, 0, 0, self.now_ms) for part in parts]
+        return Change(records=every, batches=batches)
+
+    def append(self, change: "Change") -> None:
+        """Appends what was prepared, all at once; call `sync` before it is acknowledged."""
+        self.check()
+        if not change.batches:
+            return
+        log = self._opened()
+        epoch = self._epoch
+        if epoch is None:
+            epoch = self._begin_epoch(log)
+        for batch in change.batches:
+            self._append_batch(log, batch, epoch)
+        with log.health.guarding():
+            log.writer.write_out()
+        self._due.extend(change.records)
+
+    def _append_batch(self, log: PartitionLog, content: bytes, epoch: int) -> None:
+        log.writer.append_as_leader(
+            bytearray(content),
+            leader_epoch=epoch,
+            now_ms=self.now_ms,
+            origin=AppendOrigin.COORDINATOR,
+        )
+
+    @property
+    def replay(self) -> MetadataReplay:
+        """What the log holds."""
+        while self._due:
+            self._replay.replay(self._due.popleft()[0])
+        if self._log is not None:
+            self._replay.end_offset = self._log.log_end_offset
+        return self._replay
+
+    def sync(self) -> None:
+        """Makes everything that was appended durable; raises `StorageError`."""
+        log = self._log
+        if log is None:
+            return
+        with log.health.guarding():
+            aside(log.segments.active.log.sync)
+        log.maintenance.release_files()  # until the next change, which may be long
+        while self._due:
+            self._replay.replay(self._due.popleft()[0])
+            yield_turn()
+
+    # Opening
+
+    def repair(self) -> None:
+        """Cuts off what a crash has torn; raises `StorageError`."""
+        if self._refusal is None and self._directory is not None:
+            self._opened()
+
+    def begin(self) -> None:
+        """Begins an epoch, and so formats a new log, without a change."""
+        self.check()
+        log = self._opened()
+        if self._epoch is None:
+            self._begin_epoch(log)
+            log.writer.write_out()
+
+    def _opened(self) -> PartitionLog:
+        if self._log is None:
+            assert self._directory is not None
+            self._log = self._directory.open_metadata_log(METADATA_CONFIG)
+            self._size_at_snapshot = self._log.size
+        return self._log
+
+    def _begin_epoch(self, log: PartitionLog) -> int:
+        """Begins the epoch of this broker as the leader; a new log is formatted first.
+
+        The epoch is durable in `quorum-state` before the first batch has it, as after a vote.
+        """
+        assert self._directory is not None
+        is_new = log.log_end_offset == 0
+        known = read_quorum_state(self._file_system, self._directory.path).get("leaderEpoch")
+        epoch = max(self.replay.epoch, known if isinstance(known, int) else 0) + 1
+        change = leader_change(self._node_id, self._voter_directory())
+        with log.health.guarding():
+            if is_new:
+                self._write_bootstrap(self._directory.path)
+            self._write_quorum_state(epoch)
+        self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
+        self._replay.epoch = epoch
+        self._replay.voters = frozenset([self._node_id])
+        self._epoch = epoch
+        if self._replay.is_in_transaction:
+            # Which the leader before it did not end; what is appended now must not be part of it.
+            abort = AbortTransactionRecord(reason="a new epoch has begun"), 0
+            self._append_batch(log, record_batch([abort], 0, epoch, self.now_ms), epoch)
+            self._due.append(abort)
+        if is_new:
+            first = _framed(_first_records(self._replay))
+            for start in range(0, len(first), RECORDS_PER_BATCH):
+                part = first[start : start + RECORDS_PER_BATCH]
+                self._append_batch(log, record_batch(part, 0, epoch, self.now_ms), epoch)
+            self._due.extend(first)
+        return epoch
+
+    def _write_bootstrap(self, path: str) -> None:
+        """Writes what `kafka-storage format` writes, but for the log itself."""
+        file = join(path, BOOTSTRAP_CHECKPOINT)
+        if self._file_system.status(file) is None:
+            first = _first_records(self.replay)
+            parts = snapshot_parts(first, epoch=0, now_ms=self.now_ms)
+            replace_file(self._file_system, file, b"".join(parts))
+
+    def _voter_directory(self) -> Uuid | None:
+        """The voter's directory id, if the log's quorum has directory ids (KIP-853)."""
+        assert self._directory is not None
+        if read_quorum_state(self._file_system, self._directory.path).get("data_version") != 1:
+            return None
+        return self._directory.directory_id
+
+    def _write_quorum_state(self, epoch: int) -> None:
+        assert self._directory is not None
+        path = self._directory.path
+        fields = read_quorum_state(self._file_system, path) or {
+            "clusterId": "",
+            "appliedOffset": 0,
+            "data_version": 0,
+        }
+        fields |= {"leaderId": self._node_id, "leaderEpoch": epoch, "votedId": -1}
+        if "votedDirectoryId" in fields:
+            fields["votedDirectoryId"] = uuid_text(ZERO_UUID)
+        if fields.get("data_version") != 1:
+            fields["currentVoters"] = [{"voterId": self._node_id}]
+        text = json.dumps(fields, separators=(",", ":"))
+        file = join(metadata_folder(path), QUORUM_STATE)
+        replace_file(self._file_system, file, text.encode())
+
+    # Snapshots
+
+    def close(self) -> None:
+        """Appends what Kafka needs at its next start; the directory closes the log."""
+        if self._log is None or not self.replay.has_removed_credential:
+            return
+        if self.level >= FIRST_WITH_TRANSACTIONS and self._log.health.failure is None:
+            self.commit(credentials_again(self.image()))
+
+    @property
+    def is_due_for_snapshot(self) -> bool:
+        """Whether `advance_snapshot` has something to do."""
+        log = self._log
+        if self._snapshot is not None or log is None:
+            return log is not None
+        return log.size - self._size_at_snapshot >= self._limits.bytes_between
+
+    def advance_snapshot(self) -> None:
+        """Does the next step of a snapshot that is due; raises `StorageError`."""
+        self._snapshot = self._snapshot or self.make_snapshot()
+        try:
+            next(self._snapshot)
+        except StopIteration:
+            self._snapshot = None
+
+    def make_snapshot(self) -> Iterator[None]:
+        """Writes a snapshot of the state now, in steps, and deletes what lies long before it.
+
+        Raises `StorageError`.
+        """
+        log = self._opened()
+        with log.health.guarding():
+            log.writer.roll(self.now_ms)
+            log.writer.flush()
+        self._size_at_snapshot = log.size
+        state = self.replay.copy()
+        name = f"{state.end_offset:020}-{state.epoch:010}.checkpoint"
+        folder = metadata_folder(log.health.directory)
+        records = list[VersionedRecord]()
+        for one in image_changes(MetadataImage(), state.image()):
+            records.append(one)
+            if len(records) % RECORDS_PER_BATCH == 0:
+                yield
+        parts = []
+        for part in snapshot_parts(records, epoch=state.epoch, now_ms=self.now_ms):
+            parts.append(part)
+            yield
+        with log.health.guarding():
+            replace_file(self._file_system, join(folder, name), b"".join(parts))
+            self._forget_before(log, folder)
+        self.replay.forget_removed(state)
+
+    def _forget_before(self, log: PartitionLog, folder: str) -> None:
+        """Deletes the oldest snapshots and segments while there is more than is retained.
+
+        Kafka's counterpart: `KafkaMetadataLog.maybeClean`.
+        """
+        names = sorted(
+            name for name in self._file_system.list(folder) if SNAPSHOT_NAME.fullmatch(name)
+        )
+        sizes = {name: self._size_of(join(folder, name)) for name in names}
+        while len(names) > 1 and log.size + sum(sizes.values()) > self._limits.retention_bytes:
+            start = int(names[1][:20])
+            log.maintenance.delete_records_before(start)
+            for gone in log.maintenance.delete_segments_below_start():
+                gone.remove()
+            remove_if_present(self._file_system, join(folder, names[0]))
+            del sizes[names.pop(0)]
+
+    def _size_of(self, path: str) -> int:
+        status = self._file_system.status(path)
+        return 0 if status is None else status.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Records, and the batches that they make, which get their offsets when they are appended."""
+
+    records: Sequence[VersionedRecord]
+    batches: Sequence[bytes]
+
+
+class NoMetadataLog:
+    """The counterpart of `MetadataLog` in a cluster with ZooKeeper, which has the metadata."""
+
+    now_ms = 0
+    level: Final = RELEASE_LEVEL
+    is_due_for_snapshot: Final = False
+
+    def check(self) -> None:
+        """Everything may be changed that ZooKeeper has changed."""
+
+    def commit(self, records: Iterable[VersionedRecord]) -> None:
+        """Writes nothing."""
+
+    def prepare(self, records: Iterable[VersionedRecord]) -> Change:
+        return Change(records=(), batches=())
+
+    def append(self, change: Change) -> None:
+        """Writes nothing."""
+
+    def sync(self) -> None:
+        """Writes nothing."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def advance_snapshot(self) -> None:
+        """Does nothing."""
+
+
+def _first_records(replay: MetadataReplay) -> list[VersionedRecord]:
+    """The records of a new log: those that the directory was formatted with, or its level."""
+    image = replay.image()
+    features = image.features or {METADATA_VERSION: RELEASE_LEVEL}
+    return list(image_changes(MetadataImage(), replace(image, features=features)))
+
+
+def _framed(records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+    """A new log's first records, in a metadata transaction, as Kafka's controller writes them."""
+    state = ZkMigrationStateRecord(zk_migration_state=0), 0
+    begin = BeginTransactionRecord(name="Bootstrap records"), 0
+    return [begin, *records, state, (EndTransactionRecord(), 0)]

@@ -1,0 +1,144 @@
+"""Finds and reads the files of `__cluster_metadata-0` in a log directory; never writes them.
+
+Format page: docs/format/cluster-metadata.md. Kafka's counterpart: `KafkaMetadataLog`.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem, join, read_file
+from ottla.base.patterns import lazy_pattern
+from ottla.storage.files.boot_note import read_boot_note
+from ottla.storage.files.clean_shutdown import read_clean_shutdown
+from ottla.storage.files.filenames import (
+    BOOTSTRAP_CHECKPOINT,
+    CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_DIRECTORY,
+)
+
+if TYPE_CHECKING:  # Lazy: most readers meet no metadata log, and need not load its codec.
+    from ottla.metadata.log_files import MetadataFile, ReadLog
+
+SNAPSHOT_NAME = lazy_pattern(r"(\d{20})-(\d{10})\.checkpoint")
+SEGMENT_NAME = lazy_pattern(r"(\d{20})\.log")
+QUORUM_STATE = "quorum-state"
+PRODUCER_SNAPSHOT_NAME = lazy_pattern(r"(\d{20})\.snapshot")
+
+
+def metadata_folder(directory: str) -> str:
+    return join(directory, CLUSTER_METADATA_DIRECTORY)
+
+
+def has_metadata_log(file_system: FileSystem, directory: str) -> bool:
+    status = file_system.status(metadata_folder(directory))
+    return status is not None and status.is_directory
+
+
+def read_quorum_state(file_system: FileSystem, directory: str) -> dict[str, object]:
+    """The fields of `quorum-state`, none without the file; raises `CorruptionError`."""
+    path = join(metadata_folder(directory), QUORUM_STATE)
+    if QUORUM_STATE in file_system.list_others(metadata_folder(directory)):
+        raise CorruptionError(path, 0, "not a regular file")
+    try:
+        fields = json.loads(read_file(file_system, path))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise CorruptionError(path, 0, f"not a quorum state ({error})") from error
+    if not isinstance(fields, dict):
+        raise CorruptionError(path, 0, "not a quorum state")
+    return fields
+
+
+def voters_of(file_system: FileSystem, directory: str) -> set[int]:
+    """The voters that `quorum-state` names; raises `CorruptionError`."""
+    fields = read_quorum_state(file_system, directory)
+    voters = fields.get("currentVoters") or []
+    try:
+        return {int(one["voterId"]) for one in voters}  # type: ignore[attr-defined]
+    except (TypeError, KeyError, ValueError) as error:
+        path = join(metadata_folder(directory), QUORUM_STATE)
+        raise CorruptionError(path, 0, f"not a quorum state ({error!r})") from error
+
+
+def metadata_size(file_system: FileSystem, directory: str) -> int:
+    """The bytes of the log's segments and snapshots."""
+    return sum(size for _, size in metadata_file_sizes(file_system, directory))
+
+
+def metadata_file_sizes(file_system: FileSystem, directory: str) -> tuple[tuple[str, int], ...]:
+    """The names and sizes of the log's segments and snapshots, which change with the log."""
+    folder = metadata_folder(directory)
+    found = []
+    for name in sorted(file_system.list(folder)):
+        if SNAPSHOT_NAME.fullmatch(name) or SEGMENT_NAME.fullmatch(name):
+            status = file_system.status(join(folder, name))
+            if status is not None and not status.is_directory:
+                found.append((name, status.size))
+    return tuple(found)
+
+
+def read_metadata_log(file_system: FileSystem, directory: str) -> "ReadLog":
+    """What the log has; raises `OSError`. Damage is part of the result."""
+    from ottla.metadata.log_files import read_log
+
+    folder = metadata_folder(directory)
+    # Before the files: a broker that is running may add to both.
+    noted = read_boot_note(file_system, directory)
+    written_end = 0 if noted is None else noted.of(CLUSTER_METADATA_DIRECTORY)
+    names = sorted(file_system.list(folder))
+    was_clean = read_clean_shutdown(file_system, join(directory, CLEAN_SHUTDOWN)) is not None
+    matches = [match for name in names if (match := SNAPSHOT_NAME.fullmatch(name))]
+    newest = max(matches, key=lambda match: match[1], default=None)
+    snapshot = None
+    if newest is not None:
+        snapshot = _file(file_system, folder, newest[0], int(newest[1]), int(newest[2]))
+    segments = [
+        _file(file_system, folder, name, int(match[1]))
+        for name in names
+        if (match := SEGMENT_NAME.fullmatch(name))
+    ]
+    is_unused = not any(segment.content for segment in segments)
+    is_unused &= snapshot is None or snapshot.offset == 0
+    voters = None
+    if is_unused and file_system.status(join(directory, BOOTSTRAP_CHECKPOINT)) is not None:
+        # Formatted and never started: only the bootstrap records exist, and a snapshot that may
+        # name the voters (KIP-853).
+        voters = None if snapshot is None else read_log(snapshot, (), may_be_torn=False)
+        snapshot = _file(file_system, directory, BOOTSTRAP_CHECKPOINT, 0)
+    found = read_log(snapshot, segments, may_be_torn=not was_clean)
+    if voters is not None:
+        found.replay.voters = voters.replay.voters
+    return _with_checked_end(found, folder, max(written_end, _snapshot_end(names)))
+
+
+def _file(
+    file_system: FileSystem, folder: str, name: str, offset: int, epoch: int = 0
+) -> "MetadataFile":
+    from ottla.metadata.log_files import MetadataFile
+
+    path = join(folder, name)
+    return MetadataFile(path=path, content=read_file(file_system, path), offset=offset, epoch=epoch)
+
+
+def _snapshot_end(names: Iterable[str]) -> int:
+    """The offset of the newest producer snapshot.
+
+    Kafka writes one at the log's end for each new segment and at a clean shutdown, as Ottla does. A
+    log that ends before one has lost whole batches, which a crash does not explain.
+    """
+    matches = map(PRODUCER_SNAPSHOT_NAME.fullmatch, names)
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def _with_checked_end(found: "ReadLog", folder: str, known_end: int) -> "ReadLog":
+    """Finds that a log ends before an end that is known."""
+    from ottla.metadata.log_files import ReadLog
+
+    end = found.replay.end_offset
+    if found.damage is not None or end >= known_end:
+        return found
+    damage = CorruptionError(folder, 0, f"the log ends at offset {end}, and had {known_end}")
+    return ReadLog(replay=found.replay, log_end=found.log_end, damage=damage)
