@@ -8,6 +8,8 @@ from benchmarks import growing_access as access
 from benchmarks import growing_orders as orders
 from benchmarks.growth import Growth
 
+WITH_RULES = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
 GROWTHS = (
     Growth(
         name="committed offsets of a group",
@@ -247,9 +249,7 @@ GROWTHS = (
         unit="rules",
         count=100_000,
         fill=access.rules,
-        settings={
-            "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-        },
+        settings=WITH_RULES,
         deeds=(
             ("InitProducerId", growing.init_producer),
             ("CreateAcls", access.create_rule),
@@ -262,9 +262,7 @@ GROWTHS = (
         unit="rules",
         count=100_000,
         fill=access.rules_elsewhere,
-        settings={
-            "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-        },
+        settings=WITH_RULES,
         deeds=(
             ("InitProducerId, of another host", access.init_producer_in_vain),
             ("InitProducerId, all denied", access.init_producer_denied),

@@ -155,13 +155,14 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         raise UserError(f"{error.filename or folder}: {error.strerror}") from error
     image = log.replay.image()
     known = known_topics_of(image)
+    node_id = _node_id(path, file_system)
     reason, refusal = f"the metadata log {folder} does not have its settings", None
     if log.damage is not None:
         reason = f"the metadata log cannot be read to its end ({log.damage})"
         refusal = f"The metadata log cannot be read to its end ({log.damage})"
     elif unreadable := _quorum_damage(path, file_system):
         refusal = str(unreadable)
-    elif others := nodes_beside(image, _node_id(path, file_system), voters_of(file_system, path)):
+    elif others := nodes_beside(image, node_id, voters_of(file_system, path)):
         refusal = (
             f"The metadata log {folder} is that of a cluster with other nodes ({_text(others)})"
         )
@@ -182,7 +183,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         reason=reason,
         replay=log.replay,
         known=known,
-        cluster=cluster_state_of(image, _node_id(path, file_system)),
+        cluster=cluster_state_of(image, node_id),
         security=security,
         next_producer_id=image.next_producer_id,
         was_torn=not was_clean,

@@ -32,13 +32,10 @@ from ottla.metadata.records import NO_LEADER
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.checkpoints import CheckpointLines
-from ottla.storage.files.clean_shutdown import (
-    read_clean_shutdown,
-)
+from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
-    CLUSTER_METADATA_DIRECTORY,
     LEADER_EPOCHS,
     LOCK,
     META_PROPERTIES,
@@ -54,6 +51,7 @@ from ottla.storage.files.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from ottla.storage.files.metadata_files import metadata_folder
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.leader_epochs import parse_epoch_entry
 
@@ -87,7 +85,7 @@ class Handover:
 
     @property
     def folder(self) -> str:
-        return join(self.metadata_path, CLUSTER_METADATA_DIRECTORY)
+        return metadata_folder(self.metadata_path)
 
 
 @contextmanager

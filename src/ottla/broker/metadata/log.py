@@ -174,9 +174,7 @@ class MetadataLog:
         if not change.batches:
             return
         log = self._opened()
-        epoch = self._epoch
-        if epoch is None:
-            epoch = self._begin_epoch(log)
+        epoch = self._begun_epoch(log)
         for batch in change.batches:
             self._append_batch(log, batch, epoch)
         with log.health.guarding():
@@ -223,9 +221,8 @@ class MetadataLog:
         """Begins an epoch, and so formats a new log, without a change."""
         self.check()
         log = self._opened()
-        if self._epoch is None:
-            self._begin_epoch(log)
-            log.writer.write_out()
+        self._begun_epoch(log)
+        log.writer.write_out()
 
     def _opened(self) -> PartitionLog:
         if self._log is None:
@@ -233,6 +230,10 @@ class MetadataLog:
             self._log = self._directory.open_metadata_log(METADATA_CONFIG)
             self._size_at_snapshot = self._log.size
         return self._log
+
+    def _begun_epoch(self, log: PartitionLog) -> int:
+        """The epoch of this broker, which its first change begins."""
+        return self._begin_epoch(log) if self._epoch is None else self._epoch
 
     def _begin_epoch(self, log: PartitionLog) -> int:
         """Begins the epoch of this broker as the leader; a new log is formatted first.
@@ -309,10 +310,10 @@ class MetadataLog:
     @property
     def is_due_for_snapshot(self) -> bool:
         """Whether `advance_snapshot` has something to do."""
-        log = self._log
-        if self._snapshot is not None or log is None:
-            return log is not None
-        return log.size - self._size_at_snapshot >= self._limits.bytes_between
+        if self._log is None:
+            return False
+        grown = self._log.size - self._size_at_snapshot
+        return self._snapshot is not None or grown >= self._limits.bytes_between
 
     def advance_snapshot(self) -> None:
         """Does the next step of a snapshot that is due; raises `StorageError`."""
