@@ -6,7 +6,7 @@ leave a consistent state, and must not rely on what it read before. Without a se
 requests, nothing is suspended.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import merge
@@ -221,6 +221,17 @@ def parts_of(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
     left = iter(items)
     while part := list(islice(left, size)):
         yield part
+
+
+def result_of(steps: Generator[None, None, T], between: Callable[[], None] = lambda: None) -> T:
+    """Does all steps, and calls `between` after each; returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        between()
 
 
 C = TypeVar("C", list[Any], dict[Any, Any])

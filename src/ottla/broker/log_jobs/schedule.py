@@ -12,6 +12,7 @@ from ottla.broker.log_jobs.abort_checking import INTERVAL_MS, AbortChecking
 from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.retention import Retention
 from ottla.config.broker import BrokerConfig
+from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_directories import LogDirectories
 
 LOGS_PER_STEP: Final = 256
@@ -29,11 +30,6 @@ def schedule_log_jobs(
     def initial_ms() -> int:
         return config().log_initial_task_delay_ms
 
-    def write_log_starts(_: Timestamps) -> None:
-        for directory in directories.online:
-            with suppress(StorageError):
-                directory.checkpoints.write_log_starts()
-
     jobs.add(
         lambda: config().log_retention_check_interval_ms,
         retention.run_slice,
@@ -41,12 +37,12 @@ def schedule_log_jobs(
     )
     jobs.add(
         lambda: config().log_flush_offset_checkpoint_interval_ms,
-        CheckpointWriting(directories).run_slice,
+        CheckpointWriting(directories, LogCheckpoints.write_in_steps).run_slice,
         initial_ms=initial_ms,
     )
     jobs.add(
         lambda: config().log_flush_start_offset_checkpoint_interval_ms,
-        write_log_starts,
+        CheckpointWriting(directories, LogCheckpoints.write_log_starts_in_steps).run_slice,
         initial_ms=initial_ms,
     )
     jobs.add(
@@ -66,13 +62,10 @@ def schedule_replicas(
     """Schedules the checkpoints of high watermarks: a restarted member of a cluster begins with
     them.
     """
-
-    def write_high_watermarks(_: Timestamps) -> None:
-        for directory in directories.online:
-            with suppress(StorageError):  # logged where the directory went offline
-                directory.checkpoints.write_high_watermarks()
-
-    jobs.add(lambda: config().replica_high_watermark_checkpoint_interval_ms, write_high_watermarks)
+    jobs.add(
+        lambda: config().replica_high_watermark_checkpoint_interval_ms,
+        CheckpointWriting(directories, LogCheckpoints.write_high_watermarks_in_steps).run_slice,
+    )
 
 
 class _SlicedJob:
@@ -98,12 +91,18 @@ class _SlicedJob:
 
 
 class CheckpointWriting(_SlicedJob):
-    """Writes the checkpoints of all directories, a file in each step."""
+    """Writes checkpoints of all directories."""
+
+    def __init__(
+        self, directories: LogDirectories, write: Callable[[LogCheckpoints], Iterator[None]]
+    ) -> None:
+        super().__init__(directories)
+        self._write = write
 
     def _all_steps(self) -> Iterator[None]:
         for directory in self._directories.online:
             with suppress(StorageError):  # logged where the directory went offline
-                yield from directory.checkpoints.write_in_steps()
+                yield from self._write(directory.checkpoints)
 
 
 class ProducerExpiry(_SlicedJob):

@@ -8,13 +8,14 @@ complete old or new file. Kafka's counterparts: the checkpoints of `LogManager` 
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from typing import Final
 
 from ottla.base.files import FileSystem, join, write_file
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import aside, at_once, freed_in_turns, in_turns, large_in_turns
+from ottla.base.turns import aside, freed_in_turns, in_turns, parts_of, result_of, yield_turn
 from ottla.storage.directory.found_logs import FoundLog
-from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text
+from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text_in_steps
 from ottla.storage.files.directory_health import DirectoryHealth, touches_disk
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -32,6 +33,9 @@ from ottla.storage.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 Logs = Mapping[TopicPartition, PartitionLog]
+
+LOGS_PER_STEP: Final = 1024
+"""What is asked at a time for its offsets, in less than a millisecond."""
 
 
 class LogCheckpoints:
@@ -61,9 +65,9 @@ class LogCheckpoints:
         """Deleted logs that may still be in the files. A new log of the same name must not get
         their recovery point and start."""
         self._deletions = 0
-        self._points_taken = 0
-        self._points_written = 0
-        """The recovery points in the file are those of that taking."""
+        self._points_order = _Order()
+        self._starts_order = _Order()
+        self._high_watermarks_order = _Order()
         self._refused: dict[TopicPartition, tuple[int, int]] = {}
         """Recovery points and starts of logs that are missing."""
 
@@ -181,13 +185,12 @@ class LogCheckpoints:
         names of the logs' directories become durable too. Other requests have their turn meanwhile.
         """
         files, path = self._file_system, self._recovery_points.path
-        self._points_taken += 1
-        number = self._points_taken
-        content = offsets_text(freed_in_turns(self._points()))
+        number = self._points_order.take()
+        points = freed_in_turns(result_of(self._points_in_steps(), yield_turn))
+        content = result_of(offsets_text_in_steps(points), yield_turn)
         prepared = f"{path}.{number}.tmp"
         aside(lambda: write_file(files, prepared, [content]))
-        if self._points_written < number:
-            self._points_written = number
+        if self._points_order.is_latest(number):
             files.rename(prepared, path)
         else:  # a later state, which includes these logs
             files.remove(prepared)
@@ -201,48 +204,78 @@ class LogCheckpoints:
             pass
 
     def write_in_steps(self) -> Iterator[None]:
-        """Like `write`, but one file per step, which takes milliseconds with 10,000 logs."""
+        """Like `write`, in steps of about a millisecond, however many logs there are."""
         deletions = self._deletions
         # The starts first. A recovery point is never before the start, even if less was flushed:
         # with the older start, recovery would not check the batches between the two.
-        self.write_log_starts()
+        yield from self.write_log_starts_in_steps()
+        number = self._points_order.take()
+        content = yield from offsets_text_in_steps((yield from self._points_in_steps()))
+        if self._points_order.is_latest(number):
+            self._replace(self._recovery_points, content)
         yield
-        self._write_recovery_points()
-        yield
-        self.write_high_watermarks()
+        yield from self.write_high_watermarks_in_steps()
         if deletions == self._deletions:
             self._strangers.clear()
+
+    def write_high_watermarks(self) -> None:
+        """Writes the high watermarks alone; raises `StorageError`."""
+        for _ in self.write_high_watermarks_in_steps():
+            pass
+
+    def write_high_watermarks_in_steps(self) -> Iterator[None]:
+        """Like `write_high_watermarks`, in steps as those of `write_in_steps`."""
+        number = self._high_watermarks_order.take()
+        marks: dict[TopicPartition, int] = {}
+        for part in self._all_logs():
+            marks.update([(key, log.high_watermark) for key, log in part])
+            yield
+        content = yield from offsets_text_in_steps(marks)
+        if self._high_watermarks_order.is_latest(number):
+            self._replace(self._high_watermarks, content)
         yield
 
-    @touches_disk
-    def _write_recovery_points(self) -> None:
-        self._points_taken += 1
-        self._points_written = self._points_taken
-        with at_once():
-            self._recovery_points.write(self._points())
+    def write_log_starts(self) -> None:
+        """Writes the starts of logs that do not start at their first segment's base offset."""
+        for _ in self.write_log_starts_in_steps():
+            pass
 
-    def _points(self) -> dict[TopicPartition, int]:
-        logs = {**self._futures, **self._logs}
-        points = {key: one.offsets.recovery_point for key, one in large_in_turns(logs.items())}
+    def write_log_starts_in_steps(self) -> Iterator[None]:
+        """Like `write_log_starts`, in steps as those of `write_in_steps`."""
+        number = self._starts_order.take()
+        starts: dict[TopicPartition, int] = {}
+        for part in self._all_logs():
+            starts.update(
+                (key, log.log_start_offset)
+                for key, log in part
+                if log.offsets.is_front_unsynced
+                or log.log_start_offset > log.segments.first.base_offset
+            )
+            yield
+        starts.update((key, start) for key, (_, start) in self._refused.items() if start)
+        content = yield from offsets_text_in_steps(starts)
+        if self._starts_order.is_latest(number):
+            self._replace_starts(starts, content)
+        yield
+
+    def _points_in_steps(self) -> Generator[None, None, dict[TopicPartition, int]]:
+        points: dict[TopicPartition, int] = {}
+        for part in self._all_logs():
+            points.update([(key, log.offsets.recovery_point) for key, log in part])
+            yield
         points.update((key, point) for key, (point, _) in self._refused.items())
         return points
 
-    @touches_disk
-    def write_high_watermarks(self) -> None:
-        logs = {**self._futures, **self._logs}
-        self._high_watermarks.write({key: log.high_watermark for key, log in logs.items()})
+    def _all_logs(self) -> Iterator[list[tuple[TopicPartition, PartitionLog]]]:
+        return parts_of({**self._futures, **self._logs}.items(), LOGS_PER_STEP)
 
     @touches_disk
-    def write_log_starts(self) -> None:
-        """Writes the starts of logs that do not start at their first segment's base offset."""
-        starts = {
-            key: log.log_start_offset
-            for key, log in {**self._futures, **self._logs}.items()
-            if log.offsets.is_front_unsynced
-            or log.log_start_offset > log.segments.first.base_offset
-        }
-        starts.update((key, start) for key, (_, start) in self._refused.items() if start)
-        self._log_starts.write(starts)
+    def _replace(self, file: OffsetCheckpoint, content: bytes) -> None:
+        file.replace(content)
+
+    @touches_disk
+    def _replace_starts(self, starts: Mapping[TopicPartition, int], content: bytes) -> None:
+        self._log_starts.replace(starts, content)
 
     @touches_disk
     def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
@@ -256,3 +289,25 @@ class LogCheckpoints:
         # Deleted logs are left out, or a new log of the same name would get their offsets.
         known = self._logs.keys() | self._futures.keys()
         self._cleaner_points.write({one: at for one, at in self.cleaned.items() if one in known})
+
+
+class _Order:
+    """Of the states of a file that are prepared in steps, only one that was begun later may replace
+    another: an earlier one has offsets of before a truncation, and lacks logs.
+    """
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._written = 0
+
+    def take(self) -> int:
+        """Returns the number of a state that is begun now."""
+        self._begun += 1
+        return self._begun
+
+    def is_latest(self, number: int) -> bool:
+        """Whether a state may be written: none that was begun later was. The caller then does."""
+        if number < self._written:
+            return False
+        self._written = number
+        return True

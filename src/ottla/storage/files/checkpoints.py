@@ -6,17 +6,22 @@ its offsets may be older than the logs. Kafka's counterparts: `CheckpointFile`,
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
+from ottla.base.turns import parts_of, result_of
 from ottla.storage.files.filenames import is_legal_topic_name
 
 logger = logging.getLogger(__name__)
 
 VERSION = 0
+
+LINES_PER_STEP: Final = 2048
+"""What is formatted at a time, in less than a millisecond."""
 
 _LINE_TEXT = lazy_pattern(rb"[ -~]*")
 _NUMBER = lazy_pattern(r"-?[0-9]{1,19}")
@@ -59,12 +64,27 @@ class OffsetCheckpoint:
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replaces the file; the lines are in the mapping's order."""
-        replace_file(self._file_system, self.path, offsets_text(offsets))
+        self.replace(offsets_text(offsets))
+
+    def replace(self, content: bytes) -> None:
+        """Replaces the file by one of `offsets_text`."""
+        replace_file(self._file_system, self.path, content)
 
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> bytes:
     """Formats a file; the lines are in the mapping's order."""
-    return checkpoint_text(f"{topic} {number} {at}" for (topic, number), at in offsets.items())
+    return result_of(offsets_text_in_steps(offsets))
+
+
+def offsets_text_in_steps(
+    offsets: Mapping[TopicPartition, int],
+) -> Generator[None, None, bytes]:
+    """Like `offsets_text`, in short steps, during which the mapping must not change."""
+    lines: list[str] = []
+    for part in parts_of(offsets.items(), LINES_PER_STEP):
+        lines += [f"{topic} {number} {at}" for (topic, number), at in part]
+        yield
+    return checkpoint_text(lines)
 
 
 def parse_offsets(path: str, content: bytes) -> dict[TopicPartition, int]:
@@ -140,4 +160,4 @@ class CheckpointLines:
 
 def checkpoint_text(lines: Iterable[str]) -> bytes:
     entries = list(lines)
-    return "".join(f"{line}\n" for line in [str(VERSION), str(len(entries)), *entries]).encode()
+    return "\n".join([str(VERSION), str(len(entries)), *entries, ""]).encode()

@@ -71,13 +71,16 @@ class LogStarts:
             replace_file(self._file_system, self._copy_path, with_checksum(offsets_text(found)))
             self._copied = found
 
-    def write(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Writes both files durably; raises `OSError`."""
+    def replace(self, starts: Mapping[TopicPartition, int], content: bytes) -> None:
+        """Writes both files durably; `content` is the `offsets_text` of `starts`.
+
+        Raises `OSError`.
+        """
         if starts != self._copied:
-            content = with_checksum(offsets_text(starts))
-            replace_file(self._file_system, self._copy_path, content, is_directory_synced=False)
+            copy = with_checksum(content)
+            replace_file(self._file_system, self._copy_path, copy, is_directory_synced=False)
             self._copied = dict(starts)
-        self._checkpoint.write(starts)
+        self._checkpoint.replace(content)
 
 
 def copied_start(file_system: FileSystem, directory: str, key: TopicPartition) -> int | None:

@@ -1,5 +1,7 @@
 """What the checkpoints of a directory say at the next start, of logs that come and go meanwhile."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.base.files import join, replace_file
@@ -18,6 +20,7 @@ from tests.support.logs import DIRECTORY, TOPIC_ID, fill, open_directory
 from tests.support.turns import with_others_in_between
 
 KEY = TopicPartition("t", 0)
+NAMES = (CHECKPOINT_RECOVERY_POINT, CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_LOG_START)
 
 
 @pytest.fixture
@@ -94,6 +97,46 @@ def test_a_log_that_was_cut_has_no_recovery_point_after_its_end(
     directory.checkpoints.write()
     log.maintenance.truncate_to(4, now_ms=0)
     assert written(disk, CHECKPOINT_RECOVERY_POINT) == {KEY: 4}
+
+
+def _delete_and_create(directory: LogDirectory) -> None:
+    directory.delete_logs([KEY])
+    directory.create_log(*KEY, TOPIC_ID)
+
+
+def _cut(directory: LogDirectory) -> None:
+    directory.logs[KEY].maintenance.truncate_to(2, now_ms=0)
+
+
+def _empty(directory: LogDirectory) -> None:
+    directory.logs[KEY].maintenance.truncate_fully_and_start_at(0, now_ms=0)
+
+
+@pytest.mark.parametrize("change", [_delete_and_create, _cut, _empty])
+def test_whatever_shortens_a_log_between_two_steps_no_file_says_what_was_before(
+    change: Callable[[LogDirectory], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.storage.directory.log_checkpoints.LOGS_PER_STEP", 1)
+    monkeypatch.setattr("ottla.storage.files.checkpoints.LINES_PER_STEP", 1)
+    step_count = 0
+    for when in range(100):
+        disk = FakeFileSystem()
+        directory = open_directory(disk)
+        for topic in "st":
+            log = directory.create_log(topic, 0, TOPIC_ID)
+            fill(log, 6)
+            log.writer.flush()
+            log.maintenance.delete_records_before(3)
+        for step_count, _ in enumerate(directory.checkpoints.write_in_steps()):
+            if step_count == when:
+                change(directory)
+        if when > step_count:
+            break
+        end = directory.logs[KEY].log_end_offset
+        assert end < 3
+        for name in NAMES:
+            assert written(disk, name).get(KEY, 0) <= end, f"{name} after step {when}"
+    assert step_count > 10
 
 
 def test_logs_that_are_made_while_others_are_named_are_named_too(

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.files import join, remove_if_present, replace_file
 from ottla.base.partitions import TopicPartition
-from ottla.storage.files.checkpoints import OffsetCheckpoint
+from ottla.storage.files.checkpoints import OffsetCheckpoint, offsets_text
 from ottla.storage.files.filenames import CHECKPOINT_LOG_START, COPIED_LOG_STARTS
 from ottla.storage.files.log_starts import LogStarts
 from ottla.testing import CrashMode, FakeFileSystem
@@ -17,7 +17,7 @@ def disk() -> FakeFileSystem:
     disk = FakeFileSystem()
     disk.make_directory("data")
     disk.sync_directory("/")
-    LogStarts(disk, "data").write({A: 7})
+    LogStarts(disk, "data").replace({A: 7}, offsets_text({A: 7}))
     return disk
 
 
