@@ -107,7 +107,7 @@ def is_prefix(source: GrowingSource, target: Target) -> bool:
     whole = {
         one.base_offset: bytes(one.bytes_view())
         for time in source.times
-        for one in read_only(SOURCE, time, "t", 0).batches(content(SOURCE, time, "t", 0)[0])
+        for one in read_only(SOURCE, time, "t", 0).batches.read(content(SOURCE, time, "t", 0)[0])
     }
     for one in sound_batches(target.log("t", 0), NO_LOSSES):
         assert not isinstance(one, Damage)

@@ -343,7 +343,7 @@ def read_at_rest(files: FakeFileSystem, judging: Judging) -> FakeFileSystem:
         judging.told.clear()
         try:
             log = ReadOnlyLogDirectory(DIRECTORY, files).partition(*key)
-            for one in log.records(log.log_start_offset):
+            for one in log.records.read(log.log_start_offset):
                 found[one.offset] = one.value or b""
         except (OttlaError, OSError) as error:
             judging.told.append(str(error))

@@ -94,7 +94,7 @@ def key_of(partition: str) -> tuple[str, int]:
 
 def read_by_files(disk: FakeFileSystem, partition: str) -> list[int]:
     log = open_for_reading(DIRECTORY, disk).partition(*key_of(partition))
-    return [one.offset for one in log.records(log.log_start_offset, read_committed=True)]
+    return [one.offset for one in log.records.read(log.log_start_offset, read_committed=True)]
 
 
 def open_log(disk: FakeFileSystem, partition: str) -> PartitionLog:
@@ -164,7 +164,7 @@ def test_readers_of_files_name_the_index_and_the_repair_and_then_see_what_they_s
         topic, index = key_of(partition)
         log = open_for_reading(DIRECTORY, disk, on_damage=lambda _: None).partition(topic, index)
         caplog.clear()
-        assert [one.offset for one in log.records(0, read_committed=True)] == want, name
+        assert [one.offset for one in log.records.read(0, read_committed=True)] == want, name
         assert raised.value.path in caplog.text
         repair(disk, DIRECTORY, RepairOptions(now_ms=NOW_MS, discard=True))
         assert read_by_files(disk, partition) == want, name
@@ -173,12 +173,12 @@ def test_readers_of_files_name_the_index_and_the_repair_and_then_see_what_they_s
 def test_a_range_that_touches_nothing_of_a_lost_entry_is_read() -> None:
     files = files_of("txn", "txn-0")
     sound = open_for_reading(DIRECTORY, files.disk()).partition("txn", 0)
-    first = sound.aborted_transactions(0, sound.log_end_offset)[0]
+    first = sound.transactions.aborted(0, sound.log_end_offset)[0]
     delete(files, next(name for name in sorted(files.content) if is_index(name) and files[name]))
     log = open_for_reading(DIRECTORY, files.disk()).partition("txn", 0)
-    assert log.aborted_transactions(0, first.first_offset) == []
+    assert log.transactions.aborted(0, first.first_offset) == []
     with pytest.raises(CorruptionError):
-        log.aborted_transactions(0, first.first_offset + 1)
+        log.transactions.aborted(0, first.first_offset + 1)
 
 
 def test_no_directory_of_kafkas_gives_a_false_alarm(caplog: pytest.LogCaptureFixture) -> None:
@@ -189,7 +189,7 @@ def test_no_directory_of_kafkas_gives_a_false_alarm(caplog: pytest.LogCaptureFix
         disk = files_of(case, partition).disk()
         log = open_for_reading(DIRECTORY, disk).partition(*key_of(partition))
         # Raises where an entry seems to be missing.
-        log.aborted_transactions(log.log_start_offset, log.readable_end_offset)
+        log.transactions.aborted(log.log_start_offset, log.offsets.readable_end_offset)
         with caplog.at_level(logging.WARNING):
             run_whole_check(open_log(disk, partition))
         looked_through += 1

@@ -78,7 +78,7 @@ def check_records(log: ReadOnlyLog, golden: GoldenPartition) -> None:
     """Asserts that a log has the records that a consumer read from Kafka."""
     found = [
         in_terms_of_the_manifest(record)
-        for record in log.records(log.log_start_offset, golden.reported_end)
+        for record in log.records.read(log.log_start_offset, golden.reported_end)
     ]
     assert len(found) == len(golden.told["records"])
     for ours, theirs in zip(found, golden.told["records"], strict=True):
@@ -93,7 +93,7 @@ def test_the_records_are_those_a_consumer_read(golden: GoldenPartition) -> None:
 @every_partition
 def test_committed_records_are_those_a_consumer_read(golden: GoldenPartition) -> None:
     log = golden.log()
-    records = log.records(log.log_start_offset, golden.reported_end, read_committed=True)
+    records = log.records.read(log.log_start_offset, golden.reported_end, read_committed=True)
     offsets = [record.offset for record in records]
     assert offsets == golden.told["readCommittedOffsets"]
 
@@ -107,10 +107,10 @@ def test_the_offsets_are_kafkas(golden: GoldenPartition) -> None:
         assert log.log_end_offset >= told["highWatermark"]
         return
     assert log.log_end_offset == told["highWatermark"]
-    assert log.high_watermark <= log.log_end_offset
+    assert log.offsets.high_watermark <= log.log_end_offset
     if golden.case not in ("kill9-before-damage", "compaction-3-horizon-set"):
-        assert log.high_watermark == told["highWatermark"]
-    assert log.last_stable_offset == told["lastStableOffset"]
+        assert log.offsets.high_watermark == told["highWatermark"]
+    assert log.transactions.last_stable_offset == told["lastStableOffset"]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -131,7 +131,7 @@ def test_reading_from_any_offset_begins_there(golden: GoldenPartition) -> None:
     offsets = [record["offset"] for record in golden.told["records"]]
     for start in range(log.log_start_offset, golden.reported_end + 1, 7):
         end = min(start + 5, golden.reported_end)
-        found = [record.offset for record in log.records(start, end)]
+        found = [record.offset for record in log.records.read(start, end)]
         assert found == [offset for offset in offsets if start <= offset < end]
 
 
@@ -150,5 +150,5 @@ def test_a_log_that_is_opened_to_read_gives_what_is_committed(case: str, tmp_pat
             for partition, end in log.stable_ends(topic).items():
                 stored = open_for_reading(str(GOLDEN / case / "logdir")).partition(topic, partition)
                 start = stored.log_start_offset
-                wanted = list(stored.records(start, end, read_committed=True))
+                wanted = list(stored.records.read(start, end, read_committed=True))
                 assert list(log.read(topic, partition)) == wanted

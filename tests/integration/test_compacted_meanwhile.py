@@ -86,7 +86,7 @@ def each_time(
 
 
 def read_all(home: str, files: CompactedMeanwhile) -> None:
-    records = open_for_reading(home, files).partition("t", 0).records(0)
+    records = open_for_reading(home, files).partition("t", 0).records.read(0)
     found = [(one.offset, one.value) for one in records]
     assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
     assert all(value == b"v%d" % offset for offset, value in found)

@@ -33,7 +33,7 @@ class Served:
         return [
             (number, record.key, record.value, record.headers)
             for number in directory.topics()[topic]
-            for record in directory.partition(topic, number).records(0, read_committed=True)
+            for record in directory.partition(topic, number).records.read(0, read_committed=True)
         ]
 
 
@@ -255,7 +255,7 @@ def test_a_write_that_fails_leaves_nothing_and_nobody_waiting(
     directory = open_for_reading(str(served.path))
     for number in range(PARTITIONS):
         partition = directory.partition("orders", number)
-        assert partition.last_stable_offset == partition.log_end_offset
+        assert partition.transactions.last_stable_offset == partition.log_end_offset
 
 
 def test_a_stream_continues_where_its_checkpoint_says_and_writes_each_row_once(

@@ -194,7 +194,7 @@ def content(
 ) -> tuple[int, int, bytes]:
     """Where a log starts and ends, and all the bytes of its batches in between."""
     log = read_only(path, file_system, topic, partition)
-    batches = log.batches(log.log_start_offset)
+    batches = log.batches.read(log.log_start_offset)
     return (
         log.log_start_offset,
         log.log_end_offset,

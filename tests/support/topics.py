@@ -54,7 +54,7 @@ def log_rows(path: Path, *, topic: str = "orders") -> list[Row]:
             record.headers,
         )
         for partition in directory.topics()[topic]
-        for record in directory.partition(topic, partition).records(
+        for record in directory.partition(topic, partition).records.read(
             directory.partition(topic, partition).log_start_offset, read_committed=True
         )
     ]

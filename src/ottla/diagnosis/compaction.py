@@ -63,7 +63,7 @@ def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -
     except CorruptionError as error:
         raise RefusalError(f"{error}; run ottla log check {directory.path}") from error
     names = map(parse_file_name, directories.file_system.list(log.path))
-    oldest = next(iter(log.open_transactions), None)
+    oldest = next(iter(log.transactions.open), None)
     return CompactionStatus(
         topic=log.topic,
         partition=log.partition,

@@ -391,7 +391,7 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
 
 
 def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
-    for part in examined.log.lost_parts():
+    for part in examined.log.damage.lost_parts():
         yield Complaint(
             kind="lost_offsets",
             where=part.path,
@@ -424,13 +424,13 @@ def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
         offset = examined.checkpointed(name)
         if (
             offset is not None
-            and not min(first, log.log_start_offset) <= offset <= log.readable_end_offset
+            and not min(first, log.log_start_offset) <= offset <= log.offsets.readable_end_offset
         ):
             yield Complaint(
                 kind="checkpoint",
                 where=log.path,
                 what=f"its {meaning} {offset} is outside its offsets {first} to "
-                f"{log.readable_end_offset} ({name})",
+                f"{log.offsets.readable_end_offset} ({name})",
                 remedy=Remedy.CHECK_THEN_REPAIR,
             )
 

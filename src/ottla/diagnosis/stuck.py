@@ -42,7 +42,7 @@ def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
             topic=topic,
             partition=log.partition,
             where=log.path,
-            last_stable_offset=log.last_stable_offset,
+            last_stable_offset=log.transactions.last_stable_offset,
             end_offset=log.log_end_offset,
             holdings=list(_holdings(log)),
         )
@@ -51,7 +51,7 @@ def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
 
 
 def _holdings(log: ReadOnlyLog) -> Iterator[Holding]:
-    for one in log.open_transactions:
+    for one in log.transactions.open:
         first = _first_batch(log, one.first_offset)
         yield Holding(
             topic=log.topic,
@@ -67,7 +67,7 @@ def _holdings(log: ReadOnlyLog) -> Iterator[Holding]:
 def _first_batch(log: ReadOnlyLog, offset: int) -> Batch | None:
     """The batch at an offset; `None` if retention has deleted it, as it may in a transaction."""
     try:
-        return next(log.batches(offset, offset + 1), None)
+        return next(log.batches.read(offset, offset + 1), None)
     except ApiError:
         return None
 

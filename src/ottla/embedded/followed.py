@@ -141,15 +141,15 @@ class FollowedLog(ReadableLog):
     ) -> Iterator[Region]:
         place = TopicPartition(log.topic, log.partition)
         aborted = AbortedRanges(self._aborted(log, begin, end))
-        for found in log.regions(begin, end, size=READ_SIZE):
-            batches, damage = sound_start(batch for _, batch in log.checked_batches(found))
+        for found in log.batches.regions(begin, end, size=READ_SIZE):
+            batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
             # Ids are never reused: with this id, the files still belonged to this topic.
             if topic_id not in (None, self._find(place).topic_id):
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
             if batches:
-                damage_in = partial(log.damage_at, found.path, found.position)
+                damage_in = partial(log.damage.error_at, found.path, found.position)
                 yield Region(found.data, batches, aborted, begin, end, damage_in)
             if damage is not None:
                 raise damage
@@ -160,11 +160,11 @@ class FollowedLog(ReadableLog):
         """
         listed = self._listed.get(TopicPartition(log.topic, log.partition))
         if listed is None or listed.topic_id != log.topic_id or listed.log_end_offset < end:
-            return log.aborted_transactions(begin, end)
+            return log.transactions.aborted(begin, end)
         try:
-            return listed.aborted_transactions(begin, end)
+            return listed.transactions.aborted(begin, end)
         except ApiError:
-            return log.aborted_transactions(begin, end)
+            return log.transactions.aborted(begin, end)
 
     def _ask(self, place: TopicPartition, ask: Callable[[ReadOnlyLog], Answer]) -> Answer:
         return ask_log(partial(self._find, place), ask)

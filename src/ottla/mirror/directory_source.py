@@ -89,9 +89,9 @@ class DirectorySource:
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[memoryview]:
         log = self._log(topic, partition)
-        for region in log.regions(from_offset, until_offset):
+        for region in log.batches.regions(from_offset, until_offset):
             # Checked here, where an error has a file and a position.
-            for _ in log.checked_batches(region):
+            for _ in log.batches.checked(region):
                 pass
             yield region.data
 
@@ -99,7 +99,7 @@ class DirectorySource:
         self, topic: str, partition: int, from_offset: int, until_offset: int
     ) -> Iterator[Record]:
         log = self._log(topic, partition)
-        return log.records(from_offset, until_offset, read_committed=True)
+        return log.records.read(from_offset, until_offset, read_committed=True)
 
     def committed_offsets(self) -> list[Committed]:
         located = locate(self._directories, lambda topic, _: topic == CONSUMER_OFFSETS)
@@ -121,9 +121,9 @@ class DirectorySource:
 
 def _bounds(log: ReadOnlyLog) -> Bounds:
     # First, since this may take long, and retention may move the log start meanwhile.
-    stable = log.last_stable_offset
+    stable = log.transactions.last_stable_offset
     start = log.log_start_offset
-    first = next(log.batches(start, start + 1), None)
+    first = next(log.batches.read(start, start + 1), None)
     return Bounds(
         start=start,
         end=log.log_end_offset,
@@ -133,7 +133,7 @@ def _bounds(log: ReadOnlyLog) -> Bounds:
 
 
 def _latest_records(log: ReadOnlyLog) -> list[StoredRecord]:
-    return list(latest_records(log.batches(log.log_start_offset), log.path))
+    return list(latest_records(log.batches.read(log.log_start_offset), log.path))
 
 
 def _committed(key: OffsetCommitKey, value: OffsetCommitValue) -> Committed:

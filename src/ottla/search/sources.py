@@ -121,7 +121,7 @@ class FileRecords(_DecodedSource):
 
     def _bounds(self, place: TopicPartition) -> OffsetRange:
         log = self._log(place)
-        end = log.last_stable_offset if self._read_committed else log.log_end_offset
+        end = log.transactions.last_stable_offset if self._read_committed else log.log_end_offset
         start = log.log_start_offset
         return OffsetRange(from_offset=start, until_offset=max(start, end))
 
@@ -151,7 +151,7 @@ class FileRecords(_DecodedSource):
         while offset < wanted.until_offset:
             log = self._log(place)
             try:
-                for record in log.decoded(
+                for record in log.records.decoded(
                     decode, offset, wanted.until_offset, read_committed=self._read_committed
                 ):
                     yield record

@@ -144,7 +144,9 @@ class LogFiles:
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
         try:
-            for region in log.regions(offset, split.until_offset, size=arrow_columns.SCAN_SIZE):
+            for region in log.batches.regions(
+                offset, split.until_offset, size=arrow_columns.SCAN_SIZE
+            ):
                 yield from _decoded(log, region, split, columns, aborted)
                 offset = region.next_offset
         except ApiError as error:
@@ -164,7 +166,7 @@ class LogFiles:
             aborted = AbortedRanges(self._aborted(log, wanted))
             return sum(
                 count_in(batch, wanted)
-                for batch in log.batches(wanted.from_offset, wanted.until_offset)
+                for batch in log.batches.read(wanted.from_offset, wanted.until_offset)
                 if not batch.is_control and not aborted.covers(batch)
             )
         except ApiError as error:
@@ -173,7 +175,9 @@ class LogFiles:
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
         """Computed from the batches' headers; the CRCs are verified when records are read."""
         try:
-            return roll_up(self._log(place).headers(wanted.from_offset, wanted.until_offset))
+            return roll_up(
+                self._log(place).batches.headers(wanted.from_offset, wanted.until_offset)
+            )
         except ApiError as error:
             raise self._gone(place, wanted) from error
 
@@ -255,10 +259,10 @@ class LogFiles:
             return []
         wanted = part.from_offset, part.until_offset
         try:
-            return log.aborted_transactions(*wanted)
+            return log.transactions.aborted(*wanted)
         except ApiError:
             find = partial(self._log, TopicPartition(log.topic, log.partition))
-            return ask_log(find, lambda now: now.aborted_transactions(*wanted))
+            return ask_log(find, lambda now: now.transactions.aborted(*wanted))
 
 
 def _log_skipped(damage: Damage) -> None:
@@ -324,7 +328,7 @@ def _decoded(
                 data, columns, split.from_offset, split.until_offset
             )
     except InvalidBatchError as error:
-        damage = log.undecodable(region, str(error))
+        damage = log.batches.undecodable(region, str(error))
         if not log.directory.steps_over_damage:
             raise damage.error() from error
         log.directory.report(damage)  # a region is one batch then

@@ -47,5 +47,5 @@ def values_of(directory: Path) -> list[str]:
     return sorted(
         (record.value or b"").decode()
         for number in log.topics()[TOPIC]
-        for record in log.partition(TOPIC, number).records(0, read_committed=True)
+        for record in log.partition(TOPIC, number).records.read(0, read_committed=True)
     )

@@ -43,7 +43,9 @@ class StreamTrial(Trial):
         sink = open_for_reading(str(self.directory / "sink"))
         for number in range(PARTITIONS):
             partition = sink.partition(TOPIC, number)
-            assert partition.last_stable_offset == partition.log_end_offset, "a reader waits"
+            assert partition.transactions.last_stable_offset == partition.log_end_offset, (
+                "a reader waits"
+            )
 
 
 @contextmanager

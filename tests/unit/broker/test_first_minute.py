@@ -94,12 +94,12 @@ def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all(
     kinds = {one.kind for one in check(files, "/d").findings if not one.is_note}
     assert FindingKind.LOST_OFFSETS in kinds
     log = ReadOnlyLogDirectory("/d", files).partition(*key)
-    lost = log.readable_end_offset
+    lost = log.offsets.readable_end_offset
     assert lost < log.log_end_offset <= COUNT
     with pytest.raises(
         CorruptionError, match="ottla-boot says that it reached at least to offset 10"
     ):
-        list(log.records(0))
+        list(log.records.read(0))
     with caplog.at_level(logging.ERROR):
         broker = open_broker(files)
     assert f"the log ends at offset {lost}, but by ottla-boot it ended at {COUNT}" in caplog.text
@@ -132,7 +132,7 @@ def test_sound_batches_after_a_flipped_bit_are_kept_after_a_kill(
     log = ReadOnlyLogDirectory("/d", files).partition(*key)
     assert log.log_end_offset == COUNT
     with pytest.raises(CorruptionError, match="at byte 0: CRC mismatch"):
-        list(log.batches(bases[segment]))
+        list(log.batches.read(bases[segment]))
     assert FindingKind.LOG_DAMAGE in {one.kind for one in check(files, "/d").findings}
     # Nor does a second start take it for a torn end, not even after a power failure.
     for mode in (CrashMode.KEEP, CrashMode.STRICT, CrashMode.STRICT):
@@ -152,9 +152,9 @@ def test_a_flipped_bit_in_the_very_last_batch_is_no_torn_append_after_a_kill() -
     file = files.open(f"/d/one-0/{name}", writable=True)
     file.pwrite(b"\xff", file.size() - 1)
     log = ReadOnlyLogDirectory("/d", files).partition(*key)
-    assert (log.readable_end_offset, log.log_end_offset) == (COUNT - 1, COUNT)
+    assert (log.offsets.readable_end_offset, log.log_end_offset) == (COUNT - 1, COUNT)
     with pytest.raises(CorruptionError, match="CRC mismatch"):
-        list(log.records(0))
+        list(log.records.read(0))
     assert open_broker(files).topics.partition(*key).log.log_end_offset == COUNT
 
 
@@ -179,7 +179,7 @@ def test_what_no_checksum_covers_in_the_last_batch_is_checked(
             assert FindingKind.BATCH_OFFSET in {one.kind for one in findings}
             repair(files, "/d", RepairOptions(now_ms=NOW_MS))
             log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
-            assert [one.offset for one in log.records(0)] == list(range(count))
+            assert [one.offset for one in log.records.read(0)] == list(range(count))
 
 
 def remove_front(files: FakeFileSystem) -> None:
@@ -203,7 +203,7 @@ def test_a_first_segment_that_is_lost_with_the_epochs_is_missed_by_all(
     log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
     assert log.log_start_offset == 0
     with pytest.raises(CorruptionError, match="offsets 0 to 1 cannot be read"):
-        list(log.records(0))
+        list(log.records.read(0))
     with caplog.at_level(logging.ERROR):
         open_broker(files)
     assert f"{path} is the log's first segment, but {INTEGRITY} begins at offset 0" in caplog.text
@@ -211,7 +211,7 @@ def test_a_first_segment_that_is_lost_with_the_epochs_is_missed_by_all(
     caplog.clear()
     files = files.crash(CrashMode.KEEP)
     log = ReadOnlyLogDirectory("/d", files).partition("one", 0)
-    assert [one.offset for one in log.records(log.log_start_offset)] == list(range(2, COUNT))
+    assert [one.offset for one in log.records.read(log.log_start_offset)] == list(range(2, COUNT))
     with caplog.at_level(logging.ERROR):
         open_broker(files)
     assert not caplog.messages
@@ -296,9 +296,9 @@ def test_a_lost_end_is_no_torn_append_after_a_kill(
     kinds = {one.kind for one in check(files, "/d").findings if not one.is_note}
     assert kinds & {FindingKind.LOST_OFFSETS, FindingKind.LOG_DAMAGE}
     log = ReadOnlyLogDirectory("/d", files).partition(*key)
-    assert log.readable_end_offset < log.log_end_offset == count
+    assert log.offsets.readable_end_offset < log.log_end_offset == count
     with pytest.raises(CorruptionError):
-        list(log.records(0))
+        list(log.records.read(0))
     with caplog.at_level(logging.ERROR):
         for mode in (CrashMode.KEEP, CrashMode.STRICT):
             found = open_broker(files).topics.partition(*key).log
@@ -307,7 +307,7 @@ def test_a_lost_end_is_no_torn_append_after_a_kill(
             files = files.crash(mode)
     assert "one-0" in caplog.text
     with pytest.raises((CorruptionError, ApiError)):
-        list(ReadOnlyLogDirectory("/d", files).partition(*key).records(0))
+        list(ReadOnlyLogDirectory("/d", files).partition(*key).records.read(0))
 
 
 def test_a_log_that_was_cut_on_purpose_has_lost_nothing_after_a_kill() -> None:
@@ -317,7 +317,7 @@ def test_a_log_that_was_cut_on_purpose_has_lost_nothing_after_a_kill() -> None:
         broker.topics.partition(*key).log.maintenance.truncate_to(offset, now_ms=NOW_MS)
         files = files.crash(CrashMode.KEEP)
         log = ReadOnlyLogDirectory("/d", files).partition(*key)
-        assert (log.readable_end_offset, log.log_end_offset) == (offset, offset)
+        assert (log.offsets.readable_end_offset, log.log_end_offset) == (offset, offset)
         assert not [one for one in check(files, "/d").findings if "one-0" in one.path]
 
 

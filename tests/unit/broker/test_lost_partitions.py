@@ -222,7 +222,7 @@ def test_a_partition_that_has_lost_its_files_is_named_though_no_recovery_point_n
             files.remove(join("/d/t-0", file))
     files.remove(join("/d", CHECKPOINT_RECOVERY_POINT))
     with pytest.raises(CorruptionError, match="offset 0 cannot be read"):
-        list(ReadOnlyLogDirectory("/d", files).partition("t", 0).batches(0))
+        list(ReadOnlyLogDirectory("/d", files).partition("t", 0).batches.read(0))
     broker = open_broker(files)
     assert broker.topics.partition("t", 0).log.log_end_offset == 1
     assert "it had offsets 0 to 0; they are lost" in caplog.text

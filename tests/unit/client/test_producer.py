@@ -71,7 +71,7 @@ def packed(count: int, partition: int = 0, *, max_size: int = 1 << 20) -> list[P
 
 def values(data: Path, partition: int = 0) -> list[bytes | None]:
     partition_log = open_for_reading(str(data)).partition("t", partition)
-    return [one.value for one in partition_log.records(0, read_committed=True)]
+    return [one.value for one in partition_log.records.read(0, read_committed=True)]
 
 
 def numbers(count: int) -> list[bytes]:

@@ -129,7 +129,7 @@ def test_a_reader_of_records_continues_and_says_what_was_removed(
     disk: FakeFileSystem, crash_seconds: float
 ) -> None:
     log = open_for_reading(SOURCE, undisturbed(disk)).partition("t", 0)
-    whole = [record.offset for record in log.records(0)]
+    whole = [record.offset for record in log.records.read(0)]
 
     def read(files: OvertakingFileSystem) -> None:
         remarks: list[str] = []

@@ -28,7 +28,7 @@ def disk() -> FakeFileSystem:
 
 def records(disk: FakeFileSystem, path: str) -> dict[int, Record]:
     log = open_for_reading(path, disk).partition("t", 0)
-    return {one.offset: one for one in log.records(log.log_start_offset)}
+    return {one.offset: one for one in log.records.read(log.log_start_offset)}
 
 
 def half_mirrored(disk: FakeFileSystem) -> FakeFileSystem:

@@ -136,7 +136,7 @@ def test_a_roll_up_takes_every_batch_that_a_range_touches_whole(tmp_path: Path) 
     assert whole.batch_count == 20
     assert log.roll_up(PLACE, span(30, 50)) == log.roll_up(PLACE, span(35, 41))
     assert log.roll_up(PLACE, span(35, 41)).batch_count == 2
-    batches = list(open_for_reading(str(tmp_path)).partition("orders", 0).batches(0))
+    batches = list(open_for_reading(str(tmp_path)).partition("orders", 0).batches.read(0))
     assert whole == roll_up(batches)
 
 

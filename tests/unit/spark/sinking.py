@@ -111,5 +111,5 @@ def committed_values(data: Path, topic: str) -> list[str]:
     return sorted(
         (record.value or b"").decode()
         for number in directory.topics()[topic]
-        for record in directory.partition(topic, number).records(0, read_committed=True)
+        for record in directory.partition(topic, number).records.read(0, read_committed=True)
     )

@@ -203,7 +203,7 @@ def test_an_abort_ends_what_tasks_left_open(queries: Queries) -> None:
     log = open_for_reading(str(queries.data))
     for number in range(3):
         partition = log.partition(query.topic, number)
-        assert partition.last_stable_offset == partition.log_end_offset
+        assert partition.transactions.last_stable_offset == partition.log_end_offset
 
 
 def test_a_task_that_begins_after_the_abort_leaves_nobody_waiting(queries: Queries) -> None:

@@ -307,7 +307,7 @@ def test_a_partition_that_is_gone_is_named(source: str, log: ottla.Log) -> None:
 def cut(path: Path, batch_count: int) -> None:
     """What a leader change with an unclean election leaves of a partition of a closed log."""
     file = path / "orders-0" / f"{0:020d}.log"
-    batches = open_for_reading(str(path)).partition("orders", 0).batches(0)
+    batches = open_for_reading(str(path)).partition("orders", 0).batches.read(0)
     sizes = [batch.size for batch in batches]
     with file.open("r+b") as opened:
         opened.truncate(sum(sizes[:batch_count]))

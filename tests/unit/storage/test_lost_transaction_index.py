@@ -66,7 +66,7 @@ def cases() -> Iterator[tuple[Files, str]]:
 
 def read_by_files(disk: FakeFileSystem) -> list[int]:
     log = open_for_reading(DIRECTORY, disk).partition("t", 0)
-    return [one.offset for one in log.records(log.log_start_offset, read_committed=True)]
+    return [one.offset for one in log.records.read(log.log_start_offset, read_committed=True)]
 
 
 def read_by_consumer(log: PartitionLog) -> list[int]:

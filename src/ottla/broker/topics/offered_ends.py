@@ -14,7 +14,7 @@ def replicated_end(log: ReadOnlyLog) -> int:
 
     Marker files identify the directories of Ottla's brokers, and those of a cluster's members.
     """
-    return log.high_watermark if log.directory.is_replicated else log.log_end_offset
+    return log.offsets.high_watermark if log.directory.is_replicated else log.log_end_offset
 
 
 class StableEnds:
@@ -32,7 +32,7 @@ class StableEnds:
         place = TopicPartition(log.topic, log.partition)
         known = self._known.get(place)
         if known is not None:
-            log.continue_from(known)
-        stable = log.last_stable_offset
+            log.transactions.continue_from(known.transactions)
+        stable = log.transactions.last_stable_offset
         self._known[place] = log
         return min(replicated_end(log), stable)

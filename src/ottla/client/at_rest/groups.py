@@ -150,7 +150,7 @@ class GroupsAtRest:
 
     def timestamp_at(self, place: TopicPartition, offset: int) -> int | None:
         def ask(log: ReadOnlyLog) -> int | None:
-            return first_time(log.batches(offset), offset)
+            return first_time(log.batches.read(offset), offset)
 
         try:
             return self._topics.ask(place, ask)

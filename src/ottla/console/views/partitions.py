@@ -99,7 +99,7 @@ def _offsets(
     """The markers; a running broker is asked for the offsets that it knows best."""
     found = {
         "log start": log.log_start_offset,
-        "last stable offset": log.last_stable_offset,
+        "last stable offset": log.transactions.last_stable_offset,
         "high watermark": explained.facts.high_watermark,
         "log end": log.log_end_offset,
     }

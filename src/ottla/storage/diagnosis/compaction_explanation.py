@@ -135,9 +135,9 @@ def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSyst
 
     Raises `OSError` and `UserError`.
     """
-    stable = log.last_stable_offset
+    stable = log.transactions.last_stable_offset
     if log.directory.is_replicated:
-        stable = min(stable, log.high_watermark)
+        stable = min(stable, log.offsets.high_watermark)
     return LogToClean(
         segments=[
             _segment(SegmentOnDisk(file_system, files, is_active=files is log.segments[-1]))

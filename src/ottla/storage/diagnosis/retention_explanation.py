@@ -56,7 +56,7 @@ def explain_log(
     facts = LogFacts(
         config=config,
         log_start_offset=log.log_start_offset,
-        high_watermark=log.high_watermark if log.directory.is_replicated else end,
+        high_watermark=log.offsets.high_watermark if log.directory.is_replicated else end,
         log_end_offset=end,
         size=sum(one.size for one in segments),
         segments=segments,

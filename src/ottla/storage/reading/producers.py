@@ -13,11 +13,11 @@ def producers_of(log: ReadOnlyLog) -> list[ProducerEntry]:
     """The log's producers with their state at its end; raises as the reads of `ReadOnlyLog` do."""
     state = ProducerState()
     state.clear(log.log_start_offset)
-    newest = log.newest_snapshot()
+    newest = log.transactions.newest_snapshot()
     if newest is not None:
         offset, entries = newest
         state.load(map(producer_entry, entries), offset)
-    for batch in log.headers(state.map_end_offset, log.log_end_offset):
+    for batch in log.batches.headers(state.map_end_offset, log.log_end_offset):
         if batch.producer_id >= 0:
             completed = take_batch(state, batch)
             if completed is not None:

@@ -26,7 +26,7 @@ def first_offset_at(log: ReadOnlyLog, timestamp_ms: int) -> int | None:
     for segment, (_, end) in zip(tuple(log.segments), pairwise(bounds), strict=True):
         if end <= log.log_start_offset:
             continue
-        is_sure = end < until and end <= log.recovery_point
+        is_sure = end < until and end <= log.offsets.recovery_point
         start = _search_start(log, segment, timestamp_ms, is_sure=is_sure)
         if start is None:
             continue
@@ -54,7 +54,7 @@ def _search_start(
 
 def _walk(log: ReadOnlyLog, timestamp_ms: int, from_offset: int, until_offset: int) -> int | None:
     start = log.log_start_offset
-    for batch in log.batches(max(from_offset, start), until_offset):
+    for batch in log.batches.read(max(from_offset, start), until_offset):
         if batch.is_control or (
             isinstance(batch, RecordBatch) and batch.max_timestamp_ms < timestamp_ms
         ):

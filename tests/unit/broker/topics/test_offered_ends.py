@@ -84,7 +84,7 @@ def test_what_has_grown_is_walked_and_not_what_was_there_before(
     transactions.end(2, is_commit=True)
     log = listed(disk)
     assert ends.committed_end(log) == log.log_end_offset
-    assert [one.producer_id for one in log.aborted_transactions(0, log.log_end_offset)] == [1]
+    assert [one.producer_id for one in log.transactions.aborted(0, log.log_end_offset)] == [1]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -112,9 +112,9 @@ def test_a_log_that_is_followed_offers_what_one_does_that_is_walked_again(
                 log.maintenance.delete_records_before(log.log_start_offset + 1)
         followed, fresh = listed(disk), listed(disk)
         assert ends.committed_end(followed) == StableEnds().committed_end(fresh)
-        bounds = followed.log_start_offset, followed.last_stable_offset
-        found = followed.aborted_transactions(*bounds)
-        assert found == fresh.aborted_transactions(*bounds)
+        bounds = followed.log_start_offset, followed.transactions.last_stable_offset
+        found = followed.transactions.aborted(*bounds)
+        assert found == fresh.transactions.aborted(*bounds)
 
 
 def test_a_log_that_was_cut_under_another_leader_is_walked_again(

@@ -252,7 +252,10 @@ def test_transactions_that_end_meanwhile_are_in_a_snapshot_whole_or_not_at_all(
                 assert end.exit_code == 0, end.output
                 found = open_for_reading(*snapshots.paths_of(name))
                 both = [
-                    [one.value for one in found.partition(topic, 0).records(0, read_committed=True)]
+                    [
+                        one.value
+                        for one in found.partition(topic, 0).records.read(0, read_committed=True)
+                    ]
                     for topic in ("a", "b")
                 ]
                 assert both[0] == both[1] == [b"%d" % number for number in range(len(both[0]))]

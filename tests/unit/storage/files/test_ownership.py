@@ -38,7 +38,9 @@ def swap(disk: FileSystem) -> None:
 
 
 def found(disk: FileSystem, name: str) -> list[bytes | None]:
-    return [one.value for one in open_for_reading(DIRECTORY, disk).partition(name, 0).records(0)]
+    return [
+        one.value for one in open_for_reading(DIRECTORY, disk).partition(name, 0).records.read(0)
+    ]
 
 
 def wrong_directories(disk: FileSystem) -> list[str]:

@@ -33,10 +33,14 @@ def test_where_transactions_stand_is_known_however_often_retention_is_there(
     end, stable = read_only(_undisturbed(disk)).log_end_offset, set()
 
     def read(files: OvertakingFileSystem) -> None:
-        log = ask_log(lambda: read_only(files), lambda log: log.last_stable_offset and log)
-        assert log.log_start_offset <= log.last_stable_offset <= log.log_end_offset == end
-        assert [one.producer_id for one in log.open_transactions] == [8]
-        stable.add(log.last_stable_offset)
+        log = ask_log(
+            lambda: read_only(files), lambda log: log.transactions.last_stable_offset and log
+        )
+        assert (
+            log.log_start_offset <= log.transactions.last_stable_offset <= log.log_end_offset == end
+        )
+        assert [one.producer_id for one in log.transactions.open] == [8]
+        stable.add(log.transactions.last_stable_offset)
 
     overtaken(disk, read, crash_seconds)
     assert len(stable) == 1
@@ -57,13 +61,13 @@ def test_an_offset_is_found_by_its_time_in_what_is_left(
 def test_records_that_are_read_are_right_and_what_is_gone_is_said(
     disk: FakeFileSystem, crash_seconds: float
 ) -> None:
-    whole = {one.offset: one for one in read_only(_undisturbed(disk)).records(0)}
+    whole = {one.offset: one for one in read_only(_undisturbed(disk)).records.read(0)}
 
     def read(files: OvertakingFileSystem) -> None:
         log = read_only(files)
         start, seen = log.log_start_offset, []
         try:
-            for record in log.records(start):
+            for record in log.records.read(start):
                 assert record == whole[record.offset]
                 seen.append(record.offset)
         except ApiError as error:
@@ -79,7 +83,7 @@ def test_records_that_are_read_are_right_and_what_is_gone_is_said(
 def test_offsets_that_never_were_are_not_asked_for_again_and_again(disk: FakeFileSystem) -> None:
     files = _undisturbed(disk)
     with pytest.raises(ApiError, match="offset 9999 is not in /source/t-0, which has 0 to"):
-        ask_log(lambda: read_only(files), lambda log: log.regions(9999))
+        ask_log(lambda: read_only(files), lambda log: log.batches.regions(9999))
 
 
 def _undisturbed(disk: FakeFileSystem) -> OvertakingFileSystem:
@@ -88,8 +92,8 @@ def _undisturbed(disk: FakeFileSystem) -> OvertakingFileSystem:
 
 def test_a_listing_that_missed_the_first_segment_is_made_again(disk: FakeFileSystem) -> None:
     log = read_only(_undisturbed(disk))
-    whole = [one.offset for one in log.records(0)]
-    segments = log._segments
+    whole = [one.offset for one in log.records.read(0)]
+    segments = log._facts.listed
     assert len(segments.values) > 1
     segments.files = replace(segments.files, segments=segments.values[1:])
-    assert [one.offset for one in log.records(0)] == whole
+    assert [one.offset for one in log.records.read(0)] == whole

@@ -29,14 +29,17 @@ def test_they_are_found_in_the_batches_and_in_a_snapshot_with_what_came_after_it
         log.create_topic("orders")
         produced(log, "first")
         at_rest = open_for_reading(str(tmp_path)).partition("orders", 0)
-        assert at_rest.newest_snapshot() is None
+        assert at_rest.transactions.newest_snapshot() is None
         assert producers_of(at_rest) == of_broker(log)
-    assert open_for_reading(str(tmp_path)).partition("orders", 0).newest_snapshot() is not None
+    assert (
+        open_for_reading(str(tmp_path)).partition("orders", 0).transactions.newest_snapshot()
+        is not None
+    )
     with ottla.open(tmp_path) as log:
         produced(log, "second")
         log.flush()
         at_rest = open_for_reading(str(tmp_path)).partition("orders", 0)
-        assert at_rest.newest_snapshot() is not None
+        assert at_rest.transactions.newest_snapshot() is not None
         found = {one.producer_id: one for one in producers_of(at_rest)}
         assert found == {one.producer_id: one for one in of_broker(log)}
         assert len(found) == 2

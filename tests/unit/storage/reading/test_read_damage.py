@@ -56,7 +56,7 @@ def reading(disk: FakeFileSystem, on_damage: Callable[[Damage], None] | None = N
 
 
 def offsets_of(log: ReadOnlyLog, *, read_committed: bool = False) -> list[int]:
-    records = log.records(log.log_start_offset, read_committed=read_committed)
+    records = log.records.read(log.log_start_offset, read_committed=read_committed)
     return [record.offset for record in records]
 
 
@@ -71,7 +71,7 @@ def flip(disk: FakeFileSystem, position: int, *, path: str = "", mask: int = 1) 
 
 def positions(disk: FakeFileSystem) -> list[int]:
     """Where the ten batches begin, and where the last one ends."""
-    return [0, *accumulate(batch.size for batch in reading(disk).batches(0))]
+    return [0, *accumulate(batch.size for batch in reading(disk).batches.read(0))]
 
 
 def damaged(disk: FakeFileSystem) -> CorruptionError:
@@ -224,15 +224,15 @@ def test_a_segment_that_is_gone_is_no_gap_that_compaction_left() -> None:
     found, reported = stepped_over(disk)
     assert found == [one for one in OFFSETS if one not in lost]
     assert [(one.from_offset, one.until_offset) for one in reported] == [(bases[1], bases[2])]
-    assert [one.offset for one in reading(disk).records(bases[2])] == OFFSETS[bases[2] :]
+    assert [one.offset for one in reading(disk).records.read(bases[2])] == OFFSETS[bases[2] :]
     with pytest.raises(CorruptionError, match="cannot be read"):
-        list(reading(disk).records(0, bases[1] + 1))
+        list(reading(disk).records.read(0, bases[1] + 1))
 
 
 def test_a_batch_that_is_gone_from_the_end_of_an_older_segment_is_missed() -> None:
     disk = stopped(MANY_SEGMENTS)
     first, second = reading(disk).segments[:2]
-    sizes = [batch.size for batch in reading(disk).batches(0, second.base_offset)]
+    sizes = [batch.size for batch in reading(disk).batches.read(0, second.base_offset)]
     disk.open(first.log_path, writable=True).truncate(sum(sizes[:-1]))
     lost = second.base_offset - 2, second.base_offset - 1
     assert f"offsets {lost[0]} to {lost[1]} cannot be read" in str(damaged(disk))
@@ -251,7 +251,7 @@ def test_first_segments_that_are_gone_were_not_taken_by_retention(only_log: bool
     found, reported = stepped_over(disk)
     assert found == OFFSETS[lost:]
     assert [(one.from_offset, one.until_offset) for one in reported] == [(0, lost)]
-    assert [one.offset for one in reading(disk).records(lost)] == OFFSETS[lost:]
+    assert [one.offset for one in reading(disk).records.read(lost)] == OFFSETS[lost:]
 
 
 def test_what_is_left_of_a_log_is_lost_too_where_retention_had_taken_the_rest() -> None:
@@ -309,7 +309,7 @@ def test_no_step_of_retention_is_taken_for_a_loss_by_readers_nor_after_a_power_f
         assert found == OFFSETS[-len(found) :]
     assert reader is not None
     with pytest.raises(ApiError):
-        list(reader.records(0))
+        list(reader.records.read(0))
     for seed in range(3 * step_count):
         before = FakeFileSystem()
         list(islice(retention_steps(before), seed // 3 + 1))
@@ -394,7 +394,7 @@ def test_the_gaps_of_compaction_and_of_followers_are_no_damage() -> None:
 def test_no_flipped_bit_of_a_log_loses_a_record_in_silence(config: TopicConfig) -> None:
     """Ranges too: a search by offset must not pass over a batch that says another offset."""
     sound = stopped(config)
-    want = [(one.offset, one.value) for one in reading(sound).records(0)]
+    want = [(one.offset, one.value) for one in reading(sound).records.read(0)]
     paths = [one.log_path for one in reading(sound).segments]
     chance = random.Random(7)
     for path in paths:
@@ -405,7 +405,9 @@ def test_no_flipped_bit_of_a_log_loses_a_record_in_silence(config: TopicConfig) 
             for start, end in ((0, 20), (0, 7), (7, 13), (13, 20)):
                 expected = [one for one in want if start <= one[0] < end]
                 try:
-                    found = [(one.offset, one.value) for one in reading(disk).records(start, end)]
+                    found = [
+                        (one.offset, one.value) for one in reading(disk).records.read(start, end)
+                    ]
                 except CorruptionError:
                     continue
                 assert found == expected, (path, position, start, end)

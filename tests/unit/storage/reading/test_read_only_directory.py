@@ -130,7 +130,7 @@ def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(
     OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_HIGH_WATERMARK)).write({("t", 0): 15})
     reader = reading(disk)
     assert reader.directory.was_stopped_cleanly
-    assert (reader.high_watermark, reader.log_end_offset) == (15, 21)
+    assert (reader.offsets.high_watermark, reader.log_end_offset) == (15, 21)
     assert explain_log(reader, TINY, NOW_MS, disk).facts.high_watermark == 15
     assert read_view(reader, None, disk).last_stable_offset == 15
     remove_if_present(disk, join(DIRECTORY, REPLICAS_MARK))

@@ -55,7 +55,7 @@ def lose_segment(disk: FakeFileSystem, base_offset: int) -> None:
 def offsets(disk: FakeFileSystem, reported: list[Damage] | None = None) -> list[int]:
     on_damage = None if reported is None else reported.append
     log = open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
-    return [one.offset for one in log.records(log.log_start_offset)]
+    return [one.offset for one in log.records.read(log.log_start_offset)]
 
 
 def start(disk: FakeFileSystem) -> PartitionLog:

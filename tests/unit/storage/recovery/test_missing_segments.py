@@ -81,7 +81,7 @@ def named(caplog: pytest.LogCaptureFixture) -> list[str]:
 def offsets(disk: FakeFileSystem, from_offset: int, reported: list[Damage] | None) -> list[int]:
     on_damage = None if reported is None else reported.append
     log = open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
-    return [one.offset for one in log.records(from_offset)]
+    return [one.offset for one in log.records.read(from_offset)]
 
 
 def test_each_start_names_the_offsets(

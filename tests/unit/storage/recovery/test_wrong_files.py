@@ -88,10 +88,10 @@ def test_readers_of_files_refuse_it_or_step_over_it(place: int) -> None:
     swap(disk, *paths)
     log = open_for_reading(DIRECTORY, disk).partition("t", 0)
     with pytest.raises(CorruptionError, match="this is the file of another segment"):
-        list(log.records(0))
+        list(log.records.read(0))
     skipped: list[Damage] = []
     log = open_for_reading(DIRECTORY, disk, on_damage=skipped.append).partition("t", 0)
-    found = [one.value for one in log.records(0)]
+    found = [one.value for one in log.records.read(0)]
     assert skipped[0].path == paths[0]
     assert found
     assert all(one is not None and one.startswith(b"0-") for one in found)
