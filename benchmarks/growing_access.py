@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from ottla.broker.security.tokens import DelegationToken
+
 from benchmarks.growing import DAY_MS, EACH_MANY, made
 from benchmarks.growth import Place
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import ANONYMOUS, Principal
-from ottla.broker.security.acls import (
+from ottla.metadata.acls import (
     Acl,
     Entry,
     Operation,
@@ -16,7 +18,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.tokens import DelegationToken
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,

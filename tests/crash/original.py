@@ -19,16 +19,6 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
-from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
@@ -37,6 +27,16 @@ from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest
+from ottla.metadata.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.metadata.tokens import DelegationToken
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.runtime.cleaning import Cleaning, ThreadEngine

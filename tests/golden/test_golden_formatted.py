@@ -33,13 +33,13 @@ def test_a_node_by_itself_continues_with_what_it_was_formatted_with(formatted: P
     for name in ("t", "u"):
         broker = open_broker(formatted)
         assert set(broker.security.state.credentials) == {
-            (user, "SCRAM-SHA-256") for user, _ in before.scram_credentials
+            (user, "SCRAM-SHA-256") for user, _ in before.credentials
         }
         broker.create_topic(NewTopic(name=name, partition_count=1))
         broker.close()
     after = image_of(OsFileSystem(), str(formatted))
     assert set(after.topics) == {"t", "u"}
-    assert after.scram_credentials == before.scram_credentials
+    assert after.credentials == before.credentials
     assert after.features == before.features == {"metadata.version": 21}
     assert (after.epoch, after.voters) == (2, {101})
     (partition,) = after.topics["t"].partitions.values()

@@ -91,7 +91,7 @@ def test_changes_follow_in_the_log_and_all_else_stays(directory: Path) -> None:
     }
     for name in set(before.topics) - {"zipped", "keep-forever"}:
         assert after.topics[name] == before.topics[name]
-    for same in ("quotas", "scram_credentials", "acls", "features", "configs", "brokers"):
+    for same in ("quotas", "credentials", "acls", "features", "configs", "brokers"):
         assert getattr(after, same) == getattr(before, same)
     assert after.next_producer_id >= before.next_producer_id
 

@@ -18,11 +18,6 @@ SNAPSHOT_NAME = "00000000000000000123-0000000001.checkpoint"
 
 pytestmark = pytest.mark.skipif(not RECORDED.exists(), reason="needs the shared metadata log")
 
-MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-RESOURCE_TYPES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID"}
-PATTERN_TYPES = {3: "LITERAL", 4: "PREFIXED"}
-OPERATIONS = {2: "ALL", 3: "READ", 4: "WRITE", 10: "DESCRIBE_CONFIGS", 12: "IDEMPOTENT_WRITE"}
-
 
 def snapshot() -> MetadataFile:
     path = LOG_FOLDER / SNAPSHOT_NAME
@@ -85,21 +80,21 @@ def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_reported(
 
 def test_users_and_acls_are_those_that_kafka_reported(image: MetadataImage) -> None:
     users: dict[str, list[dict[str, Any]]] = {}
-    for (name, mechanism), one in sorted(image.scram_credentials.items()):
-        fields = {"mechanism": MECHANISMS[mechanism], "iterations": one.iterations}
+    for (name, mechanism), one in sorted(image.credentials.items()):
+        fields = {"mechanism": mechanism, "iterations": one.iterations}
         users.setdefault(name, []).append(fields)
     assert users == told()["scramUsers"]
     acls = [
         {
-            "resourceType": RESOURCE_TYPES[one.resource_type],
-            "name": one.resource_name,
-            "patternType": PATTERN_TYPES[one.pattern_type],
-            "principal": one.principal,
-            "host": one.host,
-            "operation": OPERATIONS[one.operation],
-            "permission": {2: "DENY", 3: "ALLOW"}[one.permission_type],
+            "resourceType": pattern.resource_type.name,
+            "name": pattern.name,
+            "patternType": pattern.pattern_type.name,
+            "principal": entry.principal,
+            "host": entry.host,
+            "operation": entry.operation.name,
+            "permission": entry.permission.name,
         }
-        for one in image.acls.values()
+        for pattern, entry in image.acls.values()
     ]
     assert sorted(acls, key=repr) == sorted(told()["acls"], key=repr)
 

@@ -20,8 +20,15 @@ from ottla.controller.events import Answer, CreateTopic, ElectLeaders
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing, UpdateMetadata
 from ottla.controller.settings import change_settings, read_clients
+from ottla.metadata.acls import (
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.zookeeper import paths
-from ottla.zookeeper.access import AclEntry, ResourceName
 from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, decode_broker
 from ottla.zookeeper.controllers import decode_cluster_id, decode_controller
 from ottla.zookeeper.topics import decode_state
@@ -71,7 +78,7 @@ class Member:
         self.outgoing: list[Outgoing] = []
         self.complaints: list[str] = []
         self.configured: dict[str, Mapping[str, str]] = {}
-        self.ruled: dict[ResourceName, object] = {}
+        self.ruled: dict[ResourcePattern, object] = {}
         self.tokens: dict[str, object] = {}
         self.fenced = threading.Event()
         endpoint = Endpoint(
@@ -216,11 +223,9 @@ def test_rules_that_one_broker_changes_reach_the_others(
     tools: object, join: Callable[..., Member]
 ) -> None:
     first, second = join(1, has_acls=True), join(2, has_acls=True)
-    read = AclEntry(principal="User:a", permission_type="Allow", operation="Read", host="*")
-    orders = ResourceName(resource_type="Topic", name="orders")
-    billing = ResourceName(
-        resource_type="TransactionalId", name="billing-", pattern_type="PREFIXED"
-    )
+    read = Entry("User:a", "*", Operation.READ, Permission.ALLOW)
+    orders = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "orders")
+    billing = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, "billing-")
     answers: list[object] = []
     for resource in (orders, billing):
         first.member.run(partial(change_acls, resource, lambda _: (read,)), answers.append)

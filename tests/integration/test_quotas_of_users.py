@@ -8,10 +8,10 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.topics.topics import NewTopic
 from ottla.client.scram import ScramClient
+from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.produce import (
     PartitionProduceData,

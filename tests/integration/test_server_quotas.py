@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import (
     PartitionProduceData,

@@ -5,7 +5,9 @@ from typing import Any
 
 from ottla.base.scram import CODES_OF_MECHANISMS, salt_password
 from ottla.broker.broker import Broker
-from ottla.broker.security.acls import (
+from ottla.broker.security.users import ScramUpsertion
+from ottla.client.scram import ScramClient
+from ottla.metadata.acls import (
     Acl,
     Entry,
     Operation,
@@ -14,8 +16,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.users import ScramUpsertion
-from ottla.client.scram import ScramClient
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.patience import PATIENCE_S

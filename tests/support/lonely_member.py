@@ -22,8 +22,8 @@ from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Result, Steps
 from ottla.controller.settings import Change, Refusals, change_all
 from ottla.controller.tokens import FoundTokens
+from ottla.metadata.acls import ResourcePattern
 from ottla.testing import FakeFileSystem
-from ottla.zookeeper.access import ResourceName
 from ottla.zookeeper.controllers import ProducerIdBlock
 from ottla.zookeeper.paths import PERSISTENT_WITH_ACLS, PERSISTENT_WITH_TOKENS
 from tests.support.asking import Asker
@@ -117,7 +117,7 @@ class LonelyMember:
         self._done.append(waiting)
         return waiting
 
-    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+    def change_acls(self, changes: Mapping[ResourcePattern, ChangeAcls]) -> Waiting[AclChanges]:
         waiting = self.run(lambda: change_all_acls(changes))
         assert waiting.result is not None
         self.access.follow_rules(found_rules(now_found(waiting.result)))

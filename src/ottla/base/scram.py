@@ -7,6 +7,7 @@ from the salted password in `AlterUserScramCredentials`. Kafka's counterparts: `
 """
 
 import base64
+from collections.abc import Mapping
 from dataclasses import field
 
 from ottla.base.errors import ProtocolError
@@ -38,6 +39,10 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+
+
+Credentials = Mapping[tuple[str, str], ScramCredential]
+"""By name of the user and mechanism."""
 
 
 def credential_of_salted(

@@ -14,7 +14,7 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
 from ottla.broker.configs.client_metrics import check_client_metrics
-from ottla.broker.configs.cluster_state import ClusterState, QuotaEntity, Quotas
+from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import (
     BrokerSettings,
@@ -39,6 +39,7 @@ from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
+from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.storage.directory.log_directory import LogDirectory
 
 T = TypeVar("T")

@@ -22,7 +22,6 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget, freed_in_turns, in_turns, many_in_turns, parts_of
 from ottla.broker.admin import Admin
 from ottla.broker.background import Background, Preparation
-from ottla.broker.configs.cluster_state import Quotas
 from ottla.broker.events import TopicDeleted
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.parts import BrokerParts
@@ -35,6 +34,7 @@ from ottla.broker.topics.topics import NewTopic, Topic, created, partition_count
 from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.catalog import TopicCatalog
+from ottla.metadata.quotas import Quotas
 from ottla.record.batch import RecordBatch
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords

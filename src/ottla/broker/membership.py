@@ -15,7 +15,7 @@ from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals
 from ottla.controller.tokens import FoundTokens
-from ottla.zookeeper.access import ResourceName
+from ottla.metadata.acls import ResourcePattern
 from ottla.zookeeper.controllers import ProducerIdBlock
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Membership(Protocol):
     ) -> Waiting[Refusals]:
         """Changes settings of entities such as `users/alice`; in effect here when answered."""
 
-    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+    def change_acls(self, changes: Mapping[ResourcePattern, ChangeAcls]) -> Waiting[AclChanges]:
         """Changes access rules of resources; in effect here when answered."""
 
     def change_token(

@@ -8,26 +8,24 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from itertools import chain
 
-from ottla.base.scram import HASHES
+from ottla.base.scram import HASHES, Credentials
 from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas
 from ottla.broker.quotas.quota_changes import KEYS, with_changes
-from ottla.broker.security.acls import Acl, ResourcePattern
 from ottla.broker.security.authorizer import Rules, sort_out
 from ottla.broker.security.registered import (
-    acls_of,
     credentials_of,
     entity_of,
     limits_of,
-    pattern_of,
-    token_of,
 )
 from ottla.broker.security.security import Security
-from ottla.broker.security.security_state import Credentials, SecurityState
+from ottla.broker.security.security_state import SecurityState
 from ottla.controller.acls import FoundAcls
 from ottla.controller.settings import Settings
 from ottla.controller.tokens import FoundTokens
+from ottla.metadata.acls import Acl, ResourcePattern
+from ottla.metadata.quotas import QuotaEntity, Quotas
+from ottla.zookeeper.access import acls_of
 from ottla.zookeeper.nodes import NodeError
 
 
@@ -78,15 +76,13 @@ def found_rules(found: FoundAcls) -> FoundRules:
     acls: dict[ResourcePattern, tuple[Acl, ...]] = {}
     unclear: set[ResourcePattern] = set()
     errors: list[str] = []
-    for resource, entries in found.items():
+    for pattern, entries in found.items():
         try:
-            pattern = pattern_of(resource)
-            unclear.add(pattern)
             if isinstance(entries, NodeError):
                 raise entries
-            acls[pattern] = acls_of(resource, entries)
-            unclear.discard(pattern)
+            acls[pattern] = acls_of(pattern, entries)
         except ValueError as error:
+            unclear.add(pattern)
             errors.append(str(error))
     rules = sort_out(chain.from_iterable(acls.values()))
     return FoundRules(acls, frozenset(unclear), tuple(errors), rules)
@@ -149,11 +145,11 @@ class RegisteredAccess:
     def follow_tokens(self, changed: FoundTokens) -> None:
         state = self._security.state
         tokens = dict(state.tokens)
-        for token_id, node in changed.items():
-            if node is None:
+        for token_id, token in changed.items():
+            if token is None:
                 tokens.pop(token_id, None)
             else:
-                tokens[token_id] = token_of(node)
+                tokens[token_id] = token
         self._security.follow(replace(state, tokens=tokens))
 
     def _follow(self) -> None:

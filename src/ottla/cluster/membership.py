@@ -23,7 +23,7 @@ from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals, Settings, change_all
 from ottla.controller.tokens import FoundTokens
-from ottla.zookeeper.access import ResourceName
+from ottla.metadata.acls import ResourcePattern
 from ottla.zookeeper.controllers import ProducerIdBlock
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class ClusterMembership:
         self._member.run(lambda: change_all(changes, validate_only=validate_only), done)
         return waiting
 
-    def change_acls(self, changes: Mapping[ResourceName, ChangeAcls]) -> Waiting[AclChanges]:
+    def change_acls(self, changes: Mapping[ResourcePattern, ChangeAcls]) -> Waiting[AclChanges]:
         waiting: Waiting[AclChanges] = Waiting()
 
         def done(result: AclChanges) -> None:

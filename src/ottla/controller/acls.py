@@ -20,20 +20,20 @@ from ottla.controller.operations import (
     Steps,
     folders_of,
 )
+from ottla.metadata.acls import PatternType, ResourcePattern
 from ottla.zookeeper import paths
 from ottla.zookeeper.access import (
-    AclEntry,
-    ResourceName,
+    Entries,
+    acl_path,
     decode_acl_change,
     decode_acls,
     encode_acl_change,
     encode_acls,
+    pattern_at,
 )
 from ottla.zookeeper.nodes import NodeError
 
-Entries = tuple[AclEntry, ...]
-
-FoundAcls = Mapping[ResourceName, Entries | NodeError]
+FoundAcls = Mapping[ResourcePattern, Entries | NodeError]
 """The rules by resource, empty if there are none; an error if the node is invalid."""
 
 ChangeAcls = Callable[[Entries], Entries]
@@ -47,19 +47,15 @@ class ChangedAcls:
     after: Entries
 
 
-def path_of(resource: ResourceName) -> str:
-    return paths.acl_path(resource.pattern_type, resource.resource_type, resource.name)
-
-
-def read_acls(resources: Iterable[ResourceName]) -> Steps[FoundAcls]:
+def read_acls(resources: Iterable[ResourcePattern]) -> Steps[FoundAcls]:
     wanted = list(dict.fromkeys(resources))
     if not wanted:
         return {}
-    results = yield Batch(operations=tuple(Get(path_of(one)) for one in wanted))
-    found: dict[ResourceName, Entries | NodeError] = {}
+    results = yield Batch(operations=tuple(Get(acl_path(one)) for one in wanted))
+    found: dict[ResourcePattern, Entries | NodeError] = {}
     for resource, result in zip(wanted, results, strict=True):
         try:
-            found[resource] = decode_acls(path_of(resource), result.content)
+            found[resource] = decode_acls(acl_path(resource), result.content)
         except NodeError as error:
             found[resource] = error
     return found
@@ -78,19 +74,19 @@ def read_all_acls() -> Steps[FoundAcls]:
     names = yield Batch(operations=folders)
     return (
         yield from read_acls(
-            ResourceName(resource_type=kind, name=name, pattern_type=pattern)
+            pattern_at(pattern, kind, name)
             for (pattern, kind), folder in zip(places, names, strict=True)
             for name in folder.children
         )
     )
 
 
-def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls | ApiError]:
+def change_acls(resource: ResourcePattern, change: ChangeAcls) -> Steps[ChangedAcls | ApiError]:
     """Writes the rules that `change` returns; deletes the node if there are none.
 
     If another broker has changed the node meanwhile, calls `change` again.
     """
-    path = path_of(resource)
+    path = acl_path(resource)
     is_first = True
     while True:
         (found,) = yield Batch(operations=(Get(path),))
@@ -120,12 +116,12 @@ def change_acls(resource: ResourceName, change: ChangeAcls) -> Steps[ChangedAcls
             yield Batch(operations=folders_of(path))
 
 
-AclChanges = dict[ResourceName, ChangedAcls | ApiError]
+AclChanges = dict[ResourcePattern, ChangedAcls | ApiError]
 
 
-def change_all_acls(changes: Mapping[ResourceName, ChangeAcls]) -> Steps[AclChanges]:
+def change_all_acls(changes: Mapping[ResourcePattern, ChangeAcls]) -> Steps[AclChanges]:
     """Changes the rules of several resources, one after the other."""
-    results: dict[ResourceName, ChangedAcls | ApiError] = {}
+    results: dict[ResourcePattern, ChangedAcls | ApiError] = {}
     for resource, change in changes.items():
         results[resource] = yield from change_acls(resource, change)
     return results
@@ -138,13 +134,13 @@ def now_found(changes: AclChanges) -> FoundAcls:
     }
 
 
-def _notice(resource: ResourceName) -> Create:
-    is_literal = resource.pattern_type == paths.LITERAL
+def _notice(resource: ResourcePattern) -> Create:
+    is_literal = resource.pattern_type is PatternType.LITERAL
     prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.EXTENDED_ACL_CHANGE_PREFIX
     return Create(prefix, encode_acl_change(resource), is_sequential=True)
 
 
-def acl_notices() -> list[NoticeFolder[ResourceName, FoundAcls]]:
+def acl_notices() -> list[NoticeFolder[ResourcePattern, FoundAcls]]:
     """The folders of notices: one for literal names, one for the other pattern types."""
     return [
         NoticeFolder(path, decode_acl_change, read_acls)

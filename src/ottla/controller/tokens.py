@@ -19,8 +19,9 @@ from ottla.controller.operations import (
     Steps,
     folders_of,
 )
+from ottla.metadata.tokens import DelegationToken
 from ottla.zookeeper import paths
-from ottla.zookeeper.access import DelegationToken, decode_token, encode_token
+from ottla.zookeeper.access import decode_token, encode_token
 from ottla.zookeeper.nodes import NodeError
 
 FoundTokens = Mapping[str, DelegationToken | None]
@@ -78,7 +79,7 @@ def drop_expired_tokens(now_ms: int) -> Steps[int]:
     """Deletes expired tokens, which are rejected anyway; returns their number."""
     known = yield from read_all_tokens()
     expired = [
-        token_id for token_id, one in known.items() if one is not None and one.expiry_ms < now_ms
+        token_id for token_id, one in known.items() if one is not None and one.expires_ms < now_ms
     ]
     for token_id in expired:
         yield from drop_token(token_id)

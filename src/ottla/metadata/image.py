@@ -12,8 +12,11 @@ from dataclasses import field
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.scram import Credentials, ScramCredential
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
+from ottla.metadata.acls import Acl
+from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.metadata.records import (
     BROKER_RESOURCE,
     NO_LEADER_CHANGE,
@@ -45,15 +48,14 @@ from ottla.metadata.records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
+from ottla.metadata.security_records import acl_of, credential_of, mechanism_of, token_of
+from ottla.metadata.tokens import DelegationToken
 
 SCRAM_AGAIN = "SCRAM credentials"
 """The name of the metadata transaction in which all credentials are written again."""
 
 ALL_BROKERS = ""
 """The name of the resource with the settings of all brokers."""
-
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Pairs of type and name, ordered by type; the name `None` is the default entity of its type."""
 
 ConfigResource = tuple[int, str]
 """The type and name of a resource with settings."""
@@ -97,12 +99,11 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Configs] = field(default_factory=dict)
     """The settings of brokers, groups and client metrics; topics have their own."""
-    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
-    scram_credentials: Mapping[tuple[str, int], UserScramCredentialRecord] = field(
-        default_factory=dict
-    )
-    acls: Mapping[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
-    delegation_tokens: Mapping[str, DelegationTokenRecord] = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=dict)
+    credentials: Credentials = field(default_factory=dict)
+    acls: Mapping[Uuid, Acl] = field(default_factory=dict)
+    """By the ids of their records; an equal rule may have several."""
+    tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[int, RegisterBrokerRecord] = field(default_factory=dict)
     controllers: Mapping[int, RegisterControllerRecord] = field(default_factory=dict)
@@ -128,9 +129,9 @@ class MetadataReplay:
     _partitions: dict[Uuid, dict[int, PartitionImage]] = field(default_factory=dict)
     _configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     _quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    _scram: dict[tuple[str, int], UserScramCredentialRecord] = field(default_factory=dict)
-    _acls: dict[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
-    _tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
+    _credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)
+    _acls: dict[Uuid, Acl] = field(default_factory=dict)
+    _tokens: dict[str, DelegationToken] = field(default_factory=dict)
     _features: dict[str, int] = field(default_factory=dict)
     _brokers: dict[int, RegisterBrokerRecord] = field(default_factory=dict)
     _controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
@@ -277,20 +278,20 @@ class MetadataReplay:
     # Security
 
     def _add_scram(self, record: UserScramCredentialRecord) -> None:
-        self._scram[record.name, record.mechanism] = record
+        self._credentials[record.name, mechanism_of(record.mechanism)] = credential_of(record)
 
     def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        self._scram.pop((record.name, record.mechanism), None)
+        self._credentials.pop((record.name, mechanism_of(record.mechanism)), None)
         self.has_removed_credential = True
 
     def _add_acl(self, record: AccessControlEntryRecord) -> None:
-        self._acls[record.id] = record
+        self._acls[record.id] = acl_of(record)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self._acls.pop(record.id, None)
 
     def _add_token(self, record: DelegationTokenRecord) -> None:
-        self._tokens[record.token_id] = record
+        self._tokens[record.token_id] = token_of(record)
 
     def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self._tokens.pop(record.token_id, None)
@@ -330,9 +331,9 @@ class MetadataReplay:
                 if resource[0] != TOPIC_RESOURCE
             },
             quotas={entity: dict(values) for entity, values in self._quotas.items()},
-            scram_credentials=dict(self._scram),
+            credentials=dict(self._credentials),
             acls=dict(self._acls),
-            delegation_tokens=dict(self._tokens),
+            tokens=dict(self._tokens),
             features=dict(self._features),
             brokers=dict(self._brokers),
             controllers=dict(self._controllers),
@@ -351,7 +352,7 @@ class MetadataReplay:
             _partitions=dict(self._partitions),
             _configs={key: dict(values) for key, values in self._configs.items()},
             _quotas={key: dict(values) for key, values in self._quotas.items()},
-            _scram=dict(self._scram),
+            _credentials=dict(self._credentials),
             _acls=dict(self._acls),
             _tokens=dict(self._tokens),
             _features=dict(self._features),

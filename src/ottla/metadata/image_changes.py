@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.codec.schema import Message
 from ottla.metadata.image import SCRAM_AGAIN, Configs, MetadataImage, PartitionImage, TopicImage
-from ottla.metadata.image import QuotaEntity as QuotaNames
+from ottla.metadata.quotas import QuotaEntity as QuotaNames
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
     BeginTransactionRecord,
@@ -28,6 +28,7 @@ from ottla.metadata.records import (
     TopicRecord,
     ZkMigrationStateRecord,
 )
+from ottla.metadata.security_records import acl_record, code_of, credential_record, token_record
 
 METADATA_VERSION = "metadata.version"
 FIRST_WITH_TRANSACTIONS = 13
@@ -76,8 +77,8 @@ def credentials_again(image: MetadataImage) -> Iterator[VersionedRecord]:
     records.
     """
     yield BeginTransactionRecord(name=SCRAM_AGAIN), 0
-    for credential in image.scram_credentials.values():
-        yield credential, 0
+    for (user, mechanism), credential in image.credentials.items():
+        yield credential_record(user, mechanism, credential), 0
     yield EndTransactionRecord(), 0
     yield BeginTransactionRecord(name="End of the delta of SCRAM credentials"), 0
     yield EndTransactionRecord(), 0
@@ -169,18 +170,18 @@ def quota_records(
 
 
 def _security(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
-    for user, mechanism in old.scram_credentials.keys() - new.scram_credentials.keys():
-        yield RemoveUserScramCredentialRecord(name=user, mechanism=mechanism), 0
-    for key, credential in new.scram_credentials.items():
-        if old.scram_credentials.get(key) != credential:
-            yield credential, 0
+    for user, mechanism in old.credentials.keys() - new.credentials.keys():
+        yield RemoveUserScramCredentialRecord(name=user, mechanism=code_of(mechanism)), 0
+    for (user, mechanism), credential in new.credentials.items():
+        if old.credentials.get((user, mechanism)) != credential:
+            yield credential_record(user, mechanism, credential), 0
     for gone in old.acls.keys() - new.acls.keys():
         yield RemoveAccessControlEntryRecord(id=gone), 0
-    for one, entry in new.acls.items():
-        if old.acls.get(one) != entry:
-            yield entry, 0
-    for token_id in old.delegation_tokens.keys() - new.delegation_tokens.keys():
+    for one, acl in new.acls.items():
+        if old.acls.get(one) != acl:
+            yield acl_record(one, acl), 0
+    for token_id in old.tokens.keys() - new.tokens.keys():
         yield RemoveDelegationTokenRecord(token_id=token_id), 0
-    for token_id, token in new.delegation_tokens.items():
-        if old.delegation_tokens.get(token_id) != token:
-            yield token, 0
+    for token_id, token in new.tokens.items():
+        if old.tokens.get(token_id) != token:
+            yield token_record(token), 0

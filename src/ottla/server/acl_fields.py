@@ -3,12 +3,12 @@
 Kafka's counterparts: `CreateAclsRequest.aclBinding`, `DescribeAclsResponse.aclsResources`.
 """
 
-from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.security.acls import (
+from ottla.broker.security.security import Security
+from ottla.metadata.acls import (
     Acl,
     AclFilter,
     Entry,
@@ -17,12 +17,10 @@ from ottla.broker.security.acls import (
     Permission,
     ResourcePattern,
     ResourceType,
+    known,
 )
-from ottla.broker.security.security import Security
 from ottla.protocol.messages.create_acls import AclCreation
 from ottla.server.request_context import RequestContext
-
-Code = TypeVar("Code", bound=IntEnum)
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
@@ -39,15 +37,15 @@ def read_acl(one: AclCreation) -> Acl:
     """Raises `ApiError` for an invalid rule."""
     acl = Acl(
         ResourcePattern(
-            _known(ResourceType, one.resource_type),
-            _known(PatternType, one.resource_pattern_type),
+            known(ResourceType, one.resource_type),
+            known(PatternType, one.resource_pattern_type),
             one.resource_name,
         ),
         Entry(
             one.principal,
             one.host,
-            _known(Operation, one.operation),
-            _known(Permission, one.permission_type),
+            known(Operation, one.operation),
+            known(Permission, one.permission_type),
         ),
     )
     acl.check()
@@ -57,21 +55,13 @@ def read_acl(one: AclCreation) -> Acl:
 def read_filter(one: Any) -> AclFilter:
     """Of DescribeAcls or DeleteAcls; raises `ApiError`."""
     found = AclFilter(
-        resource_type=_known(ResourceType, one.resource_type_filter),
+        resource_type=known(ResourceType, one.resource_type_filter),
         name=one.resource_name_filter,
-        pattern_type=_known(PatternType, one.pattern_type_filter),
+        pattern_type=known(PatternType, one.pattern_type_filter),
         principal=one.principal_filter,
         host=one.host_filter,
-        operation=_known(Operation, one.operation),
-        permission=_known(Permission, one.permission_type),
+        operation=known(Operation, one.operation),
+        permission=known(Permission, one.permission_type),
     )
     found.check()
     return found
-
-
-def _known(kind: type[Code], number: int) -> Code:
-    """A number of a later Kafka is UNKNOWN."""
-    try:
-        return kind(number)
-    except ValueError:
-        return kind(0)

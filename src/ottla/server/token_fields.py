@@ -6,8 +6,8 @@ Kafka's counterparts: `KafkaApis.allowTokenRequests`, `DelegationTokenControlMan
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.principal import ANONYMOUS, Principal
-from ottla.broker.security.acls import Operation, ResourceType
-from ottla.broker.security.tokens import DelegationToken, TokenLifetimes
+from ottla.metadata.acls import Operation, ResourceType
+from ottla.metadata.tokens import DelegationToken, TokenLifetimes
 from ottla.server.request_context import RequestContext
 
 

@@ -5,6 +5,7 @@ from urllib.parse import quote, unquote
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.patterns import lazy_pattern
+from ottla.metadata.acls import PatternType
 
 CONSUMERS: Final = "/consumers"
 CLUSTER_ID: Final = "/cluster/id"
@@ -27,9 +28,6 @@ ACL_CHANGES: Final = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
-
-LITERAL: Final = "LITERAL"
-"""Access rules of literal names have a separate folder, which is older than prefixed names."""
 
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/config_change_"
 ISR_CHANGE_PREFIX: Final = f"{ISR_CHANGES}/isr_change_"
@@ -68,8 +66,11 @@ RESOURCE_TYPES: Final = (
     "DelegationToken",
     "User",
 )
-ACL_FOLDERS: Final = {LITERAL: ACLS, "PREFIXED": f"{EXTENDED_ACLS}/prefixed"}
-"""The folder of rules by pattern type."""
+ACL_FOLDERS: Final = {
+    PatternType.LITERAL: ACLS,
+    PatternType.PREFIXED: f"{EXTENDED_ACLS}/prefixed",
+}
+"""The folder of rules by pattern type; that of literal names is older than prefixed names."""
 
 PERSISTENT_WITH_ACLS: Final = (
     *(f"{folder}/{kind}" for folder in ACL_FOLDERS.values() for kind in RESOURCE_TYPES),
@@ -109,11 +110,6 @@ def delete_topic_path(topic: str) -> str:
 def config_path(entity_path: str) -> str:
     """The node of an entity such as `topics/orders` or `users/alice/clients/app`."""
     return f"/config/{entity_path}"
-
-
-def acl_path(pattern_type: str, resource_type: str, name: str) -> str:
-    """The node of a resource such as LITERAL, Topic, orders."""
-    return f"{ACL_FOLDERS[pattern_type]}/{resource_type}/{name}"
 
 
 def token_path(token_id: str) -> str:

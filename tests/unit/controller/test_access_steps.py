@@ -7,14 +7,22 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.controller.acls import ChangedAcls, Entries, change_acls, read_acls
+from ottla.base.principal import Principal
+from ottla.controller.acls import ChangedAcls, change_acls, read_acls
 from ottla.controller.operations import Batch, Create, Outcome, Result, Set, Steps
 from ottla.controller.settings import change_settings
 from ottla.controller.tokens import create_token
+from ottla.metadata.acls import (
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.metadata.tokens import DelegationToken
 from ottla.zookeeper.access import (
-    AclEntry,
-    DelegationToken,
-    ResourceName,
+    Entries,
     decode_acls,
     encode_acls,
 )
@@ -24,19 +32,18 @@ from tests.support.model_zookeeper import ModelZooKeeper
 
 T = TypeVar("T")
 
-ORDERS = ResourceName(resource_type="Topic", name="orders")
+ORDERS = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "orders")
 PATH = "/kafka-acl/Topic/orders"
 NOTICES = "/kafka-acl-changes"
 
 
-def entry(operation: str) -> AclEntry:
-    return AclEntry(principal="User:a", permission_type="Allow", operation=operation, host="*")
+READ, WRITE = (
+    Entry("User:a", "*", operation, Permission.ALLOW)
+    for operation in (Operation.READ, Operation.WRITE)
+)
 
 
-READ, WRITE = entry("Read"), entry("Write")
-
-
-def add(new: AclEntry) -> Callable[[Entries], Entries]:
+def add(new: Entry) -> Callable[[Entries], Entries]:
     return lambda known: tuple(dict.fromkeys((*known, new)))
 
 
@@ -82,7 +89,7 @@ def test_a_rule_is_added_to_those_that_another_broker_has_just_written(
     zookeeper: ModelZooKeeper,
 ) -> None:
     def others() -> None:
-        zookeeper.make(PATH, encode_acls([WRITE]))
+        zookeeper.make(PATH, encode_acls((WRITE,)))
 
     result = run(zookeeper, change_acls(ORDERS, add(READ)), meanwhile=others)
     assert result == ChangedAcls((WRITE,), (WRITE, READ))
@@ -92,7 +99,7 @@ def test_a_rule_is_added_to_those_that_another_broker_has_just_written(
 def test_a_node_that_another_broker_has_removed_is_created_again(
     zookeeper: ModelZooKeeper,
 ) -> None:
-    zookeeper.make(PATH, encode_acls([WRITE]))
+    zookeeper.make(PATH, encode_acls((WRITE,)))
     result = run(
         zookeeper, change_acls(ORDERS, add(READ)), meanwhile=lambda: zookeeper.delete(PATH)
     )
@@ -105,7 +112,7 @@ def test_others_are_notified_though_the_answer_to_the_write_was_lost(
     zookeeper: ModelZooKeeper, loses: type[Set] | type[Create]
 ) -> None:
     if loses is Set:
-        zookeeper.make(PATH, encode_acls([WRITE]))
+        zookeeper.make(PATH, encode_acls((WRITE,)))
     run(zookeeper, change_acls(ORDERS, add(READ)), loses=loses)
     assert READ in decode_acls(PATH, zookeeper.content(PATH))
     (notice,) = zookeeper.children(NOTICES)
@@ -115,16 +122,16 @@ def test_others_are_notified_though_the_answer_to_the_write_was_lost(
 def test_a_node_is_removed_only_while_it_has_the_rules_that_were_read(
     zookeeper: ModelZooKeeper,
 ) -> None:
-    zookeeper.make(PATH, encode_acls([READ]))
+    zookeeper.make(PATH, encode_acls((READ,)))
 
-    def only(wanted: AclEntry) -> Callable[[Entries], Entries]:
+    def only(wanted: Entry) -> Callable[[Entries], Entries]:
         return lambda known: tuple(one for one in known if one != wanted)
 
     steps = change_acls(ORDERS, only(READ))
     session = zookeeper.connect(lambda _: None)
     results = zookeeper.execute(session, next(steps))
     batch = steps.send(results)
-    zookeeper.apply(Set(PATH, encode_acls([READ, WRITE])))
+    zookeeper.apply(Set(PATH, encode_acls((READ, WRITE))))
     (refused,) = zookeeper.execute(session, batch)
     assert refused.outcome is Outcome.BAD_VERSION
     assert run(zookeeper, change_acls(ORDERS, only(READ))) == ChangedAcls((READ, WRITE), (WRITE,))
@@ -148,11 +155,11 @@ def test_folders_that_are_missing_are_made() -> None:
     assert run(zookeeper, change_settings(entity, lambda _: {"x": "1"})) == {"x": "1"}
     token = DelegationToken(
         token_id="t",
-        owner="User:a",
-        requester="User:a",
+        owner=Principal("User", "a"),
+        requester=Principal("User", "a"),
         renewers=(),
-        issue_ms=1,
-        expiry_ms=2,
+        issued_ms=1,
+        expires_ms=2,
         max_ms=3,
     )
     assert run(zookeeper, create_token(token)) == {"t": token}

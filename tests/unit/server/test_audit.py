@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ottla.base.principal import Principal
-from ottla.broker.security.acls import Operation, ResourceType
+from ottla.metadata.acls import Operation, ResourceType
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.authorization.access import LINES_PER_WINDOW, AuditLog
 from ottla.server.request_context import Client

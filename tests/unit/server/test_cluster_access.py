@@ -12,10 +12,17 @@ from ottla.base.principal import Principal
 from ottla.base.scram import make_credential, salt_password
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.registered_access import found_clients, found_rules
-from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.controller.acls import read_acls, read_all_acls
 from ottla.controller.settings import read_clients, read_settings
 from ottla.controller.tokens import drop_expired_tokens, read_all_tokens, read_tokens
+from ottla.metadata.acls import (
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.protocol.messages import alter_client_quotas as quotas
 from ottla.protocol.messages import alter_user_scram_credentials as users
 from ottla.protocol.messages import create_acls, delete_acls
@@ -30,11 +37,11 @@ from ottla.protocol.messages.expire_delegation_token import ExpireDelegationToke
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.server.request_context import Client
 from ottla.zookeeper.access import (
-    AclEntry,
-    ResourceName,
+    UnknownEntry,
     decode_acls,
     decode_token,
     encode_acls,
+    pattern_at,
 )
 from ottla.zookeeper.entities import decode_scram, encode_scram
 from ottla.zookeeper.nodes import NodeError
@@ -320,9 +327,7 @@ def test_rules_are_lists_by_resource_as_kafkas_authorizer_writes_them(
     )
     path = "/kafka-acl-extended/prefixed/TransactionalId/pay-"
     (entry,) = decode_acls(path, member.zookeeper.content(path))
-    assert entry == AclEntry(
-        principal="User:ana", permission_type="Deny", operation="Write", host="*"
-    )
+    assert entry == Entry("User:ana", "*", Operation.WRITE, Permission.DENY)
     assert notices(member, "/kafka-acl-changes") == ["TOPIC:orders"] * 2
     assert notices(member, "/kafka-acl-extended-changes") == [
         '{"version":1,"resourceType":"TRANSACTIONAL_ID","name":"pay-","patternType":"PREFIXED"}'
@@ -352,8 +357,8 @@ def test_rules_that_cannot_be_are_refused_alone(member: LonelyMember) -> None:
 def test_deleted_rules_are_those_that_stand_in_zookeeper(member: LonelyMember) -> None:
     create(member, creation("orders"), creation("orders", principal="User:bob"), creation("logs"))
     # Of a rule that another broker has created a moment ago.
-    write = AclEntry(principal="User:ana", permission_type="Allow", operation="Write", host="*")
-    member.zookeeper.make("/kafka-acl/Topic/new", encode_acls([write]))
+    write = Entry("User:ana", "*", Operation.WRITE, Permission.ALLOW)
+    member.zookeeper.make("/kafka-acl/Topic/new", encode_acls((write,)))
     literal = {"pattern_type_filter": PatternType.LITERAL, "resource_name_filter": "new"}
     assert delete(member, resource_type_filter=ResourceType.TOPIC, **literal) == ["new"]
     assert delete(member, principal_filter="User:ana") == ["logs", "orders"]
@@ -398,9 +403,10 @@ def test_a_token_is_a_node_by_which_its_owner_logs_in(ana: LonelyMember) -> None
     assert made.error_code == 0
     path = f"/delegation_token/tokens/{made.token_id}"
     node = decode_token(made.token_id, ana.zookeeper.content(path))
-    assert (node.owner, node.requester, node.expiry_ms) == (
-        "User:ana",
-        "User:ana",
+    owner = Principal("User", "ana")
+    assert (node.owner, node.requester, node.expires_ms) == (
+        owner,
+        owner,
         made.expiry_timestamp_ms,
     )
     assert notices(ana, "/delegation_token/token_changes") == [made.token_id]
@@ -410,7 +416,7 @@ def test_a_token_is_a_node_by_which_its_owner_logs_in(ana: LonelyMember) -> None
     assert (account.login.principal, account.login.is_token) == (Principal("User", "ana"), True)
     renew = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1000)
     assert ana.request(renew, 2).expiry_timestamp_ms == NOW_MS + 1000
-    assert decode_token(made.token_id, ana.zookeeper.content(path)).expiry_ms == NOW_MS + 1000
+    assert decode_token(made.token_id, ana.zookeeper.content(path)).expires_ms == NOW_MS + 1000
     expire = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
     assert ana.request(expire, 2).error_code == 0
     assert token_ids(ana) == []
@@ -472,7 +478,7 @@ def test_a_broker_that_begins_takes_on_all_that_stands_there(member: LonelyMembe
 
 def test_rules_that_have_gone_elsewhere_go_here(member: LonelyMember) -> None:
     create(member, creation("logs-", resource_pattern_type=PatternType.PREFIXED))
-    resource = ResourceName(resource_type="Topic", name="logs-", pattern_type="PREFIXED")
+    resource = ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, "logs-")
     member.zookeeper.delete("/kafka-acl-extended/prefixed/Topic/logs-")
     found = member.run(lambda: read_acls([resource])).result
     assert found == {resource: ()}
@@ -483,8 +489,8 @@ def test_rules_that_have_gone_elsewhere_go_here(member: LonelyMember) -> None:
 
 def test_what_is_not_what_kafka_writes_leaves_what_was_known(member: LonelyMember) -> None:
     create(member, creation("orders"))
-    resource = ResourceName(resource_type="Topic", name="orders")
-    odd = AclEntry(principal="User:a", permission_type="Allow", operation="Dance", host="*")
+    resource = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "orders")
+    odd = UnknownEntry("User:a", "*", "Dance", "Allow")
     for entries in (NodeError("/kafka-acl/Topic/orders", "no JSON"), (odd,)):
         rules = found_rules({resource: entries})
         assert len(rules.errors) == 1
@@ -492,7 +498,7 @@ def test_what_is_not_what_kafka_writes_leaves_what_was_known(member: LonelyMembe
         assert may_read(member, "orders")
         member.access.take_rules(rules)
         assert may_read(member, "orders")
-    stranger = ResourceName(resource_type="Planet", name="orders")
+    stranger = pattern_at(PatternType.LITERAL, "Planet", "orders")
     assert len(found_rules({stranger: (odd,)}).errors) == 1
     member.access.take_rules(found_rules({stranger: (odd,)}))
     assert not may_read(member, "orders")

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.configs.cluster_state import quota_entity
 from ottla.broker.replication.fetches import AskEpochEnd, Fetch, Fetched
 from ottla.config.replication import RACK_AWARE
+from ottla.metadata.quotas import quota_entity
 from ottla.record.batch import Batch, iter_batches
 from ottla.testing import CrashMode
 from tests.support.brokers import id_of

@@ -8,7 +8,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.scram import bytes_text
 from ottla.broker.broker import Broker
-from ottla.broker.security.acls import (
+from ottla.broker.security.sasl import LoginError
+from ottla.broker.security.scram import ScramServer
+from ottla.client.scram import ScramClient
+from ottla.metadata.acls import (
     Acl,
     Entry,
     Operation,
@@ -17,9 +20,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.sasl import LoginError
-from ottla.broker.security.scram import ScramServer
-from ottla.client.scram import ScramClient
 from ottla.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,

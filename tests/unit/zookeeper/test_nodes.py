@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.principal import Principal
 from ottla.base.scram import ScramCredential
+from ottla.metadata.acls import (
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.metadata.tokens import DelegationToken
 from ottla.zookeeper import access, consumers, controllers, entities, notices, paths
 from ottla.zookeeper.brokers import (
     BrokerRegistration,
@@ -196,28 +206,44 @@ def test_a_scram_credential_is_a_setting_of_its_user() -> None:
 
 
 def test_acls_and_their_changes_are_written_as_kafka_writes_them() -> None:
-    entry = access.AclEntry(principal="User:a", permission_type="Allow", operation="Read", host="*")
-    content = access.encode_acls([entry])
+    entry = Entry("User:a", "*", Operation.READ, Permission.ALLOW)
+    content = access.encode_acls((entry,))
     assert content == (
         b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read",'
         b'"host":"*"}]}'
     )
     assert access.decode_acls("/p", content) == (entry,)
-    literal = access.ResourceName(resource_type="Group", name="a:b")
+    literal = ResourcePattern(ResourceType.GROUP, PatternType.LITERAL, "a:b")
     assert access.encode_acl_change(literal) == b"GROUP:a:b"
-    prefixed = access.ResourceName(
-        resource_type="TransactionalId", name="a", pattern_type="PREFIXED"
-    )
+    prefixed = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, "a")
     for one in (literal, prefixed):
         assert access.decode_acl_change("/p", access.encode_acl_change(one)) == one
-    assert paths.acl_path("LITERAL", "Topic", "a") == "/kafka-acl/Topic/a"
-    assert paths.acl_path("PREFIXED", "Topic", "a") == "/kafka-acl-extended/prefixed/Topic/a"
+    assert access.acl_path(literal) == "/kafka-acl/Group/a:b"
+    assert access.acl_path(prefixed) == "/kafka-acl-extended/prefixed/TransactionalId/a"
+
+
+def test_a_rule_of_a_later_kafka_stays_as_it_is_written_and_is_named() -> None:
+    content = (
+        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Juggle",'
+        b'"host":"*"}]}'
+    )
+    entries = access.decode_acls("/p", content)
+    assert access.encode_acls(entries) == content
+    topic = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+    with pytest.raises(ValueError, match="of Topic t has the Operation Juggle"):
+        access.acls_of(topic, entries)
+    planet = access.decode_acl_change("/p", b"PLANET:t")
+    assert planet == access.pattern_at(PatternType.LITERAL, "Planet", "t")
+    assert access.acl_path(planet) == "/kafka-acl/Planet/t"
+    with pytest.raises(ValueError, match="of t has the ResourceType Planet, which is not known"):
+        access.acls_of(planet, ())
 
 
 def test_a_delegation_token_survives_the_way_there_and_back() -> None:
-    token = access.DelegationToken(
-        token_id="t", owner="User:a", requester="User:b", renewers=("User:c",),
-        issue_ms=1, expiry_ms=2, max_ms=3,
+    owner, requester, renewer = (Principal("User", name) for name in "abc")
+    token = DelegationToken(
+        token_id="t", owner=owner, requester=requester, renewers=(renewer,),
+        issued_ms=1, expires_ms=2, max_ms=3,
     )  # fmt: skip
     assert access.decode_token("t", access.encode_token(token)) == token
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.configs.client_metrics import check_client_metrics
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas
 from ottla.broker.configs.settings import ConfigSource, check_dynamic
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.broker import broker_config
 from ottla.config.group import GroupConfig
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
+from ottla.metadata.quotas import QuotaEntity, Quotas
 
 Configs = Mapping[str, str]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
+from ottla.base.scram import HASHES
 from ottla.base.values import dataclass
 from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.security.security_state import SecurityState
@@ -172,24 +173,34 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
     from ottla.broker.configs.cluster_changes import cluster_state_of
     from ottla.broker.security.security_changes import security_state_of
 
-    try:
-        security = security_state_of(image)
-    except ValueError as error:
-        raise RefusalError(
-            f"{folder}: an ACL has a kind that is not known here: {error}"
-        ) from error
+    _check_known(image, folder)
     return FoundMetadata(
         path=path,
         reason=reason,
         replay=log.replay,
         known=known,
         cluster=cluster_state_of(image, node_id),
-        security=security,
+        security=security_state_of(image),
         next_producer_id=image.next_producer_id,
         was_torn=not was_clean,
         damage=log.damage,
         refusal_reason=refusal,
     )
+
+
+def _check_known(image: "MetadataImage", folder: str) -> None:
+    """Raises `RefusalError` for what a later Kafka has written about access: without it, clients
+    might get access that a rule denies.
+    """
+    for acl in image.acls.values():
+        if not acl.is_known:
+            raise RefusalError(f"{folder}: an ACL has a kind that is not known here: {acl}")
+    for user, mechanism in image.credentials:
+        if mechanism not in HASHES:
+            raise RefusalError(
+                f"{folder}: the user {user} has the SCRAM mechanism {mechanism}, which is not "
+                "known here"
+            )
 
 
 def _quorum_damage(path: str, file_system: FileSystem) -> CorruptionError | None:

@@ -7,10 +7,11 @@ change names only what it changes. Kafka's counterparts: `ConfigurationControlMa
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ottla.broker.configs.cluster_state import ClusterState, QuotaEntity
+from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.metadata.differences import differing
 from ottla.metadata.image import ALL_BROKERS, Configs, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord, config_records, quota_records
+from ottla.metadata.quotas import QuotaEntity
 from ottla.metadata.records import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE
 
 

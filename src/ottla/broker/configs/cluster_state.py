@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from ottla.base.values import dataclass
-
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""The entity of a quota: pairs of type and name, sorted by type. A name of `None` is the default of
-its type.
-"""
-
-Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+from ottla.metadata.quotas import Quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +20,3 @@ class ClusterState:
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
-
-
-def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
-    return tuple(sorted(names.items()))

@@ -40,9 +40,9 @@ from ottla.config.broker import BrokerConfig
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.quotas.quota_changes import QuotaAlteration
-    from ottla.broker.security.acls import Acl, AclFilter
-    from ottla.broker.security.tokens import DelegationToken
     from ottla.broker.security.users import ScramUpsertion
+    from ottla.metadata.acls import Acl, AclFilter
+    from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")
 

@@ -21,9 +21,9 @@ from ottla.config.topic import TopicConfig
 if TYPE_CHECKING:
     from ottla.broker.configs.config_changes import ResourceAlteration
     from ottla.broker.quotas.quota_changes import QuotaAlteration
-    from ottla.broker.security.acls import Acl, AclFilter
-    from ottla.broker.security.tokens import DelegationToken
     from ottla.broker.security.users import ScramUpsertion
+    from ottla.metadata.acls import Acl, AclFilter
+    from ottla.metadata.tokens import DelegationToken
     from ottla.zookeeper.topics import ReplicaAssignment
 
 T = TypeVar("T")

@@ -31,10 +31,7 @@ from ottla.broker.control.controller import (
 from ottla.broker.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.replicas import Replicas
-from ottla.broker.security.acls import Acl, AclFilter
-from ottla.broker.security.registered import token_node
 from ottla.broker.security.security import Security
-from ottla.broker.security.tokens import DelegationToken
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth, Topics
 from ottla.broker.waiting import Later
@@ -47,6 +44,8 @@ from ottla.controller.events import (
 )
 from ottla.controller.operations import Steps
 from ottla.controller.tokens import FoundTokens
+from ottla.metadata.acls import Acl, AclFilter
+from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")
 
@@ -114,10 +113,10 @@ class ZooKeeperController:
         return access.alter_users(self.membership, wanted)
 
     def create_token(self, token: DelegationToken) -> Later[Outcome]:
-        return self._change_token(partial(tokens.create_token, token_node(token)))
+        return self._change_token(partial(tokens.create_token, token))
 
     def change_token(self, token: DelegationToken) -> Later[Outcome]:
-        return self._change_token(partial(tokens.change_token, token_node(token)))
+        return self._change_token(partial(tokens.change_token, token))
 
     def drop_token(self, token: DelegationToken) -> Later[Outcome]:
         return self._change_token(partial(tokens.drop_token, token.token_id))

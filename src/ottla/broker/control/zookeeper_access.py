@@ -15,29 +15,27 @@ from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.control.controller import Outcome
 from ottla.broker.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import (
-    Acl,
-    AclFilter,
-    PatternType,
-    ResourcePattern,
-    ResourceType,
-)
 from ottla.broker.security.registered import (
-    acls_of,
     credentials_of,
     entity_of,
     entity_path,
-    entry_of,
-    resource_of,
     user_path,
     with_credentials,
     with_limits,
 )
 from ottla.broker.security.users import ScramUpsertion, with_upsertions
 from ottla.broker.waiting import Later
-from ottla.controller.acls import AclChanges, ChangedAcls, Entries
+from ottla.controller.acls import AclChanges, ChangedAcls
 from ottla.controller.settings import Change, Refusals
-from ottla.zookeeper.access import AclEntry, ResourceName
+from ottla.metadata.acls import (
+    Acl,
+    AclFilter,
+    Entry,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.zookeeper.access import Entries
 from ottla.zookeeper.paths import is_node_name, sanitized
 
 T = TypeVar("T")
@@ -48,13 +46,15 @@ ONE_PATTERN = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
 def create_acls(membership: Membership, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
-    wanted: dict[ResourceName, list[AclEntry]] = {}
-    places: list[ResourceName | ApiError] = []
-    for one in in_turns(acls):
-        place = _resource_of(one)
-        places.append(place)
-        if isinstance(place, ResourceName):
-            wanted.setdefault(place, []).append(entry_of(one))
+    wanted: dict[ResourcePattern, list[Entry]] = {}
+    places: list[ResourcePattern | ApiError] = []
+    for pattern, entry in in_turns(acls):
+        if is_node_name(pattern.name):
+            places.append(pattern)
+            wanted.setdefault(pattern, []).append(entry)
+        else:
+            text = f"ACL binding contains invalid resource name: {pattern.name}"
+            places.append(ApiError(ErrorCode.INVALID_REQUEST, text))
     changes = {place: partial(_add, new) for place, new in in_turns(wanted.items())}
 
     def answered(results: AclChanges) -> Sequence[Outcome]:
@@ -71,15 +71,7 @@ def create_acls(membership: Membership, acls: Sequence[Acl]) -> Later[Sequence[O
     return Later(membership.change_acls(changes), answered)
 
 
-def _resource_of(acl: Acl) -> ResourceName | ApiError:
-    name = acl.pattern.name
-    if not is_node_name(name):
-        text = f"ACL binding contains invalid resource name: {name}"
-        return ApiError(ErrorCode.INVALID_REQUEST, text)
-    return resource_of(acl.pattern)
-
-
-def _add(new: list[AclEntry], known: Entries) -> Entries:
+def _add(new: list[Entry], known: Entries) -> Entries:
     return tuple(dict.fromkeys((*known, *new)))
 
 
@@ -88,8 +80,8 @@ def delete_acls(
 ) -> Later[Sequence[list[Acl] | ApiError]]:
     """The known rules say which resources are read; what these have in ZooKeeper counts."""
     changes = {
-        resource: partial(_remove, filters, resource)
-        for resource in in_turns(_resources(filters, known))
+        pattern: partial(_remove, filters, pattern)
+        for pattern in in_turns(_patterns(filters, known))
     }
 
     def answered(results: AclChanges) -> Sequence[list[Acl] | ApiError]:
@@ -97,10 +89,14 @@ def delete_acls(
         freed_in_turns(results)
         removed: list[Acl] = freed_in_turns([])
         failure: ApiError | None = None
-        for resource, one in in_turns(results.items()):
+        for pattern, one in in_turns(results.items()):
             if isinstance(one, ChangedAcls):
                 gone = set(one.before) - set(one.after)
-                removed += acls_of(resource, (entry for entry in one.before if entry in gone))
+                removed += [
+                    Acl(pattern, entry)
+                    for entry in one.before
+                    if entry in gone and isinstance(entry, Entry)
+                ]
             else:
                 failure = one
         return freed_in_turns(
@@ -110,8 +106,8 @@ def delete_acls(
     return Later(membership.change_acls(changes), answered)
 
 
-def _resources(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourceName, None]:
-    """The resources of matching rules, and those that a filter names."""
+def _patterns(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourcePattern, None]:
+    """Those of matching rules, and those that a filter names."""
     patterns = dict.fromkeys(
         one.pattern for one in in_turns(acls) if any(wanted.matches(one) for wanted in filters)
     )
@@ -119,20 +115,16 @@ def _resources(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[Resour
         is_specific = one.resource_type is not ResourceType.ANY and one.pattern_type in ONE_PATTERN
         if is_specific and one.name is not None and is_node_name(one.name):
             patterns[ResourcePattern(one.resource_type, one.pattern_type, one.name)] = None
-    return dict.fromkeys(map(resource_of, patterns))
+    return patterns
 
 
-def _remove(filters: Sequence[AclFilter], resource: ResourceName, known: Entries) -> Entries:
-    return tuple(one for one in known if not _is_matched(filters, resource, one))
-
-
-def _is_matched(filters: Sequence[AclFilter], resource: ResourceName, entry: AclEntry) -> bool:
+def _remove(filters: Sequence[AclFilter], pattern: ResourcePattern, known: Entries) -> Entries:
     """Rules of an unknown kind stay."""
-    try:
-        (acl,) = acls_of(resource, (entry,))
-    except ValueError:
-        return False
-    return any(one.matches(acl) for one in filters)
+
+    def is_removed(entry: Entry) -> bool:
+        return any(one.matches(Acl(pattern, entry)) for one in filters)
+
+    return tuple(one for one in known if not (isinstance(one, Entry) and is_removed(one)))
 
 
 # Users

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas
 from ottla.config.setting import INT32_MAX
+from ottla.metadata.quotas import QuotaEntity, Quotas
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 

@@ -11,9 +11,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER, QuotaKind
 from ottla.config.setting import INT32_MAX, INT64_MAX
+from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 WHOLE_NUMBERS = {

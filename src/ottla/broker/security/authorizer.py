@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from ottla.base.addresses import canonical_host
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, yield_turn
-from ottla.broker.security.acls import (
+from ottla.metadata.acls import (
     EVERYBODY,
     IMPLYING,
     WILDCARD,

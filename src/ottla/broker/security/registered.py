@@ -1,44 +1,23 @@
-"""Converts users, quotas, access rules and tokens to and from their form in a cluster's registries.
+"""Passwords and quotas as settings of users, client ids and addresses, which ZooKeeper has.
 
-Passwords and quotas are settings of users and client ids; access rules are lists, one for each
-pattern of resources. Kafka's counterparts: `ZkConfigManager`, `AclAuthorizer`.
+Kafka's counterpart: `ZkConfigManager`.
 """
 
-from collections.abc import Iterable, Mapping
-from enum import IntEnum
+from collections.abc import Mapping
 from math import isfinite
 from sys import float_info
-from typing import Final, TypeVar
+from typing import Final
 
-from ottla.base.principal import parse_principal
-from ottla.base.scram import HASHES, ScramCredential
-from ottla.broker.configs.cluster_state import QuotaEntity, quota_entity
+from ottla.base.scram import HASHES, Credentials, ScramCredential
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
-from ottla.broker.security.security_state import Credentials
-from ottla.broker.security.tokens import DelegationToken
-from ottla.zookeeper.access import AclEntry, ResourceName, constant_of, word_of
-from ottla.zookeeper.access import DelegationToken as TokenNode
+from ottla.metadata.quotas import QuotaEntity, quota_entity
 from ottla.zookeeper.entities import SCRAM_PREFIX, decode_scram, encode_scram
 from ottla.zookeeper.paths import desanitized, sanitized
-
-Kind = TypeVar("Kind", bound=IntEnum)
 
 USERS: Final = "users"
 CLIENTS: Final = "clients"
 ADDRESSES: Final = "ips"
 MORE_THAN_ZERO: Final = float_info.min
-
-
-# Users, client ids and addresses
 
 
 def entity_of(path: str) -> QuotaEntity | None:
@@ -126,90 +105,3 @@ def with_credentials(settings: Mapping[str, str], credentials: Credentials) -> d
     """Returns a user's settings with all its passwords replaced."""
     others = {name: text for name, text in settings.items() if name not in HASHES}
     return others | {mechanism: encode_scram(one) for (_, mechanism), one in credentials.items()}
-
-
-# Access rules
-
-
-def acls_of(resource: ResourceName, entries: Iterable[AclEntry]) -> tuple[Acl, ...]:
-    """Raises `ValueError` for a rule of an unknown kind: without it, clients might get access that
-    the rule denies.
-    """
-    pattern = pattern_of(resource)
-    where = f"{resource.resource_type} {resource.name}"
-    return tuple(
-        Acl(
-            pattern,
-            Entry(
-                one.principal,
-                one.host,
-                _known(Operation, one.operation, where),
-                _known(Permission, one.permission_type, where),
-            ),
-        )
-        for one in entries
-    )
-
-
-def pattern_of(resource: ResourceName) -> ResourcePattern:
-    """Raises `ValueError` for an unknown type of resource or pattern."""
-    return ResourcePattern(
-        _known(ResourceType, resource.resource_type, resource.name),
-        _known(PatternType, resource.pattern_type, resource.name),
-        resource.name,
-    )
-
-
-def resource_of(pattern: ResourcePattern) -> ResourceName:
-    return ResourceName(
-        resource_type=word_of(pattern.resource_type.name),
-        name=pattern.name,
-        pattern_type=pattern.pattern_type.name,
-    )
-
-
-def entry_of(acl: Acl) -> AclEntry:
-    principal, host, operation, permission = acl.entry
-    return AclEntry(
-        principal=principal,
-        permission_type=word_of(permission.name),
-        operation=word_of(operation.name),
-        host=host,
-    )
-
-
-# Delegation tokens
-
-
-def token_of(node: TokenNode) -> DelegationToken:
-    return DelegationToken(
-        token_id=node.token_id,
-        owner=parse_principal(node.owner),
-        requester=parse_principal(node.requester),
-        renewers=tuple(map(parse_principal, node.renewers)),
-        issued_ms=node.issue_ms,
-        expires_ms=node.expiry_ms,
-        max_ms=node.max_ms,
-    )
-
-
-def token_node(token: DelegationToken) -> TokenNode:
-    return TokenNode(
-        token_id=token.token_id,
-        owner=str(token.owner),
-        requester=str(token.requester),
-        renewers=tuple(map(str, token.renewers)),
-        issue_ms=token.issued_ms,
-        expiry_ms=token.expires_ms,
-        max_ms=token.max_ms,
-    )
-
-
-def _known(kind: type[Kind], word: str, where: str) -> Kind:
-    """Returns the member for Kafka's word, such as TRANSACTIONAL_ID for `TransactionalId`."""
-    try:
-        return kind[constant_of(word)]
-    except KeyError as error:
-        raise ValueError(
-            f"an access rule of {where} has the {kind.__name__} {word}, which is not known"
-        ) from error

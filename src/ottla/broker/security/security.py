@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.principal import USER, Principal
-from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, ScramCredential, mac
+from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
 from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
 from ottla.broker.metadata.stored_state import StoredState
-from ottla.broker.security.acls import Acl, AclFilter
 from ottla.broker.security.authorizer import Authorizer, sort_out
-from ottla.broker.security.security_state import Credentials, SecurityState
-from ottla.broker.security.tokens import DelegationToken, token_credential, token_hmac
+from ottla.broker.security.security_state import SecurityState
+from ottla.broker.security.token_secrets import token_credential, token_hmac
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
+from ottla.metadata.acls import Acl, AclFilter
+from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:
     from ottla.broker.security.sasl import ScramAccount

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from ottla.base.scram import ScramCredential
+from ottla.base.scram import Credentials
 from ottla.base.values import dataclass
-from ottla.broker.security.acls import Acl
-from ottla.broker.security.tokens import DelegationToken
-
-Credentials = Mapping[tuple[str, str], ScramCredential]
-"""By name of the user and mechanism."""
+from ottla.metadata.acls import Acl
+from ottla.metadata.tokens import DelegationToken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from ottla.base.scram import (
     MAX_ITERATIONS,
     MECHANISM_CODES,
     MIN_ITERATIONS,
+    Credentials,
     ScramCredential,
     credential_of_salted,
 )
 from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
 from ottla.base.values import dataclass
-from ottla.broker.security.security_state import Credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,7 +171,7 @@ def _check_operation(resource_type: str, operation: str) -> None:
     """Raises `UserError` for an operation that the resource type does not have; brokers accept such
     rules, as Kafka's do.
     """
-    from ottla.broker.security.acls import OPERATIONS, Operation, ResourceType
+    from ottla.metadata.acls import OPERATIONS, Operation, ResourceType
 
     names = [Operation(one).name for one in OPERATIONS[ResourceType[resource_type]]]
     if operation in Operation.__members__ and operation not in ("ALL", *names):

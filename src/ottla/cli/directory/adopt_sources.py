@@ -14,14 +14,14 @@ from urllib.parse import unquote
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
-from ottla.base.scram import HASHES, ScramCredential
+from ottla.base.scram import HASHES, Credentials
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, IP, USER
-from ottla.broker.security.acls import Acl
-from ottla.broker.security.registered import acls_of, credentials_of, limits_of, token_of
-from ottla.broker.security.tokens import DelegationToken
-from ottla.zookeeper.access import ResourceName, decode_acls, decode_token
+from ottla.broker.security.registered import credentials_of, limits_of
+from ottla.metadata.acls import Acl
+from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
+from ottla.metadata.tokens import DelegationToken
+from ottla.zookeeper.access import acls_of, decode_acls, decode_token, pattern_at
 from ottla.zookeeper.controllers import decode_features, decode_producer_ids
 from ottla.zookeeper.entities import SCRAM_PREFIX, decode_config, setting_text
 from ottla.zookeeper.paths import (
@@ -124,8 +124,7 @@ class ClusterSettings:
     quotas: Quotas = field(default_factory=dict)
     next_producer_id: int = 0
     """The id after all blocks that its brokers were given."""
-    credentials: Mapping[tuple[str, str], ScramCredential] = field(default_factory=dict)
-    """By user and mechanism."""
+    credentials: Credentials = field(default_factory=dict)
     acls: tuple[Acl, ...] = ()
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     """By token id."""
@@ -224,15 +223,14 @@ def _acls(zookeeper: ZooKeeper) -> Iterator[Acl]:
             for name in _children(zookeeper, f"{folder}/{kind}"):
                 path = f"{folder}/{kind}/{name}"
                 entries = decode_acls(path, _content(zookeeper, path))
-                resource = ResourceName(resource_type=kind, name=name, pattern_type=pattern_type)
-                yield from acls_of(resource, entries)
+                yield from acls_of(pattern_at(pattern_type, kind, name), entries)
 
 
 def _tokens(zookeeper: ZooKeeper) -> Iterator[tuple[str, DelegationToken]]:
     for name in _children(zookeeper, DELEGATION_TOKENS):
         content = _content(zookeeper, token_path(name))
         if content:
-            yield name, token_of(decode_token(name, content))
+            yield name, decode_token(name, content)
 
 
 def _left_out(

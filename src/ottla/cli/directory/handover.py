@@ -80,7 +80,7 @@ def _counts(plan: "Handover") -> dict[str, int]:
         "partitions": sum(len(topic.partitions) for topic in topics),
         "settings": settings + sum(len(values) for values in plan.new.configs.values()),
         "quotas": sum(map(len, plan.new.quotas.values())),
-        "users": len({user for user, _ in plan.new.scram_credentials}),
+        "users": len({user for user, _ in plan.new.credentials}),
         "acls": len(plan.new.acls),
         "next_producer_id": plan.new.next_producer_id,
     }

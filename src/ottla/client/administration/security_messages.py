@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from ottla.base.errors import UnknownNameError
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, SALT_SIZE, salt_password
-from ottla.broker.security.acls import Operation, PatternType, Permission, ResourceType
 from ottla.client.administration.security_values import (
     AclBinding,
     AclBindingFilter,
@@ -16,6 +15,7 @@ from ottla.client.administration.security_values import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from ottla.metadata.acls import Operation, PatternType, Permission, ResourceType
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.broker.security.acls import (
+from ottla.client.administration.security_values import EVERY_ACL, AclBinding, AclBindingFilter
+from ottla.client.at_rest.known import read_known
+from ottla.metadata.acls import (
     Acl,
     AclFilter,
     Operation,
@@ -11,8 +13,6 @@ from ottla.broker.security.acls import (
     Permission,
     ResourceType,
 )
-from ottla.client.administration.security_values import EVERY_ACL, AclBinding, AclBindingFilter
-from ottla.client.at_rest.known import read_known
 
 
 class SecurityList(Protocol):

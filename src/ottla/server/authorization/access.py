@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.security.authorizer import Authorizer
 from ottla.codec.schema import Message
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.request_context import Client, PendingResponse, RequestContext, amended
 

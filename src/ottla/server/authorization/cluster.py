@@ -5,7 +5,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.coordinator.consumer.requests import VisibleTopics
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

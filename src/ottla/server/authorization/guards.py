@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.security.acls import Operation
 from ottla.broker.security.authorizer import Authorizer
 from ottla.codec.schema import Message
+from ottla.metadata.acls import Operation
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,

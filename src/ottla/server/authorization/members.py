@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.security.acls import Operation
+from ottla.metadata.acls import Operation
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionResponse

@@ -7,8 +7,8 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
 from ottla.base.turns import in_turns
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.security.authorizer import Authorizer
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsTopic,

@@ -8,7 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import in_turns
 from ottla.broker.configs.resources import ResourceType as ConfigType
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -4,7 +4,7 @@ from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.add_offsets_to_transaction import (
     AddOffsetsToTransactionRequest,
     AddOffsetsToTransactionResponse,

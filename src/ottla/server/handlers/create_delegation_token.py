@@ -7,9 +7,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import uuid_text
 from ottla.base.principal import USER, Principal
-from ottla.broker.security.acls import Operation
-from ottla.broker.security.tokens import DelegationToken
 from ottla.codec.schema import Message
+from ottla.metadata.acls import Operation
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,

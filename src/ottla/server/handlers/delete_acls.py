@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.security.acls import Acl, AclFilter
 from ottla.codec.schema import Message
+from ottla.metadata.acls import Acl, AclFilter
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,

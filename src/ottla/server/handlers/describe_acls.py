@@ -6,7 +6,7 @@ counterpart: `AclApis.handleDescribeAcls`.
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.security.acls import Entry, PatternType, ResourcePattern
+from ottla.metadata.acls import Entry, PatternType, ResourcePattern
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,

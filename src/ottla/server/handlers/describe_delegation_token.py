@@ -9,7 +9,7 @@ Kafka's counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.security.tokens import DelegationToken
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,

@@ -4,8 +4,8 @@ Kafka's counterpart: `DelegationTokenControlManager.expireDelegationToken` (KIP-
 """
 
 from ottla.base.errors import ApiError
-from ottla.broker.security.tokens import DelegationToken
 from ottla.codec.schema import Message
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,

@@ -4,8 +4,8 @@ Kafka's counterpart: `DelegationTokenControlManager.renewDelegationToken` (KIP-4
 """
 
 from ottla.base.errors import ApiError
-from ottla.broker.security.tokens import DelegationToken
 from ottla.codec.schema import Message
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, RefusalError, UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.timestamps import Timestamps
@@ -22,6 +22,7 @@ from ottla.metadata.records import (
     BROKER_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
     PartitionRecord,
@@ -30,6 +31,7 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
@@ -240,6 +242,33 @@ def test_a_record_of_a_later_kafka_holds_back_what_is_after_it(kafkas: FakeFileS
     assert again.topics.get("t").partitions[0].log.log_start_offset == 3
     again.close()
     assert not open_and_close(kafkas).unconfirmed.unknown
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (
+            AccessControlEntryRecord(
+                id=id_of(5), resource_type=2, pattern_type=3, operation=99, permission_type=2,
+                resource_name="t", principal="User:a", host="*",
+            ),
+            "an ACL has a kind that is not known here: .*User:a",
+        ),
+        (
+            UserScramCredentialRecord(
+                name="ana", mechanism=9, salt=b"s", stored_key=b"k", server_key=b"v",
+                iterations=4096,
+            ),
+            "the user ana has the SCRAM mechanism 9, which is not known here",
+        ),
+    ],
+)  # fmt: skip
+def test_who_may_do_what_by_a_later_kafka_is_not_guessed(
+    kafkas: FakeFileSystem, record: Message, expected: str
+) -> None:
+    write_log(kafkas, [*topic(), record])
+    with pytest.raises(RefusalError, match=expected):
+        open_broker(kafkas)
 
 
 def test_an_empty_folder_of_the_logs_name_in_another_directory_hides_nothing(

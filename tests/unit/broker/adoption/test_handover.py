@@ -19,7 +19,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import (
+from ottla.broker.security.users import ScramUpsertion
+from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.codec.schema import Message
+from ottla.config.security import STANDARD_AUTHORIZER
+from ottla.metadata.acls import (
     Acl,
     AclFilter,
     Entry,
@@ -29,10 +33,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.users import ScramUpsertion
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
-from ottla.codec.schema import Message
-from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.records import (
     CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
@@ -195,7 +195,7 @@ def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> Non
     hand_over(stopped)
     image = image_of(stopped)
     assert set(image.acls) == {id_of(5)}
-    assert set(image.scram_credentials) == {("a", 1)}
+    assert set(image.credentials) == {("a", "SCRAM-SHA-256")}
     assert set(image.topics) == {"t", "u"}
 
 
@@ -216,8 +216,8 @@ def test_users_acls_and_tokens_that_were_changed_here_go_with_the_log(
     broker.close()
     hand_over(stopped)
     first = image_of(stopped)
-    assert [one.resource_name for one in first.acls.values()] == ["s", "t"]
-    assert set(first.scram_credentials) == {("a", 1), ("b", 1)}
+    assert [one.pattern.name for one in first.acls.values()] == ["s", "t"]
+    assert set(first.credentials) == {("a", "SCRAM-SHA-256"), ("b", "SCRAM-SHA-256")}
     broker = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
     broker.security.delete_acls([AclFilter(name="t")])
     set_password(broker, "a", "another")
@@ -227,8 +227,8 @@ def test_users_acls_and_tokens_that_were_changed_here_go_with_the_log(
     hand_over(stopped)
     last = image_of(stopped)
     assert list(last.acls) == list(first.acls)[:1], "what is the same keeps its id"
-    assert set(last.scram_credentials) == {("a", 1)}
-    assert last.scram_credentials["a", 1] != first.scram_credentials["a", 1]
+    assert set(last.credentials) == {("a", "SCRAM-SHA-256")}
+    assert last.credentials["a", "SCRAM-SHA-256"] != first.credentials["a", "SCRAM-SHA-256"]
     again = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
     assert again.security.state.acls == kept.acls
     assert again.security.state.credentials == kept.credentials

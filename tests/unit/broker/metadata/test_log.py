@@ -16,9 +16,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.metadata.log import METADATA_CONFIG, LogOptions, MetadataLog, SnapshotLimits
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import AclFilter
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.acls import AclFilter
 from ottla.metadata.image import MetadataReplay
 from ottla.metadata.records import (
     TOPIC_RESOURCE,
@@ -316,7 +316,7 @@ def test_credentials_are_written_again_after_a_removal_when_the_broker_stops() -
     before = image_of(files).end_offset
     open_broker(files).close()
     assert image_of(files).end_offset == before
-    assert list(image_of(files).scram_credentials) == [("b", 1)]
+    assert list(image_of(files).credentials) == [("b", "SCRAM-SHA-256")]
 
 
 def test_no_descriptor_stays_open_between_two_changes() -> None:
@@ -340,8 +340,8 @@ def test_what_an_open_transaction_of_kafka_left_counts_for_nothing() -> None:
         name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
     )
     write_records(files, BeginTransactionRecord(name="x"), user)
-    assert image_of(files).scram_credentials == {}
+    assert image_of(files).credentials == {}
     broker = open_broker(files)
     broker.create_topic(NewTopic(name="t"))
     assert set(image_of(files).topics) == {"t"}
-    assert image_of(files).scram_credentials == {}
+    assert image_of(files).credentials == {}

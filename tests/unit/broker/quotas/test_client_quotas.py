@@ -2,7 +2,6 @@
 
 import pytest
 
-from ottla.broker.configs.cluster_state import QuotaEntity, quota_entity
 from ottla.broker.quotas.client_quotas import (
     ANONYMOUS,
     MAX_CLIENT_ID_SIZE,
@@ -13,6 +12,7 @@ from ottla.broker.quotas.client_quotas import (
     WindowedRate,
     find_limit,
 )
+from ottla.metadata.quotas import QuotaEntity, quota_entity
 
 BY_CLIENT = quota_entity({"client-id": "c"})
 ANY_CLIENT = quota_entity({"client-id": None})

@@ -4,7 +4,6 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.configs.cluster_state import QuotaEntity, Quotas, quota_entity
 from ottla.broker.quotas.quota_changes import (
     Component,
     MatchType,
@@ -12,6 +11,7 @@ from ottla.broker.quotas.quota_changes import (
     QuotaFilter,
     with_changes,
 )
+from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
 
 ALICE = quota_entity({"user": "alice"})
 ANYBODY = quota_entity({"user": None})

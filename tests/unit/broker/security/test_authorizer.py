@@ -8,7 +8,8 @@ import pytest
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, TurnsNeededError
-from ottla.broker.security.acls import (
+from ottla.broker.security.authorizer import Authorizer
+from ottla.metadata.acls import (
     OPERATIONS,
     Acl,
     AclFilter,
@@ -19,7 +20,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.security.authorizer import Authorizer
 from tests.support.turns import with_others_in_between
 
 ANA = Principal("User", "ana")

@@ -3,7 +3,7 @@
 from itertools import count
 
 from ottla.base.turns import CURRENT, Turn, at_once
-from ottla.broker.security.acls import (
+from ottla.metadata.acls import (
     Acl,
     AclFilter,
     Entry,

@@ -4,7 +4,6 @@ import json
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,6 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.password_encoder import Encryption, PasswordEncoder
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.security.acls import (
-    Acl,
-    Entry,
-    Operation,
-    PatternType,
-    Permission,
-    ResourcePattern,
-    ResourceType,
-)
-from ottla.broker.security.registered import token_node
-from ottla.broker.security.tokens import DelegationToken
 from ottla.cli.directory.adopt import adopt_command
 from ottla.cli.directory.adopt_sources import (
     ClusterSettings,
@@ -43,7 +31,17 @@ from ottla.cli.explain.compaction import compaction_command
 from ottla.cli.explain.retention import retention_command
 from ottla.cli.main import main
 from ottla.embedded.log import Log
-from ottla.zookeeper.access import AclEntry, encode_acls, encode_token
+from ottla.metadata.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from ottla.metadata.tokens import DelegationToken
+from ottla.zookeeper.access import UnknownEntry, encode_acls, encode_token
 from ottla.zookeeper.entities import ScramCredential as ScramOfZooKeeper
 from ottla.zookeeper.entities import encode_scram
 from tests.support import SHARED
@@ -282,16 +280,16 @@ def test_zookeeper_says_quotas_producer_ids_users_and_acls() -> None:
         "ips/10.0.0.1": {"connection_creation_rate": "3"},
     }.items():
         zookeeper.data[f"/config/{path}"] = config and json.dumps({"version": 1, "config": config})
-    entry = AclEntry(principal="User:a", permission_type="Allow", operation="Describe", host="*")
-    denial = replace(entry, permission_type="Deny", operation="DescribeConfigs", host="10.0.0.1")
+    entry = Entry("User:a", "*", Operation.DESCRIBE, Permission.ALLOW)
+    denial = Entry("User:a", "10.0.0.1", Operation.DESCRIBE_CONFIGS, Permission.DENY)
     zookeeper.data |= {
         "/kafka-acl": None,
         "/kafka-acl/TransactionalId": None,
-        "/kafka-acl/TransactionalId/t-1": encode_acls([entry, entry]).decode(),
+        "/kafka-acl/TransactionalId/t-1": encode_acls((entry, entry)).decode(),
         "/kafka-acl-extended": None,
         "/kafka-acl-extended/prefixed": None,
         "/kafka-acl-extended/prefixed/Topic": None,
-        "/kafka-acl-extended/prefixed/Topic/logs-": encode_acls([denial]).decode(),
+        "/kafka-acl-extended/prefixed/Topic/logs-": encode_acls((denial,)).decode(),
     }
     found = cluster_settings_of(zookeeper)
     assert found.quotas == {
@@ -311,7 +309,7 @@ def test_zookeeper_says_quotas_producer_ids_users_and_acls() -> None:
             Entry("User:a", "10.0.0.1", Operation.DESCRIBE_CONFIGS, Permission.DENY),
         ),
     )
-    unknown = encode_acls([replace(entry, operation="Juggle")]).decode()
+    unknown = encode_acls((UnknownEntry("User:a", "*", "Juggle", "Allow"),)).decode()
     zookeeper.data["/kafka-acl/TransactionalId/t-1"] = unknown
     with pytest.raises(ValueError, match="t-1 has the Operation Juggle, which is not known"):
         cluster_settings_of(zookeeper)
@@ -355,7 +353,7 @@ def test_zookeeper_says_what_else_a_cluster_has() -> None:
         "/kafka-acl-extended/regex": None,
         "/delegation_token": None,
         "/delegation_token/tokens": None,
-        "/delegation_token/tokens/t-1": encode_token(token_node(TOKEN)).decode(),
+        "/delegation_token/tokens/t-1": encode_token(TOKEN).decode(),
         "/delegation_token/tokens/gone": None,
         "/admin/delete_topics/gamma": None,
         "/admin/reassign_partitions": '{"version":1,"partitions":[]}',

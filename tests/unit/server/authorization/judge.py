@@ -2,8 +2,8 @@
 
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
-from ottla.broker.security.acls import Acl
-from ottla.broker.security.tokens import DelegationToken
+from ottla.metadata.acls import Acl
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.request_context import Client
 from tests.support.asking import ADDRESS, Asker

@@ -7,7 +7,9 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.principal import Principal
-from ottla.broker.security.acls import (
+from ottla.broker.topics.topics import NewTopic
+from ottla.codec.schema import Message, Struct
+from ottla.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     Entry,
@@ -17,8 +19,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.topics.topics import NewTopic
-from ottla.codec.schema import Message, Struct
 
 ANA = Principal("User", "ana")
 OWNER = Principal("User", "bob")

@@ -1,6 +1,6 @@
 """A fetch that waits while what its client may read is changed."""
 
-from ottla.broker.security.acls import Permission
+from ottla.metadata.acls import Permission
 from ottla.protocol.messages.fetch import FetchRequest
 from tests.unit.server.authorization.judge import Judge
 from tests.unit.server.authorization.record_rows import fetch_request

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ottla.base.errors import ApiError
-from ottla.broker.security.acls import PatternType, Permission
 from ottla.codec.primitives import Output
+from ottla.metadata.acls import PatternType, Permission
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request
 from ottla.server.apis import APIS

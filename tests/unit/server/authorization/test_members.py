@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.security.acls import Acl, Operation, Permission
+from ottla.metadata.acls import Acl, Operation, Permission
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.server.apis import CLUSTER_APIS

@@ -7,7 +7,9 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
-from ottla.broker.security.acls import (
+from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.acls import (
     Acl,
     Entry,
     Operation,
@@ -16,8 +18,6 @@ from ottla.broker.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
-from ottla.broker.topics.topics import NewTopic
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
     AddPartitionsToTransactionRequest,

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.broker.security.acls import Acl
 from ottla.codec.schema import Message
+from ottla.metadata.acls import Acl
 from ottla.protocol.messages import create_topics, offset_commit, offset_fetch
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

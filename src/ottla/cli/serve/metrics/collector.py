@@ -19,7 +19,6 @@ from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
-from ottla.broker.configs.cluster_state import QuotaEntity
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
 from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
@@ -27,6 +26,7 @@ from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
 from ottla.client.administration.descriptions import count_from
+from ottla.metadata.quotas import QuotaEntity
 from ottla.server.listener import Server
 
 if TYPE_CHECKING:

@@ -6,11 +6,13 @@ Numbers are Kafka's. Its counterparts: `AccessControlEntry`, `ResourcePattern`, 
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.values import dataclass
+
+Kind = TypeVar("Kind", bound=IntEnum)
 
 WILDCARD = "*"
 """As the name of a literal pattern: every resource of its type. As a host: every host."""
@@ -85,6 +87,14 @@ IMPLYING = {
 """Operations that an allowance of one of others implies; a denial implies nothing."""
 
 
+def known(kind: type[Kind], number: int) -> Kind:
+    """The member of a number; a number of a later Kafka is UNKNOWN."""
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
+
+
 class ResourcePattern(NamedTuple):
     """The resources of a rule: one name, all names (`*`), or the names with a prefix."""
 
@@ -105,6 +115,13 @@ class Entry(NamedTuple):
 class Acl(NamedTuple):
     pattern: ResourcePattern
     entry: Entry
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no part of it is one of a later Kafka."""
+        pattern, entry = self
+        parts = (pattern.resource_type, pattern.pattern_type, entry.operation, entry.permission)
+        return 0 not in parts
 
     def check(self) -> None:
         """Raises `ApiError` for an invalid rule."""

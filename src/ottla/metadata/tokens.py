@@ -1,21 +1,15 @@
 """Delegation tokens: a name and a secret that authenticate a principal (KIP-48, KIP-373).
 
-A token is valid for a limited time. Its secret is the HMAC of its id under the brokers'
-`delegation.token.secret.key`; it is not stored, but computed when needed. Kafka's counterparts:
-`DelegationTokenManager`, `TokenInformation`.
+A token is valid for a limited time. Kafka's counterparts: `TokenInformation`,
+`DelegationTokenControlManager`.
 """
 
 from dataclasses import replace
-from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
-from ottla.base.scram import HASHES, ScramCredential, bytes_text, make_credential
 from ottla.base.values import dataclass
-
-ITERATIONS: Final = 4096
-TOKEN_HASH: Final = "sha512"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +85,3 @@ class TokenLifetimes:
 def _check_alive(token: DelegationToken, now_ms: int) -> None:
     if token.max_ms < now_ms or token.expires_ms < now_ms:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-
-
-def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """Returns the token's secret, which the response to CreateDelegationToken contains."""
-    import hmac  # Lazy import: hmac loads OpenSSL, which readers of settings files do not need.
-
-    return hmac.new(secret_key.encode(), token_id.encode(), TOKEN_HASH).digest()
-
-
-def token_credential(
-    mechanism: str, secret_key: str, token_id: str, salt: bytes
-) -> ScramCredential:
-    """Returns the credential for SCRAM logins, whose password is the secret in base64."""
-    assert mechanism in HASHES
-    password = bytes_text(token_hmac(secret_key, token_id)).encode()
-    return make_credential(mechanism, password, salt, ITERATIONS)

@@ -1,0 +1,108 @@
+"""Credentials, access rules and delegation tokens as records, and back."""
+
+from ottla.base.ids import Uuid
+from ottla.base.principal import parse_principal
+from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, ScramCredential
+from ottla.metadata.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    known,
+)
+from ottla.metadata.records import (
+    AccessControlEntryRecord,
+    DelegationTokenRecord,
+    UserScramCredentialRecord,
+)
+from ottla.metadata.tokens import DelegationToken
+
+
+def mechanism_of(code: int) -> str:
+    """The name of a SCRAM mechanism; one of a later Kafka is its number."""
+    return MECHANISM_CODES.get(code, str(code))
+
+
+def code_of(mechanism: str) -> int:
+    """The inverse."""
+    return CODES_OF_MECHANISMS.get(mechanism) or int(mechanism)
+
+
+def credential_of(record: UserScramCredentialRecord) -> ScramCredential:
+    return ScramCredential(
+        salt=bytes(record.salt),
+        stored_key=bytes(record.stored_key),
+        server_key=bytes(record.server_key),
+        iterations=record.iterations,
+    )
+
+
+def credential_record(
+    user: str, mechanism: str, credential: ScramCredential
+) -> UserScramCredentialRecord:
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=code_of(mechanism),
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def acl_of(record: AccessControlEntryRecord) -> Acl:
+    return Acl(
+        ResourcePattern(
+            known(ResourceType, record.resource_type),
+            known(PatternType, record.pattern_type),
+            record.resource_name,
+        ),
+        Entry(
+            record.principal,
+            record.host,
+            known(Operation, record.operation),
+            known(Permission, record.permission_type),
+        ),
+    )
+
+
+def acl_record(record_id: Uuid, acl: Acl) -> AccessControlEntryRecord:
+    pattern, entry = acl
+    return AccessControlEntryRecord(
+        id=record_id,
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )
+
+
+def token_of(record: DelegationTokenRecord) -> DelegationToken:
+    owner = parse_principal(record.owner)
+    return DelegationToken(
+        token_id=record.token_id,
+        owner=owner,
+        requester=parse_principal(record.requester) if record.requester else owner,
+        renewers=tuple(map(parse_principal, record.renewers)),
+        issued_ms=record.issue_timestamp,
+        expires_ms=record.expiration_timestamp,
+        max_ms=record.max_timestamp,
+    )
+
+
+def token_record(token: DelegationToken) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        owner=str(token.owner),
+        requester=str(token.requester),
+        renewers=list(map(str, token.renewers)),
+        issue_timestamp=token.issued_ms,
+        max_timestamp=token.max_ms,
+        expiration_timestamp=token.expires_ms,
+        token_id=token.token_id,
+    )
