@@ -14,7 +14,7 @@ import pytest
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.mirror.target import Target
-from ottla.storage.files.integrity import NO_LOSSES
+from ottla.storage.files.losses import NO_LOSSES
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.sound_batches import sound_batches
 from ottla.testing import (

@@ -12,7 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.stored_records import latest_records
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
-from ottla.storage.files.integrity import NO_LOSSES
+from ottla.storage.files.losses import NO_LOSSES
 from ottla.storage.reading.sound_batches import sound_batches
 from tests.golden.directories import GOLDEN
 from tests.support import SHARED

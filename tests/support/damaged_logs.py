@@ -12,6 +12,7 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.record.layout import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION
 from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import (
+    BOOT_NOTE,
     INTEGRITY,
     FileKind,
     FileName,
@@ -243,12 +244,13 @@ def lost_log(files: Files) -> Place:
 
 
 def lost_segment(files: Files) -> Place:
-    """All files of a segment, before a stop that was not clean."""
+    """All files of a segment, before a stop that was a power failure."""
     base_offset = files.bases[1]
     behind = files.log(2)
     for name in [one for one in files.content if f"/{base_offset:020d}." in one]:
         del files.content[name]
     del files.content["data/.kafka_cleanshutdown"]
+    del files.content[f"data/{BOOT_NOTE}"]
     files["data/recovery-point-offset-checkpoint"][:] = b"0\n1\nt 0 5\n"
     return behind, None
 

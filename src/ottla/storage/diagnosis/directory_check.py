@@ -35,12 +35,12 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import (
     Integrity,
-    KnownLosses,
     is_integrity_lost,
     is_ours_still,
     read_integrity,
 )
 from ottla.storage.files.known_topics import read_known_topics
+from ottla.storage.files.losses import KnownLosses, UnflushedGaps
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
@@ -354,12 +354,17 @@ class _DirectoryCheck:
                 is_ours = is_ours_still(self._files, log.path)
                 noted = written if is_ours else None
                 yield from lost_end_findings(log.path, integrity, offsets, noted)
-            for base_offset, first in log.gaps:
-                path = join(log.path, filenames.log_file_name(base_offset))
-                missing = f"offsets {first} to {base_offset - 1}"
-                known_until = max(recovery_point, cleaned_until, log.tight_from)
-                lost = losses.within(max(first, start), base_offset)
-                if not self._is_clean and base_offset > known_until:
+            gaps = UnflushedGaps(
+                recovery_point=recovery_point,
+                tight_from=log.tight_from,
+                log_start_offset=start,
+                is_same_boot=is_complete,
+            )
+            for gap in log.gaps:
+                path = join(log.path, filenames.log_file_name(gap.base_offset))
+                missing = f"offsets {gap.end_offset} to {gap.base_offset - 1}"
+                lost = losses.within(max(gap.end_offset, start), gap.base_offset)
+                if gaps.is_hole(gap, log.wrong_files):
                     yield Finding(
                         kind=FindingKind.GAP,
                         path=path,

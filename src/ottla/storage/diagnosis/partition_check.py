@@ -13,6 +13,7 @@ from ottla.base.files import FileSystem, base_name, join, parent_directory, read
 from ottla.base.values import dataclass
 from ottla.record.batch import InvalidBatchError
 from ottla.record.record import check_unpacked_size, read_records
+from ottla.storage import scan
 from ottla.storage.damage_scan import (
     MAX_OFFSETS,
     DamagedRegion,
@@ -41,12 +42,13 @@ from ottla.storage.diagnosis.roles import (
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind, FileName, FileSuffix
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.reading.lost_offsets import Gaps
-from ottla.storage.scan import first_offset_in_header, misplaced_text
 from ottla.storage.segment.log_order import is_flipped_offset
 from ottla.storage.segment.swaps import judge_swaps, swap_groups
 
@@ -87,16 +89,21 @@ class PartitionReport:
     end_offset: int = 0
     base_offsets: set[int] = field(default_factory=set)
     """The base offsets of all existing segments."""
-    gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Pairs of a segment's base offset and the first offset that is missing before it."""
+    gaps: list[SegmentGap] = field(default_factory=list)
     tight_from: int = 0
-    """A gap before a segment that begins after this offset is a hole (`integrity`)."""
+    """A gap before a segment that begins after this offset is not left by compaction."""
     integrity: Integrity | None = None
     """Ottla's integrity file."""
 
     @property
     def is_sound(self) -> bool:
         return all(finding.is_note for finding in self.findings)
+
+    @property
+    def wrong_files(self) -> list[int]:
+        """The base offsets of files that belong to other segments."""
+        wrong = (one.path for one in self.findings if one.kind is FindingKind.WRONG_FILE)
+        return [describe(base_name(path)).offset for path in wrong]
 
 
 def check_partition(file_system: FileSystem, path: str, options: CheckOptions) -> PartitionReport:
@@ -267,8 +274,7 @@ class _PartitionCheck:
         replay = ProducerReplay(bases[0], start, newest)
         self._last_offset = bases[0] - 1
         for number, base_offset in enumerate(bases):
-            if base_offset > self._last_offset + 1:
-                report.gaps.append((base_offset, self._last_offset + 1))
+            due = self._last_offset + 1
             limit = bases[number + 1] if number + 1 < len(bases) else base_offset + MAX_OFFSETS
             is_active = number + 1 == len(bases)
             segment = _SegmentCheck(self._files, self._path, base_offset, is_active=is_active)
@@ -281,6 +287,14 @@ class _PartitionCheck:
                 replay.skip()
                 continue
             self._check_segment(segment, limit, replay)
+            if base_offset > due:
+                gap = SegmentGap(
+                    before=bases[number - 1],
+                    end_offset=due,
+                    base_offset=base_offset,
+                    last_offset=segment.first_last_offset,
+                )
+                report.gaps.append(gap)
         report.end_offset = max(self._last_offset + 1, bases[-1])
         report.tight_from = self._tight_from()
         self._add(self._gap_notes())
@@ -291,10 +305,8 @@ class _PartitionCheck:
             self._add(iter([_snapshot_finding(newest.path, None, reason)]))
 
     def _tight_from(self) -> int:
-        integrity = self._report.integrity
-        if integrity is not None and integrity.gap_checkpoint is not None:
-            return integrity.gap_checkpoint
-        return MAX_OFFSET if self._is_compacted else 0
+        gaps_before = MAX_OFFSET if self._is_compacted else self._options.cleaned_until
+        return (self._report.integrity or Integrity()).tight_from(gaps_before)
 
     def _check_segment(self, segment: "_SegmentCheck", limit: int, replay: ProducerReplay) -> None:
         report = self._report
@@ -307,7 +319,7 @@ class _PartitionCheck:
                 continue
             if not regions and self._is_misplaced_after_gap(segment, found, replay):
                 continue
-            self._flush(segment, regions, first_offset_in_header(found.batch) - 1)
+            self._flush(segment, regions, scan.first_offset_in_header(found.batch) - 1)
             self._take(segment, found, replay)
         self._flush(segment, regions, None if segment.is_active else limit - 1)
         report.segment_count += 1
@@ -341,7 +353,7 @@ class _PartitionCheck:
         if damage is None:
             return False
         if is_flipped_offset(batch, due):
-            reason = misplaced_text(batch, f"offset {due} is due")
+            reason = scan.misplaced_text(batch, f"offset {due} is due")
             region = misplaced_region(found, segment.size, reason)
             segment.skip(region)
             replay.skip()
@@ -414,15 +426,15 @@ class _PartitionCheck:
     def _gap_notes(self) -> Iterator[Finding]:
         """Notes about gaps between segments that compaction has not left."""
         report = self._report
-        for base_offset, first in report.gaps:
-            if base_offset <= max(self._options.cleaned_until, report.tight_from):
+        for gap in report.gaps:
+            if gap.base_offset <= report.tight_from:
                 continue
             yield Finding(
                 kind=FindingKind.STATE,
-                path=self._at(filenames.log_file_name(base_offset)),
+                path=self._at(filenames.log_file_name(gap.base_offset)),
                 position=None,
-                reason=f"offsets {first} to {base_offset - 1} before it are in no segment: "
-                "a file was lost, or a repair removed them",
+                reason=f"offsets {gap.end_offset} to {gap.base_offset - 1} before it are in no "
+                "segment: a file was lost, or a repair removed them",
             )
 
     # Snapshots
@@ -470,7 +482,8 @@ class _SegmentCheck:
         self.is_active = is_active
         self.log_path = join(directory, filenames.log_file_name(base_offset))
         self.size = 0
-        self._is_damaged = False
+        self.first_last_offset: int | None = None
+        """The last offset in the header of the first batch, once it was scanned."""
         self._offset_index: OffsetIndexCheck | None = None
         self._time_index: TimeIndexCheck | None = None
 
@@ -499,6 +512,8 @@ class _SegmentCheck:
         file = self._files.open(self.log_path)
         try:
             self.size = file.size()
+            first = scan.header_at(LogFile(self._files, file, self.size), 0)
+            self.first_last_offset = None if first is None else first.last_offset
             yield from scan_segment(file, self.base_offset, limit)
         finally:
             file.close()

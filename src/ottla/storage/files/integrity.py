@@ -34,6 +34,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     parse_directory_name,
 )
+from ottla.storage.files.losses import KnownLosses
 
 logger = logging.getLogger(__name__)
 
@@ -74,28 +75,6 @@ HELD_SOMETHING = SegmentFacts(size=1)
 """For a segment that was found missing after the file that listed it was lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownLosses:
-    """Which of the offsets that a log lacks are lost; compaction and aborts leave gaps too."""
-
-    gapless_from: int | None = None
-    """From this offset on every gap is a loss; `None` if unknown."""
-    segments: tuple[tuple[int, int], ...] = ()
-    """Missing segments: the base offset of each, and that of the next existing segment."""
-
-    def within(self, start: int, end: int) -> tuple[int, int] | None:
-        """Returns the range of lost offsets (end exclusive) in a gap between two batches."""
-        lost = [] if self.gapless_from is None else [(max(start, self.gapless_from), end)]
-        lost += [(max(start, first), min(end, last)) for first, last in self.segments]
-        lost = [one for one in lost if one[0] < one[1]]
-        if not lost:
-            return None
-        return min(first for first, _ in lost), max(last for _, last in lost)
-
-
-NO_LOSSES = KnownLosses()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integrity:
     """Facts about a log; `None` if unknown, or if the topic has no id."""
@@ -129,6 +108,13 @@ class Integrity:
             checkpoint = cleaned_until if self.gap_checkpoint is None else self.gap_checkpoint
             gapless_from = max(gapless_from, checkpoint)
         return KnownLosses(gapless_from, tuple(self._gone_between(sorted(base_offsets))))
+
+    def tight_from(self, gaps_before: int) -> int:
+        """Each segment with a larger base offset began where the previous one ended.
+
+        Compaction may have removed batches before `gaps_before`, for a log that has no record.
+        """
+        return gaps_before if self.gap_checkpoint is None else self.gap_checkpoint
 
     def _gone_between(self, base_offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yields listed segments that are missing between two existing segments.

@@ -8,7 +8,7 @@ describes what a crash can leave of it; `recovery` repairs it. Kafka's counterpa
 from collections.abc import Callable
 
 from ottla.storage.files.directory_health import DirectoryHealth
-from ottla.storage.files.integrity import KnownLosses
+from ottla.storage.files.losses import KnownLosses
 from ottla.storage.log.maintenance import LogMaintenance
 from ottla.storage.log.reader import LogReader
 from ottla.storage.log.state import LogState, RecoveredLog

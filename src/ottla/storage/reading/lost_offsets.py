@@ -15,11 +15,10 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, log_file_name
 from ottla.storage.files.integrity import (
-    NO_LOSSES,
-    KnownLosses,
     is_integrity_lost,
     read_integrity,
 )
+from ottla.storage.files.losses import NO_LOSSES, KnownLosses
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_damage import Damage

@@ -10,7 +10,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import File
 from ottla.record.batch import Batch
 from ottla.storage.damage_scan import DamagedRegion, scan_segment
-from ottla.storage.files.integrity import KnownLosses
+from ottla.storage.files.losses import KnownLosses
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.scan import first_offset_in_header
 

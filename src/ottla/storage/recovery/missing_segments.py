@@ -9,7 +9,7 @@ import logging
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.files.integrity import KnownLosses
+from ottla.storage.files.losses import KnownLosses
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 

@@ -13,11 +13,11 @@ from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, parse_direct
 from ottla.storage.files.integrity import (
     HELD_SOMETHING,
     Integrity,
-    KnownLosses,
     SegmentFacts,
     begins_as,
     checksum_of,
 )
+from ottla.storage.files.losses import KnownLosses
 from ottla.storage.log.epoch_replay import check_epochs, complete_epochs
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles

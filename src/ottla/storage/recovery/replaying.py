@@ -9,10 +9,10 @@ import logging
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from ottla.config.setting import INT32_MAX
 from ottla.record.batch import Batch
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.files.losses import SegmentGap, UnflushedGaps
 from ottla.storage.log.epoch_replay import StoredEpochs
 from ottla.storage.log.producer_replay import replay_batch
 from ottla.storage.log.producer_state import ProducerState
@@ -28,10 +28,12 @@ def recover_segments(log: OpenedLog) -> None:
     if request.was_clean_stop:
         return
     unflushed = log.segments.from_offset(request.recovery_point)
+    gaps, wrong_files = _unflushed_gaps(log), [one.base_offset for one in log.wrong_files]
     end = None
     for done, segment in enumerate(unflushed):
         request.on_progress(segment.log.path, len(unflushed) - done)
-        if end is not None and _is_hole(log, unflushed[done - 1], end, segment):
+        gap = None if end is None else _gap_between(unflushed[done - 1], end, segment)
+        if gap is not None and gaps.is_hole(gap, wrong_files):
             from ottla.storage.recovery.damage import name_dropped
 
             logger.warning("%s begins after a hole at %d", segment.log.path, end)
@@ -46,26 +48,26 @@ def recover_segments(log: OpenedLog) -> None:
             return
 
 
-def _is_hole(log: OpenedLog, before: Segment, end: int, segment: Segment) -> bool:
-    """Whether the segment before has lost its tail at the end of a batch, so that it looks sound.
+def _unflushed_gaps(log: OpenedLog) -> UnflushedGaps:
+    request = log.request
+    return UnflushedGaps(
+        recovery_point=request.recovery_point,
+        tight_from=log.integrity.known.tight_from(request.gaps_before),
+        log_start_offset=request.log_start_offset,
+        is_same_boot=request.is_same_boot,
+    )
 
-    A power failure can drop the last writes to one file and keep the next file. Compaction leaves
-    such gaps too; the gap checkpoint says after which offset there are none. Kafka does not check.
-    """
-    if log.request.is_same_boot:
-        return False  # what is missing was there, and is named later
-    recorded = log.integrity.known.gap_checkpoint
-    tight_from = log.request.gaps_before if recorded is None else recorded
-    # Before the log's start, segments may be missing: retention deletes them, and a crash may
-    # undo some of the deletions.
-    exempt = max(tight_from, log.request.log_start_offset)
-    if segment.base_offset == end or segment.base_offset <= exempt:
-        return False
-    if any(before.base_offset < one.base_offset for one in log.wrong_files):
-        return False  # the right file may be put back in place of the wrong one
-    # A first batch that the segment before could not have indexed comes from a split segment.
+
+def _gap_between(before: Segment, end: int, segment: Segment) -> SegmentGap | None:
+    if segment.base_offset == end:
+        return None
     first = scan.header_at(segment.log, 0)
-    return first is None or first.last_offset - before.base_offset <= INT32_MAX
+    return SegmentGap(
+        before=before.base_offset,
+        end_offset=end,
+        base_offset=segment.base_offset,
+        last_offset=None if first is None else first.last_offset,
+    )
 
 
 def recover_segment(

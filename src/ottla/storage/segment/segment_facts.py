@@ -17,11 +17,11 @@ from ottla.storage.files.filenames import FileKind, FileName, FileSuffix
 from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
-    KnownLosses,
     SegmentFacts,
     checksum_of,
 )
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.files.losses import KnownLosses
 
 if TYPE_CHECKING:
     from ottla.storage.segment.segment import Segment

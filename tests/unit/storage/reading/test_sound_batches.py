@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.topics.topics import NewTopic
-from ottla.storage.files.integrity import KnownLosses
+from ottla.storage.files.losses import KnownLosses
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.sound_batches import sound_batches
