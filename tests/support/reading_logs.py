@@ -1,6 +1,9 @@
 """A log directory that is only read, beside the broker that writes it."""
 
 from ottla.base.files import FileSystem
+from ottla.base.partitions import TopicPartition
+from ottla.storage.files.checkpoints import offsets_text
+from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -23,3 +26,9 @@ ABORTED = [
     AbortedTransaction(producer_id=1, first_offset=0, last_offset=3, last_stable_offset=1),
     AbortedTransaction(producer_id=1, first_offset=8, last_offset=9, last_stable_offset=6),
 ]
+
+
+def start_at(disk: FileSystem, offset: int) -> None:
+    """Has the directory's files say where the log starts."""
+    starts = {TopicPartition("t", 0): offset}
+    LogStarts(disk, DIRECTORY).replace(starts, offsets_text(starts))

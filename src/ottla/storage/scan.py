@@ -317,6 +317,17 @@ def out_of_place(batch: Batch, start: int, next_offset: int, limit: int) -> str 
     return None
 
 
+def is_ahead(batch: Batch, due: int, following: int) -> bool:
+    """Whether `batch`, expected at offset `due`, is misplaced, and not the next, at `following`.
+
+    The two overlap, and the next batch would fit without this one, which is after it or has left a
+    gap.
+    """
+    first = first_offset_in_header(batch)
+    is_overlap = due <= following <= batch.last_offset
+    return is_overlap and (following < first or first != due)
+
+
 def misplaced_text(batch: Batch, reason: str) -> str:
     return f"a batch of {offsets_of(batch)} is out of place: {reason}"
 

@@ -5,52 +5,17 @@ it can only be ahead.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.base.values import dataclass
 from ottla.record.batch import NO_LEADER_EPOCH
-from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.log.epoch_runs import EpochRun, EpochRuns, agree
 from ottla.storage.log.leader_epochs import LeaderEpochs, read_epoch_entries
 
 
-@dataclass(slots=True)
-class EpochRun:
-    """Consecutive batches of one epoch; `path` and `position` are those of the first batch."""
-
-    epoch: int
-    first_offset: int
-    last_offset: int
-    path: str
-    position: int
-    batch_count: int = 1
-
-
-class EpochCheck:
+class EpochCheck(EpochRuns):
     """Collects the runs of epochs in a log, and then compares them with the checkpoint."""
-
-    def __init__(self) -> None:
-        self.runs: list[EpochRun] = []
-
-    def take(self, path: str, scanned: ScannedBatch) -> None:
-        batch = scanned.batch
-        epoch = batch.partition_leader_epoch
-        if batch.magic < 2:
-            # A batch in an old format clears all epochs before it, as on append.
-            self.runs.clear()
-        elif self.runs and self.runs[-1].epoch == epoch:
-            self.runs[-1].last_offset = batch.last_offset
-            self.runs[-1].batch_count += 1
-        else:
-            first = batch.base_offset
-            self.runs.append(EpochRun(epoch, first, batch.last_offset, path, scanned.position))
-
-    @property
-    def is_ascending(self) -> bool:
-        epochs = [NO_LEADER_EPOCH, *(run.epoch for run in self.runs)]
-        return all(one <= other for one, other in pairwise(epochs))
 
     def findings(
         self, file_system: FileSystem, path: str, *, offsets: tuple[int, int], is_growing: bool
@@ -61,7 +26,7 @@ class EpochCheck:
         try:
             epochs = LeaderEpochs(file_system, path, read_epoch_entries(file_system, path))
         except FileNotFoundError:
-            if any(run.epoch >= 0 for run in self.runs):
+            if any(run.epoch >= 0 for run in self.values):
                 yield _wrong(path, None, "is missing, though batches have leader epochs")
         except CorruptionError as error:
             yield _wrong(path, error.position, error.reason)
@@ -79,8 +44,8 @@ class EpochCheck:
         # A single batch that contradicts both the checkpoint and its neighbours is wrong.
         # Otherwise the checkpoint is wrong, unless the batches are out of order themselves: then
         # nothing shows which is right.
-        wrong = [run for run in self.runs if not _agrees(run, epochs, log_start)]
-        is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.runs) > 1
+        wrong = [run for run in self.values if not _agrees(run, epochs, log_start)]
+        is_alone = len(wrong) == 1 and wrong[0].batch_count == 1 and len(self.values) > 1
         right = epochs.epoch_for_offset(wrong[0].first_offset) if is_alone else None
         if right is not None:
             yield from self._backward(right, wrong)
@@ -102,10 +67,7 @@ class EpochCheck:
 
     def _backward(self, epoch: int | None, runs: list[EpochRun] | None = None) -> Iterator[Finding]:
         """The findings about batches with a wrong epoch; `epoch` is the right one, if known."""
-        if runs is None:
-            pairs = pairwise(self.runs)
-            runs = [later for earlier, later in pairs if later.epoch < earlier.epoch]
-        for run in runs:
+        for run in self.backward if runs is None else runs:
             should = "" if epoch is None else f", and should be {epoch}"
             yield Finding(
                 kind=FindingKind.BATCH_EPOCH,
@@ -123,12 +85,9 @@ def _agrees(run: EpochRun, epochs: LeaderEpochs, log_start: int) -> bool:
     earliest, begin = epochs.earliest_epoch, epochs.earliest_start_offset
     if earliest is None or begin is None:
         return run.last_offset < log_start or run.epoch == NO_LEADER_EPOCH
-    for offset in (run.first_offset, run.last_offset):
-        if offset < begin and run.epoch <= earliest:
-            continue
-        if epochs.epoch_for_offset(offset) != run.epoch:
-            return False
-    return True
+    if run.first_offset < begin and run.epoch > earliest:
+        return False
+    return agree(epochs, run.epoch, (run.first_offset, run.last_offset))
 
 
 def _wrong(path: str, position: int | None, reason: str) -> Finding:

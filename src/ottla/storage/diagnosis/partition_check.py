@@ -390,7 +390,7 @@ class _PartitionCheck:
             self._flush(segment, [region], batch.last_offset)
         else:
             segment.take(found)
-            self._epochs.take(segment.log_path, found)
+            self._epochs.take(batch, segment.log_path, found.position)
         report.batch_count += 1
         is_first = found.position == 0
         self._is_compacted |= is_compacted(batch, batch.base_offset if is_first else next_offset)

@@ -9,10 +9,12 @@ are wrong, and missing or additional entries are not. After damage nothing is co
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import islice
 
 from ottla.base.values import dataclass
 from ottla.record.batch import NO_PRODUCER_ID, Batch
 from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.index.abort_entries import WrongEntry, wrong_entries
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
 from ottla.storage.index.transaction_index import ENTRY, AbortedTransaction
 from ottla.storage.log.producer_state import CompletedTransaction, ProducerState, take_batch
@@ -109,30 +111,15 @@ class ProducerReplay:
             return
         if is_growing:
             found = [one for one in found if one.last_offset < self._next_offset]
-        by_key = {(one.producer_id, one.last_offset): one for one in expected}
-        for number, one in enumerate(found):
-            other = by_key.pop((one.producer_id, one.last_offset), None)
-            if self._is_contradiction(one, other) or one.last_offset >= end_offset:
-                reason = f"{_text(one)} contradicts the log"
-                reason += f": {_text(other)}" if other else ""
-                yield self._wrong_transaction(path, number, reason)
-                return
-        for missing in by_key.values():
-            yield self._wrong_transaction(path, len(found), f"{_text(missing)} is missing")
-            return
-
-    def _is_contradiction(self, one: AbortedTransaction, other: AbortedTransaction | None) -> bool:
-        if self.knowledge is Knowledge.ALL:
-            return one != other
-        return other is not None and one.first_offset > other.first_offset
-
-    def _wrong_transaction(self, path: str, number: int, reason: str) -> Finding:
-        return Finding(
-            kind=FindingKind.TRANSACTION_INDEX,
-            path=path,
-            position=number * ENTRY.size,
-            reason=reason,
-        )
+        is_whole = self.knowledge is Knowledge.ALL
+        wrong = wrong_entries(found, expected, is_whole=is_whole, end_offset=end_offset)
+        for one in islice(wrong, 1):
+            yield Finding(
+                kind=FindingKind.TRANSACTION_INDEX,
+                path=path,
+                position=one.number * ENTRY.size,
+                reason=_wrong_text(one),
+            )
 
     # The snapshot
 
@@ -195,6 +182,13 @@ def is_compacted(batch: Batch, next_offset: int) -> bool:
         batch.base_offset != next_offset
         or batch.record_count != batch.last_offset - batch.base_offset + 1
     )
+
+
+def _wrong_text(wrong: WrongEntry) -> str:
+    if wrong.entry is None:
+        return f"{_text(wrong.aborted)} is missing" if wrong.aborted else ""
+    reason = f"{_text(wrong.entry)} contradicts the log"
+    return f"{reason}: {_text(wrong.aborted)}" if wrong.aborted else reason
 
 
 def _text(one: AbortedTransaction) -> str:

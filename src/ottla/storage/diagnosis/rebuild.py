@@ -1,8 +1,9 @@
 """Rebuilds the other files of a partition from its logs.
 
 Format pages: docs/format/offset-index.md, time-index.md, transaction-index.md,
-producer-snapshot.md, leader-epochs.md. Each file is replaced atomically, so a crash leaves the old
-or the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of them at once.
+producer-snapshot.md, leader-epochs.md. Each file but the indexes is replaced atomically, so a crash
+leaves the old or the new one. Kafka's counterpart: `LogSegment.recover`, which rebuilds all of them
+at once.
 """
 
 from collections.abc import Iterator
@@ -10,48 +11,36 @@ from dataclasses import field
 from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, remove_if_present, replace_file
+from ottla.base.files import FileSystem, join, parent_directory, remove_if_present, replace_file
 from ottla.base.values import dataclass
-from ottla.config.setting import INT32_MAX
 from ottla.config.topic import TopicConfig
-from ottla.record.batch import NO_TIMESTAMP
 from ottla.storage.damage_scan import ScannedBatch, scan_log
-from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
-from ottla.storage.index import offset_index, time_index
 from ottla.storage.index.producer_snapshot import read_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex, index_text
-from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.log.epoch_runs import EpochRuns
+from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.log.snapshot_files import SnapshotFiles
-
-INDEX_INTERVAL_BYTES = TopicConfig().index_interval_bytes
+from ottla.storage.segment.segment import Segment
 
 
 def rebuild_indexes(file_system: FileSystem, log_path: str, base_offset: int) -> None:
-    """Rebuilds a segment's offset and time index as recovery does, with the default interval.
+    """Rebuilds a segment's offset and time index as a broker does, with the default interval.
 
-    Raises `CorruptionError` for a damaged log.
+    A crash leaves them missing, and the next start rebuilds them. Raises `CorruptionError` for a
+    damaged log, and changes nothing then.
     """
-    offsets, times = bytearray(), bytearray()
-    largest = (NO_TIMESTAMP, base_offset)
-    indexed_ms, last_entry = NO_TIMESTAMP, 0
-    for found in batches(file_system, log_path, base_offset):
-        batch, position = found.batch, found.position
-        if batch.max_timestamp_ms > largest[0]:
-            largest = (batch.max_timestamp_ms, batch.last_offset)
-        if position - last_entry > INDEX_INTERVAL_BYTES and position <= INT32_MAX:
-            offsets += offset_index.ENTRY.pack(batch.last_offset - base_offset, position)
-            last_entry = position
-            if largest[0] > indexed_ms:
-                times += time_index.ENTRY.pack(largest[0], largest[1] - base_offset)
-                indexed_ms = largest[0]
-    if largest[0] > indexed_ms:
-        times += time_index.ENTRY.pack(largest[0], largest[1] - base_offset)
-    stem = log_path.removesuffix(FileKind.LOG.value)
-    replace_file(file_system, stem + FileKind.OFFSET_INDEX.value, offsets)
-    replace_file(file_system, stem + FileKind.TIME_INDEX.value, times)
+    directory = parent_directory(log_path)
+    segment = Segment(file_system, directory, base_offset, config=TopicConfig(), created_ms=0)
+    try:
+        segment.rebuild_indexes()
+        segment.become_inactive()
+        segment.sync()
+    finally:
+        segment.close_files()
+    file_system.sync_directory(directory)
 
 
 def batches(file_system: FileSystem, log_path: str, base_offset: int) -> Iterator[ScannedBatch]:
@@ -71,7 +60,7 @@ class Replayed:
     """The result of a replay of all of a partition's logs."""
 
     replay: ProducerReplay
-    epochs: EpochCheck
+    epochs: EpochRuns
     aborted: dict[int, list[AbortedTransaction]] = field(default_factory=dict)
     """The aborted transactions by base offset of the segment that holds their marker."""
     ends: dict[int, int] = field(default_factory=dict)
@@ -89,13 +78,13 @@ def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
             start, _ = read_snapshot(file_system, path)
         except CorruptionError:
             start = None
-    result = Replayed(ProducerReplay(first, start, None), EpochCheck())
+    result = Replayed(ProducerReplay(first, start, None), EpochRuns())
     for base_offset, end_offset in zip_longest(bases, bases[1:]):
         log_path = join(directory, filenames.log_file_name(base_offset))
         for found in batches(file_system, log_path, base_offset):
             for _ in result.replay.take(found.batch):
                 raise AssertionError("there is no snapshot to compare with")
-            result.epochs.take(log_path, found)
+            result.epochs.take(found.batch, log_path, found.position)
         if end_offset is not None:
             result.replay.segment_ended(end_offset)
         result.aborted[base_offset] = result.replay.take_aborted()
@@ -162,9 +151,7 @@ def take_snapshot(file_system: FileSystem, directory: str, replayed: Replayed) -
 
 def rebuild_epochs(file_system: FileSystem, path: str, replayed: Replayed) -> None:
     """Rebuilds the leader-epoch checkpoint from the batches, whose epochs must ascend."""
-    entries = [
-        EpochEntry(run.epoch, run.first_offset) for run in replayed.epochs.runs if run.epoch >= 0
-    ]
+    entries = replayed.epochs.entries
     if entries:
         LeaderEpochs(file_system, path).assign_all(entries)
     else:

@@ -12,7 +12,6 @@ records still exist needs an entry.
 """
 
 import logging
-from collections.abc import Iterable
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from ottla.base.files import FileSystem, replace_file
 from ottla.record.batch import InvalidBatchError
 from ottla.storage import scan
 from ottla.storage.files.integrity import IntegrityFile
+from ottla.storage.index.abort_entries import missing_aborts, offsets_text
 from ottla.storage.index.transaction_index import AbortedTransaction, index_text
 from ottla.storage.log.transaction_tail import TransactionTail
 
@@ -37,28 +37,6 @@ SLICE_COUNT = 256
 
 SLICE_SIZE = 1 << 19
 """Bytes per slice: each header of a large batch is a separate read, perhaps from the disk."""
-
-OFFSETS_SHOWN = 3
-
-
-def missing_aborts(
-    indexed: Iterable[AbortedTransaction], aborted: Iterable[AbortedTransaction]
-) -> list[AbortedTransaction]:
-    """The `aborted` transactions without an entry in `indexed`, or whose entry begins too late."""
-    known = {(one.producer_id, one.last_offset): one.first_offset for one in indexed}
-    return [
-        one
-        for one in aborted
-        if known.get((one.producer_id, one.last_offset), one.last_offset + 1) > one.first_offset
-    ]
-
-
-def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
-    """The offsets of the first transactions, and how many more there are, for messages."""
-    every = [f"{one.first_offset} to {one.last_offset}" for one in aborted]
-    more = len(every) - OFFSETS_SHOWN
-    shown = ", ".join(every[:OFFSETS_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 class AbortCheck:
@@ -138,11 +116,9 @@ class AbortCheck:
             if header.is_control:
                 batch = scan.batch_of(segment.log, position)
                 batch.check()
-                tail.take(batch)
-            elif header.record_count:
-                tail.take(header)
-            else:  # compaction removed all its records
-                tail.next_offset = header.last_offset + 1
+                tail.take_held(batch)
+            else:
+                tail.take_held(header)
             self._position = position + header.size
         return True
 

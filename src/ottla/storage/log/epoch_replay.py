@@ -7,14 +7,13 @@ fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
-from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage import scan
 from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.log.epoch_runs import EpochRuns, agree
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segment.segments import Segments
 
@@ -63,14 +62,9 @@ def check_epochs(
 
 def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
     """Whether a batch has the epoch of the file; true before the first entry."""
-    epoch = batch.partition_leader_epoch
     if batch.magic < 2:
         return True
-    for offset in (batch.base_offset, batch.last_offset):
-        stated = epochs.epoch_for_offset(offset)
-        if stated is not None and stated != epoch:
-            return False
-    return True
+    return agree(epochs, batch.partition_leader_epoch, (batch.base_offset, batch.last_offset))
 
 
 def _batches_at_edges(
@@ -94,35 +88,12 @@ def _batches_at_edges(
                 yield batch
 
 
-@dataclass(slots=True)
-class _Run:
-    """Consecutive batches of one epoch."""
-
-    entry: EpochEntry
-    batch_count: int = 1
-
-
 def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
-    """The epochs of batches, without those that only a damaged batch can have.
-
-    The epoch of a single batch is dropped if the next epoch is not larger. An epoch that is not
-    larger than the one before is dropped too.
-    """
-    runs: list[_Run] = []
+    """The epochs of batches, without those that only a damaged batch can have."""
+    runs = EpochRuns()
     for batch in batches:
-        epoch = batch.partition_leader_epoch
-        if runs and runs[-1].entry.epoch == epoch:
-            runs[-1].batch_count += 1
-        elif epoch >= 0:
-            runs.append(_Run(EpochEntry(epoch, batch.base_offset)))
-    found: list[EpochEntry] = []
-    for run, following in zip_longest(runs, runs[1:]):
-        is_back = following is not None and following.entry.epoch <= run.entry.epoch
-        if is_back and run.batch_count == 1:
-            continue
-        if not found or run.entry.epoch > found[-1].epoch:
-            found.append(run.entry)
-    return found
+        runs.take(batch)
+    return runs.entries
 
 
 def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:

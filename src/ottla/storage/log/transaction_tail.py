@@ -95,6 +95,13 @@ class TransactionTail:
             )
         )
 
+    def take_held(self, batch: Batch) -> None:
+        """As `take`, but a batch of which compaction has left no record is of no transaction."""
+        if batch.is_control or batch.record_count:
+            self.take(batch)
+        else:
+            self.next_offset = batch.last_offset + 1
+
     def _take_data(self, batch: Batch) -> None:
         one = self._open.get(batch.producer_id)
         if one is None:

@@ -16,11 +16,11 @@ from ottla.record.batch import Batch
 from ottla.storage.files.filenames import FileKind, FileSuffix
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, begins_as
 from ottla.storage.files.partition_files import SegmentFiles
+from ottla.storage.index.abort_entries import missing_aborts, offsets_text
 from ottla.storage.index.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
 )
-from ottla.storage.log.abort_check import missing_aborts, offsets_text
 from ottla.storage.log.transaction_tail import TransactionTail
 from ottla.storage.reading.read_damage import repair_hint
 
@@ -73,9 +73,8 @@ def aborts_without_entry(
         for batch in batches:
             if batch.base_offset >= offsets[1] and tail.first_open_offset is None:
                 break
-            # Compaction may leave a header without records, which belongs to no transaction.
-            if batch.is_control or (batch.base_offset < offsets[1] and batch.record_count):
-                tail.take(batch)
+            if batch.is_control or batch.base_offset < offsets[1]:
+                tail.take_held(batch)
             else:
                 tail.next_offset = batch.last_offset + 1
     except CorruptionError:

@@ -6,6 +6,7 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.layout import BASE_OFFSET
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.scan import is_ahead
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) ->
         return True
     if end + BASE_OFFSET.size <= len(view):
         following: int = BASE_OFFSET.unpack_from(view, end)[0]
-        return due_offset <= following <= batch.last_offset
+        return is_ahead(batch, due_offset, following)
     return False
 
 

@@ -1,9 +1,8 @@
 """The leader-epoch checkpoint against the batches: which of the two is wrong."""
 
-from ottla.record.batch import batch_at
+from ottla.record.batch import Batch, batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
-from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
 from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem
@@ -14,21 +13,21 @@ ENTRIES = "0\n2\n0 0\n3 4\n"
 """Epoch 0 from offset 0, epoch 3 from offset 4."""
 
 
-def scanned(offset: int, epoch: int) -> ScannedBatch:
+def stored(offset: int, epoch: int) -> Batch:
     builder = RecordBatchBuilder()
     builder.append(None, b"a", 0)
     builder.append(None, b"b", 0)
     content = bytearray(builder.build())
     content[:8] = offset.to_bytes(8, "big")
     content[12:16] = epoch.to_bytes(4, "big", signed=True)
-    return ScannedBatch(offset * 100, batch_at(bytes(content)))
+    return batch_at(bytes(content))
 
 
 def check_of(*epochs: int) -> EpochCheck:
     """Batches of two records, one after the other."""
     check = EpochCheck()
     for number, epoch in enumerate(epochs):
-        check.take(LOG, scanned(2 * number, epoch))
+        check.take(stored(2 * number, epoch), LOG, 200 * number)
     return check
 
 
@@ -40,7 +39,7 @@ def findings(
         file = disk.open(CHECKPOINT, create=True)
         file.pwrite(content.encode(), 0)
         file.close()
-    offsets = (log_start, 2 * sum(run.batch_count for run in check.runs))
+    offsets = (log_start, 2 * sum(run.batch_count for run in check.values))
     return list(check.findings(disk, CHECKPOINT, offsets=offsets, is_growing=is_growing))
 
 
@@ -49,15 +48,15 @@ def test_a_checkpoint_that_says_what_the_batches_say_is_sound() -> None:
 
 
 def test_neighbouring_batches_of_one_epoch_are_one_run() -> None:
-    first, second = check_of(0, 0, 3).runs
+    first, second = check_of(0, 0, 3).values
     assert (first.epoch, first.first_offset, first.last_offset, first.batch_count) == (0, 0, 3, 2)
     assert (second.epoch, second.position, second.path) == (3, 400, LOG)
 
 
 def test_a_log_of_old_batches_forgets_the_epochs_before_them() -> None:
     check = check_of(0, 0)
-    check.take(LOG, ScannedBatch(400, batch_at(build_message(None, b"v", magic=1, offset=4))))
-    assert check.runs == []
+    check.take(batch_at(build_message(None, b"v", magic=1, offset=4)), LOG, 400)
+    assert check.values == []
     assert findings(check, None) == []
 
 

@@ -125,6 +125,6 @@ def test_the_leader_epochs_are_as_they_were(files: Files) -> None:
 def test_a_log_without_epochs_has_no_checkpoint_of_them(files: Files) -> None:
     disk = files.disk()
     found = replayed(disk)
-    found.epochs.runs.clear()
+    found.epochs.values.clear()
     rebuild.rebuild_epochs(disk, files.epochs, found)
     assert disk.status(files.epochs) is None

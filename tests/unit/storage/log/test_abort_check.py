@@ -7,37 +7,11 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.abort_check import (
     SLICE_COUNT,
     AbortCheck,
-    missing_aborts,
-    offsets_text,
 )
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.support.log_transactions import Transactions
 from tests.support.logs import NOW_MS, fill, open_log
-
-
-def aborted(first: int, last: int, producer: int = 1) -> AbortedTransaction:
-    return AbortedTransaction(
-        producer_id=producer, first_offset=first, last_offset=last, last_stable_offset=first
-    )
-
-
-def test_missing_is_what_no_entry_names_from_its_beginning_on() -> None:
-    known = [aborted(0, 5), aborted(3, 9, producer=2), aborted(12, 20)]
-    markers = [
-        aborted(0, 5),
-        aborted(3, 9),
-        aborted(10, 20),
-        aborted(12, 20, producer=2),
-    ]
-    assert missing_aborts(known, markers) == markers[1:]
-    assert missing_aborts([aborted(8, 20)], [aborted(10, 20)]) == []
-
-
-def test_only_the_first_few_are_named_to_people() -> None:
-    some = [aborted(number, number + 1) for number in range(5)]
-    assert offsets_text(some[:2]) == "0 to 1, 1 to 2"
-    assert offsets_text(some) == "0 to 1, 1 to 2, 2 to 3 and 2 more"
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
-from tests.support.logs import DIRECTORY
-from tests.support.reading_logs import reading, values_of
+from tests.support.reading_logs import reading, start_at, values_of
 
 
 def test_batches_may_reach_over_both_ends_of_a_range(
@@ -24,7 +22,7 @@ def test_batches_may_reach_over_both_ends_of_a_range(
 def test_offsets_outside_the_log_are_refused(
     disk: FakeFileSystem, log: PartitionLog, offset: int
 ) -> None:
-    LogStarts(disk, DIRECTORY).write({("t", 0): 5})
+    start_at(disk, 5)
     reader = reading(disk)
     assert reader.log_start_offset == 5
     with pytest.raises(ApiError, match="which has 5 to 20") as error:

@@ -19,12 +19,12 @@ from ottla.storage.files.filenames import (
     REPLICAS_MARK,
     delete_directory_name,
 )
-from ottla.storage.files.log_starts import LogStarts
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+from tests.support.reading_logs import start_at
 
 TINY = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
 
@@ -112,10 +112,9 @@ def test_a_directory_without_read_permission_is_named(tmp_path: Path) -> None:
 def test_checkpoints_of_one_size_written_within_one_tick_are_distinguished(
     disk: FakeFileSystem, log: PartitionLog
 ) -> None:
-    starts = LogStarts(disk, DIRECTORY)
     directory = open_for_reading(DIRECTORY, disk)
     for offset in (5, 6):
-        starts.write({("t", 0): offset})
+        start_at(disk, offset)
         assert directory.partition("t", 0).log_start_offset == offset
 
 
@@ -149,6 +148,6 @@ def test_a_damaged_checkpoint_is_reported(disk: FakeFileSystem, log: PartitionLo
 def test_of_two_starts_the_one_with_a_checksum_counts(
     disk: FakeFileSystem, log: PartitionLog
 ) -> None:
-    LogStarts(disk, DIRECTORY).write({("t", 0): 5})
+    start_at(disk, 5)
     OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 7})
     assert reading(disk).log_start_offset == 5
