@@ -67,7 +67,8 @@ print(json.dumps({"seconds": report.write_seconds, "committed": committed[0]}))
 """
 LOCAL_CODE = """
 import json, sys, time
-from ottla.loading.job import LoadPlace, Step
+from ottla.loading.job import LoadPlace
+from ottla.tables.writing.progress import Step
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 committed = []

@@ -10,13 +10,13 @@ import ottla
 import ottla.table
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, add_figure, figures_report
-from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.loading.sorting import SortColumn
 from ottla.record.builder import RecordBatchBuilder
 from ottla.tables.layout import LayoutOptions
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
 
 ROWS = 1_000_000
 CHANGES = 10_000
@@ -54,9 +54,9 @@ def run(scale: Scale) -> Iterator[Report]:
 def _merges(scale: Scale, directory: Path, count: int, some: int) -> Report:
     load_new(directory, "table", is_latest=True)
     table = directory / "table"
-    options = CompactOptions(sort_by=SortColumn.KEY, target_size=scale.of(FILE_SIZE, 20_000))
+    options = OptimizeOptions(sort_by=SortColumn.KEY, target_size=scale.of(FILE_SIZE, 20_000))
     started = time.monotonic()
-    compact(str(table), LocalEngine(), options=options)
+    optimize(str(table), LocalEngine(), options=options)
     sorting = Samples((time.monotonic() - started,))
     chance = random.Random(1)
 

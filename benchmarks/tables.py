@@ -24,9 +24,9 @@ from ottla.loading.job import LoadPlace
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
-from ottla.tables.ledger import Ledger
-from ottla.tables.local_store import LocalStore
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.ledger.ledger import Ledger
+from ottla.tables.stores.local_store import LocalStore
+from ottla.tables.table import Table
 
 RECORDS = 1000
 COMMITTED_FILES = 1000
@@ -97,7 +97,7 @@ def _commits(scale: Scale, directory: Path) -> Report:
         number += 1
         path = directory / f"committed-{number}"
         _load(directory / "small", path)
-        table = TableDirectory(str(path))
+        table = Table(str(path))
         with table.claim():
             entry = table.entries()[0]
             (file,) = entry.files
@@ -190,7 +190,7 @@ def _make_commits(directory: Path, path: Path, count: int) -> None:
         with ottla.open(log) as opened:
             _append(opened, 0, RECORDS)
         _load(log, path)
-    (second,) = TableDirectory(str(path)).entries()[1:]
+    (second,) = Table(str(path)).entries()[1:]
     ledger = Ledger(LocalStore(str(path), _Unsynced()))
     lines = (path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
     actions = [json.loads(line) for line in lines]
@@ -231,7 +231,7 @@ def _numbered(action: dict[str, Any], number: int, path: str) -> dict[str, Any]:
 
 
 def _opened(path: Path, count: int) -> None:
-    assert TableDirectory(str(path)).head().commit_count == count
+    assert Table(str(path)).state().commit_count == count
 
 
 def _delta_table(path: Path) -> Any:

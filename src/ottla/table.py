@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING
 from ottla.base.arguments import check_partition_offsets
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.tables.completeness import CompleteHour
-from ottla.tables.completeness import complete_hours as _complete_hours
-from ottla.tables.ledger_entries import DataFile, FileRole, loaded_partitions
-from ottla.tables.table_directory import TableDirectory, columns_of
+from ottla.tables import CompleteHour, DataFile, FileRole, Table, columns_of, loaded_partitions
+from ottla.tables import complete_hours as _complete_hours
 
 if TYPE_CHECKING:
     import pyarrow.compute
@@ -47,7 +45,7 @@ class Moment:
     offsets: Mapping[int, int] | None = None
     """By partition an end offset: only rows below it; a partition that is left out has none."""
 
-    def files_of(self, table: TableDirectory) -> list[str]:
+    def files_of(self, table: Table) -> list[str]:
         """The files with rows, relative to the table.
 
         Raises `UserError` if more than one state is given, or the table does not have it any more.
@@ -67,7 +65,7 @@ class Moment:
             )
         return paths
 
-    def _version_of(self, table: TableDirectory) -> int | None:
+    def _version_of(self, table: Table) -> int | None:
         if self.offsets is not None:
             check_partition_offsets(self.offsets)
         given = (self.version, self.time_ms, self.offsets)
@@ -77,7 +75,7 @@ class Moment:
             return table.log.version_at(self.time_ms)
         if self.offsets is not None and table.layout().is_latest:
             return _version_of_state(table, self.offsets)
-        loaded = table.head().loaded
+        loaded = table.state().loaded
         for number, offset in (self.offsets or {}).items():
             there = loaded[number].until_offset if number in loaded else 0
             if offset > there:
@@ -87,7 +85,7 @@ class Moment:
         return self.version
 
 
-def _version_of_state(table: TableDirectory, offsets: Mapping[int, int]) -> int | None:
+def _version_of_state(table: Table, offsets: Mapping[int, int]) -> int | None:
     """The version of a table of latest rows at which loads had reached these offsets."""
     ends: dict[int, int] = {}
     found: list[int | None] = []
@@ -115,7 +113,7 @@ def files(path: str) -> list[str]:
     >>> [file.rpartition(".")[2] for file in ottla.table.files(table)]
     ['parquet']
     """
-    opened = TableDirectory(path)
+    opened = Table(path)
     opened.require()
     return [f"{opened.path}/{one}" for one in opened.log.files()]
 
@@ -129,7 +127,7 @@ def data_files(
     >>> file.row_count, file.first_offset, file.last_offset
     (2, 0, 1)
     """
-    found = [one for one in TableDirectory(path).current_files(version) if one.role is role]
+    found = [one for one in Table(path).current_files(version) if one.role is role]
     return sorted(found, key=lambda file: (file.partition, file.first_offset))
 
 
@@ -152,7 +150,7 @@ def dataset(
     """
     import pyarrow.dataset
 
-    table = TableDirectory(path)
+    table = Table(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
     paths = moment.files_of(table)
@@ -175,10 +173,10 @@ def complete_hours(path: str) -> list[CompleteHour]:
     >>> [hour.name for hour in ottla.table.complete_hours(table)]
     ['2026-01-01T00']
     """
-    return _complete_hours(TableDirectory(path).entries())
+    return _complete_hours(Table(path).entries())
 
 
-def _current_files(table: TableDirectory) -> set[str]:
+def _current_files(table: Table) -> set[str]:
     """Empty if the current rows cannot be read, which is no fault of an older version."""
     try:
         return set(table.log.files())

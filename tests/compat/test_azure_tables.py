@@ -8,13 +8,13 @@ import pytest
 
 import ottla
 from ottla.base.clock import SystemClock
-from ottla.loading.compaction import compact
 from ottla.loading.job import LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import optimize
+from ottla.tables.maintenance.vacuum import vacuum
 from tests.support import azure_store
 from tests.support.auditing import audited
 
@@ -50,7 +50,7 @@ def test_a_table_in_azure_is_loaded_rerun_compacted_cleaned_audited_and_read(
         assert not load(load_job(place, LocalEngine())).nothing_new
     assert load(load_job(place, LocalEngine())).nothing_new
     rerun(load_job(place, LocalEngine()), rerun_range("1", "3", "orders"))
-    compact(into, LocalEngine())
+    optimize(into, LocalEngine())
     vacuum(into, SystemClock(), kept_ms=0)
     assert audited(tmp_path, table=into).differences == []
     rows = deltalake.DeltaTable(into).to_pyarrow_table().sort_by("offset").to_pylist()

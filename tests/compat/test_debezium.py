@@ -16,14 +16,15 @@ import ottla
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.schema_registry.registry import UnknownSchemaError
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+from ottla.tables.writing.progress import Progress, Step
 from tests.compat.connect_worker import JARS
 from tests.compat.java import absence, jars
 from tests.compat.test_java_connect import OPTIONS, settings, wait_until, working
@@ -159,7 +160,7 @@ def change(connection: psycopg.Connection[Any], chance: random.Random) -> None:
             raise psycopg.Rollback
 
 
-class Table:
+class LoadedTable:
     """The latest state, loaded from the broker by whatever stops and is begun again."""
 
     def __init__(self, address: str, path: Path, chance: random.Random, decoding: Decoding) -> None:
@@ -180,7 +181,7 @@ class Table:
             load(load_job(self._place, LocalEngine(), stop, options))
 
     def rows(self) -> list[Row]:
-        if not TableDirectory(self._place.into).is_there():
+        if not LoadedTable(self._place.into).is_there():
             return []
         rows = ottla.table.dataset(self._place.into).to_table(["value"])["value"].to_pylist()
         return sorted((row["id"], row["name"], row["visits"]) for row in rows)
@@ -192,7 +193,7 @@ class Table:
 
     def differences(self) -> list[Any]:
         log = open_log(topic_options(self._place.source, TOPIC))
-        return audit(TableDirectory(self._place.into), log, TOPIC, compare_all=True).differences
+        return audit(LoadedTable(self._place.into), log, TOPIC, compare_all=True).differences
 
 
 def wait_until_equal(
@@ -239,7 +240,7 @@ def test_the_latest_state_equals_the_database_whatever_is_killed(tmp_path: Path,
             admin.create_topic(TOPIC, partitions=1)
         told = worker_settings(tmp_path, address, connection.info, converter)
         (tmp_path / "worker.json").write_text(json.dumps(told))
-        table = Table(address, tmp_path, chance, decoding)
+        table = LoadedTable(address, tmp_path, chance, decoding)
         for number in range(last + 1):
             with working(tmp_path) as worker:
                 if number in (0, last):

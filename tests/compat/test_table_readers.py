@@ -14,14 +14,14 @@ import pytest
 import ottla
 import ottla.table
 from ottla.base.clock import SystemClock
-from ottla.loading.compaction import compact
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import optimize
+from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.support.grown_values import SCHEMAS, VALUES
 from tests.support.patience import PATIENCE_S
@@ -71,7 +71,7 @@ def fill(log_path: Path, into: str) -> None:
         load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
         if round_number == 3:
             rerun(load_job(place, LocalEngine()), rerun_range("1", "3", "orders"))
-            compact(into, LocalEngine())
+            optimize(into, LocalEngine())
             vacuum(into, SystemClock(), kept_ms=0)
 
 

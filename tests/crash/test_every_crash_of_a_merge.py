@@ -17,7 +17,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.testing import FakeFileSystem, every_crash_point
 from tests.support.shadowed import OnBoth, put_down
 
@@ -54,9 +54,7 @@ def states() -> list[Rows]:
 def job_of(log: Path, table: Path, file_system: FileSystem | None = None) -> LoadJob:
     options = LoadOptions(layout=LayoutOptions(is_latest=True), min_partitions=2)
     job = load_job(LoadPlace(str(log), "people", str(table)), LocalEngine(1), options=options)
-    return (
-        job if file_system is None else replace(job, table=TableDirectory(str(table), file_system))
-    )
+    return job if file_system is None else replace(job, table=Table(str(table), file_system))
 
 
 def rows(table: Path, version: int | None = None) -> Rows:

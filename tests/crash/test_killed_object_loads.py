@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base.clock import SystemClock
-from ottla.loading.job import Step
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Step
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.auditing import audited
 from tests.support.local_loads import load
@@ -64,7 +64,7 @@ def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
     append(tmp_path / "log", {0: 900, 1: 200})
     for step in (Step.CLAIMED, Step.SYNCED):
         assert killed_at(step, tmp_path / "log", table) == -signal.SIGKILL
-        assert not TableDirectory(table).is_there()
+        assert not Table(table).is_there()
     load(str(tmp_path / "log"), "orders", table)
     for step in Step:
         append(tmp_path / "log", {0: 900, 1: 200})
@@ -77,6 +77,6 @@ def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
     assert load(str(tmp_path / "log"), "orders", table).nothing_new
     assert dataset_rows(table) == log_rows(tmp_path / "log")
     vacuum(table, SystemClock(), kept_ms=0)
-    opened = TableDirectory(table)
+    opened = Table(table)
     in_data = {path for path in opened.sizes() if path.startswith("data/")}
     assert in_data == {file.path for file in opened.current_files()}

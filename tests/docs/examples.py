@@ -32,8 +32,8 @@ import ottla.testing.history
 from ottla.base.clock import Clock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
+from ottla.tables.table import Table
 
 MODULES = (ottla, ottla.aio, ottla.testing, ottla.testing.history, ottla.table)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -264,7 +264,7 @@ def _delete_security(log: ottla.Log) -> None:
 
 def make_table(path: Path) -> str:
     """A table of one commit with two rows."""
-    table = TableDirectory(str(path))
+    table = Table(str(path))
     name = "data/load-00000000000000000000-00000000/part-0.parquet"
     file = path / name
     file.parent.mkdir(parents=True)

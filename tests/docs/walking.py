@@ -52,7 +52,7 @@ def _in_background(line: str) -> str:
 
 def _cheaply(line: str) -> str:
     """Loads without Spark, whose start takes longer than all of a page; its tests load with it."""
-    return re.sub(r"^ottla (load|table compact) (?!.*--engine)", r"ottla \1 --engine local ", line)
+    return re.sub(r"^ottla (load|table optimize) (?!.*--engine)", r"ottla \1 --engine local ", line)
 
 
 class _Ports:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.task import OnError
-from ottla.spark.load import compact, load, rerun
+from ottla.spark.load import load, optimize, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
+from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.ledger_entries import FileRole
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.record_writer import OnError
 from tests.support.auditing import audited
 from tests.support.following import HOUR_MS, append_values
 
@@ -52,7 +52,7 @@ def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
     before = rows(tmp_path, local_session)
     assert 0 < len(before) < 120
     path = str(tmp_path / "table")
-    report = compact(path, spark=local_session.spark)
+    report = optimize(path, spark=local_session.spark)
     assert len(report.after) < len(report.before)
     assert {file.role for file in report.after} == set(FileRole)
     assert rows(tmp_path, local_session) == before
@@ -66,8 +66,8 @@ def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
         options=LoadOptions(on_error=OnError.QUARANTINE),
     )
     assert again.partitions[0].record_count == 50
-    assert again.partitions[0].carried_count > 0
-    compact(path, spark=local_session.spark)
+    assert again.partitions[0].copied_count > 0
+    optimize(path, spark=local_session.spark)
     found = audited(tmp_path)
     assert found.differences == []
     assert (found.rows, found.quarantined) == (len(before), 120 - len(before))

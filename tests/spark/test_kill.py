@@ -10,12 +10,12 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.loading.job import Step
 from ottla.spark.java import find_java
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import table_files
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.writing.progress import Step
 from tests.support.topics import append, log_rows, table_rows
 
 ROOT = Path(__file__).parents[2]

@@ -10,16 +10,17 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import TaskError, UserError
 from ottla.base.files import OsFileSystem
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.loading.job import LoadOptions
 from ottla.loading.load import LoadReport
 from ottla.sources.opening import open_log, topic_options
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table, table_files
+from ottla.tables.entries import MergeCounts
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.ledger_entries import MergeCounts
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Progress, Step
 from tests.golden.directories import GOLDEN
 from tests.support.overtaken import delete_oldest_segment
 from tests.support.topics import append, log_rows, table_rows
@@ -155,7 +156,7 @@ def test_a_time_that_no_calendar_has_is_null_beside_the_others(
         times = rows.orderBy("offset").selectExpr("unix_millis(timestamp)").toArrow()
         assert times.column(0).to_pylist() == expected, name
     opened = open_log(topic_options(str(tmp_path / "log"), "orders"))
-    assert audit(TableDirectory(table), opened, "orders", compare_all=True).is_equal
+    assert audit(Table(table), opened, "orders", compare_all=True).is_equal
 
 
 def test_a_brokers_log_that_lost_its_end_and_grew_again_is_refused(
@@ -281,5 +282,5 @@ def test_changes_are_merged_by_tasks_of_spark(tmp_path: Path, local_session: Loc
     ):
         rows = read_table(local_session.spark, table, offsets=offsets).collect()
         assert {bytes(row.key): bytes(row.value) for row in rows} == expected
-    found = audit(TableDirectory(table), open_log(topic_options(log, "orders")), "orders")
+    found = audit(Table(table), open_log(topic_options(log, "orders")), "orders")
     assert found.is_equal

@@ -9,20 +9,22 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.compaction import CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, claimed, load_job
 from ottla.loading.load import load_new as load_new_records
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.task import OnError
 from ottla.spark.engine import SparkEngine
-from ottla.spark.load import compact, load, rerun
+from ottla.spark.load import load, optimize, rerun
 from ottla.spark.session import LocalSession
+from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
-from ottla.tables.vacuum import HOUR_MS, vacuum
+from ottla.tables.ledger.completeness import HOUR_MS
+from ottla.tables.maintenance.optimize import OptimizeReport
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import Progress, Step
+from ottla.tables.writing.record_writer import OnError
 from tests.support.auditing import audited
 from tests.support.topics import append, log_rows, table_rows
 
@@ -69,11 +71,11 @@ def stop() -> None:
 
 
 def objects(table: str) -> set[str]:
-    return {file.path for file in TableDirectory(table).store.find("data")}
+    return {file.path for file in Table(table).store.find("data")}
 
 
 def committed(table: str) -> set[str]:
-    return {file.path for file in TableDirectory(table).current_files()}
+    return {file.path for file in Table(table).current_files()}
 
 
 def test_a_table_in_a_store_is_loaded_rerun_compacted_vacuumed_and_audited(
@@ -97,13 +99,13 @@ def test_a_table_in_a_store_is_loaded_rerun_compacted_vacuumed_and_audited(
     assert objects(table) == committed(table)
     found = audited(tmp_path, table=table)
     assert found.differences == []
-    assert (found.rows_compared, found.loads, found.reruns, found.compactions) == (780, 2, 1, 1)
+    assert (found.rows_compared, found.loads, found.reruns, found.optimizations) == (780, 2, 1, 1)
 
 
 def compacted(
     table: str, session: LocalSession, at: tuple[Step, Callable[[], object]] | None = None
-) -> CompactReport:
-    return compact(table, spark=session.spark, progress=acting(at))
+) -> OptimizeReport:
+    return optimize(table, spark=session.spark, progress=acting(at))
 
 
 def test_decoded_values_quarantine_and_directories_by_time_are_the_same_there(
@@ -232,7 +234,7 @@ def test_what_stops_between_data_and_commit_is_not_seen_and_a_vacuum_removes_it(
         load_new(tmp_path, table, local_session, (Step.SYNCED, stop))
     leftovers = objects(table)
     assert leftovers
-    assert not TableDirectory(table).is_there()
+    assert not Table(table).is_there()
     load_new(tmp_path, table, local_session)
     assert objects(table) == leftovers | committed(table)
     assert not vacuum(table, SystemClock()).removed_paths

@@ -22,7 +22,7 @@ from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Position
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from tests.golden.directories import GOLDEN, copy_of
 from tests.support.topics import append, log_rows, table_rows
 
@@ -87,7 +87,7 @@ def test_an_audit_over_the_wire_counts_and_matches_batches(
 ) -> None:
     append(tmp_path / "log", {0: 200, 1: 30})
     load(str(tmp_path / "log"), "orders", str(tmp_path / "table"), spark=local_session.spark)
-    table = TableDirectory(str(tmp_path / "table"))
+    table = Table(str(tmp_path / "table"))
     with ottla.open(tmp_path / "log") as log:
         wire = opened(log.listen("127.0.0.1:0").address)
         found = audit(table, wire, "orders")
@@ -97,7 +97,7 @@ def test_an_audit_over_the_wire_counts_and_matches_batches(
         states = json.loads(entry.read_text())
         states["partitions"][1]["batches"]["crc"] ^= 1
         entry.write_text(json.dumps(states))
-        found = audit(TableDirectory(table.path), wire, "orders")
+        found = audit(Table(table.path), wire, "orders")
         assert [(one.kind, one.partition) for one in found.differences] == [("batches", 1)]
 
 

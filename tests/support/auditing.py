@@ -6,7 +6,7 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 
 
 def audited(
@@ -14,4 +14,4 @@ def audited(
 ) -> AuditReport:
     """Of a topic in `log`, and `table` beside it, or the one elsewhere."""
     log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": topic}))
-    return audit(TableDirectory(table or str(path / "table")), log, topic, compare_all=compare_all)
+    return audit(Table(table or str(path / "table")), log, topic, compare_all=compare_all)

@@ -7,16 +7,17 @@ import ottla
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, Progress
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
 from ottla.loading.load import load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.loading.task import OnError
 from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import Progress
+from ottla.tables.writing.record_writer import OnError
 
 INFERRED = Decoding(format=ValueFormat.JSON, schema="")
 HOUR_MS = 3_600_000
@@ -69,7 +70,7 @@ def table_load(
 
 def audited(path: Path) -> AuditReport:
     options = parse_options({**source_options(str(path / "log")), "subscribe": "orders"})
-    table = TableDirectory(str(path / "table"))
+    table = Table(str(path / "table"))
     return audit(table, open_log(options), "orders", compare_all=True)
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from ottla.loading.follow import follow
-from ottla.loading.job import Progress, Step
+from ottla.tables.writing.progress import Progress, Step
 from tests.support.following import EAGER, StopAfter, append_values, some_orders, table_load
 
 

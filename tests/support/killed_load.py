@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 
-from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.loading.job import LoadOptions
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
+from ottla.tables.writing.progress import Progress, Step
 from tests.support import local_loads
 
 

@@ -1,14 +1,15 @@
 """Loads, reruns and compactions whose tasks run in the test's process, where no Spark is needed."""
 
+from ottla import tables
 from ottla.base.events import pass_over
-from ottla.loading import compaction
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
-from ottla.loading.compaction import CompactOptions, CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun_plan import RerunRange
+from ottla.tables.maintenance.optimize import OptimizeOptions, OptimizeReport
+from ottla.tables.writing.progress import OnProgress
 
 
 def load(
@@ -35,8 +36,8 @@ def rerun(
     return rerunning.rerun(load_job(place, LocalEngine(), progress, options), wanted)
 
 
-def compact(
-    path: str, *, progress: OnProgress = pass_over, options: CompactOptions | None = None
-) -> CompactReport:
+def optimize(
+    path: str, *, progress: OnProgress = pass_over, options: OptimizeOptions | None = None
+) -> OptimizeReport:
     """As `ottla.spark.load.compact`."""
-    return compaction.compact(path, LocalEngine(), progress, options)
+    return tables.optimize(path, LocalEngine(), progress, options)

@@ -43,7 +43,7 @@ CAUGHT = {
     "ottla.storage.reading.aborted_reading.ChangedIndexError": "read again",
     "ottla.storage.segment.log_order.OffsetOverflowError": "recovery",
     "ottla.storage.snapshots.copying.UncleanStopError": "ottla snapshot",
-    "ottla.tables.transaction_log.CommitTakenError": "loads, which try again",
+    "ottla.tables.formats.transaction_log.CommitTakenError": "loads, which try again",
 }
 """Errors below the public calls that do not reach their callers, and what catches them."""
 

@@ -10,7 +10,7 @@ import click
 from ottla.base.errors import UserError
 
 if TYPE_CHECKING:
-    from ottla.loading.engine import Engine
+    from ottla.tables import Engine
 
 SPARK = "spark"
 LOCAL = "local"

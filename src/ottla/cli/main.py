@@ -89,7 +89,7 @@ table_group = LazyGroup(
         "read": ("ottla.cli.table.read:read_command", "Print rows."),
         "hours": ("ottla.cli.table.hours:hours_command", "List the complete hours."),
         "history": ("ottla.cli.table.history:history_command", "List the commits."),
-        "compact": ("ottla.cli.table.compact:compact_command", "Merge small files."),
+        "optimize": ("ottla.cli.table.optimize:optimize_command", "Merge small files."),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
     examples=("ottla table read table/ --limit 10",),

@@ -17,14 +17,19 @@ from ottla.loading.plan import PlannedRange
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, OffsetsGoneError
-from ottla.tables.data_files import read_columns, read_offsets, read_part
-from ottla.tables.ledger_entries import DataFile, FileRole, LoadedPartition
-from ottla.tables.values.record_decoder import HEADER, KEY, VALUE, RecordDecoder
+from ottla.tables import (
+    HEADER,
+    KEY,
+    VALUE,
+    DataFile,
+    FileRole,
+    LoadedPartition,
+    RecordDecoder,
+    Table,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ottla.tables.table_directory import TableDirectory
 
 COLUMNS = ("offset", "timestamp_ms", "key", "value", "headers")
 """What is read of a record, to be compared as it is or decoded."""
@@ -34,7 +39,7 @@ SPANS = (1, 100, 10_000)
 
 
 def check_continues(
-    table: "TableDirectory",
+    table: Table,
     log: LogSource,
     loaded: Mapping[int, LoadedPartition],
     ranges: Sequence[PlannedRange],
@@ -59,7 +64,7 @@ def _has_same_batches(log: LogSource, planned: PlannedRange, before: LoadedParti
 
 
 def _check_last_row(
-    table: "TableDirectory",
+    table: Table,
     log: LogSource,
     planned: PlannedRange,
     before: LoadedPartition,
@@ -73,7 +78,7 @@ def _check_last_row(
     if not files:
         return
     file = max(files, key=lambda one: one.last_offset)
-    record = _last_record(log, planned, file, read_offsets(table.store, file))
+    record = _last_record(log, planned, file, table.files.offsets(file))
     if record is None:
         return  # Compaction or retention has removed what could be compared.
     found = _difference(_row(table, file, record["offset"][0].as_py()), record, table, login)
@@ -109,14 +114,14 @@ def _last_record(
     return None
 
 
-def _row(table: "TableDirectory", file: DataFile, offset: int) -> "pa.Table":
+def _row(table: Table, file: DataFile, offset: int) -> "pa.Table":
     """A row with what can be compared: times, what is as in the log, and what was decoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    there = read_columns(table.store, file).names
+    there = table.files.columns(file).names
     names = ["offset", "timestamp", "commit_id", KEY, VALUE, HEADER]
-    rows = read_part(table.store, file, [one for one in names if one in there])
+    rows = table.files.rows(file, [one for one in names if one in there])
     row = rows.filter(pc.equal(rows["offset"], offset)).slice(0, 1)
     times_ms = row["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     row = row.drop(["timestamp"]).append_column("timestamp_ms", times_ms)
@@ -126,7 +131,7 @@ def _row(table: "TableDirectory", file: DataFile, offset: int) -> "pa.Table":
 
 
 def _difference(
-    row: "pa.Table", record: "pa.RecordBatch", table: "TableDirectory", login: RegistryLogin | None
+    row: "pa.Table", record: "pa.RecordBatch", table: Table, login: RegistryLogin | None
 ) -> str | None:
     """What differs between a row and its record."""
     import pyarrow as pa

@@ -16,9 +16,9 @@ from typing import Protocol
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import OttlaError
 from ottla.base.values import dataclass
-from ottla.loading.job import LoadJob, LoadPlace, LoadPlan, TableState
+from ottla.loading.job import LoadJob, LoadPlace, LoadPlan, LoadState
 from ottla.loading.load import LoadReport, claimed, load_planned, plan_new, with_newest_schema
-from ottla.tables.parquet_files import TARGET_SIZE
+from ottla.tables import TARGET_SIZE
 
 FIRST_PAUSE_S = 1.0
 LAST_PAUSE_S = 60.0
@@ -98,7 +98,7 @@ class _Followed:
     rule: FollowRule
     claim: ExitStack | None = None
     job: LoadJob | None = None
-    state: TableState | None = None
+    state: LoadState | None = None
     waiting_since: float | None = None
     """The monotonic time since when records wait for a commit."""
     complete_ms: int = 0

@@ -1,58 +1,27 @@
 """The options of a load, and the values that its steps pass on: the table's state and the plan."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from enum import Enum
+from collections.abc import Mapping
+from dataclasses import field
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.loading.engine import Engine
 from ottla.loading.plan import PlannedRange, offset_count
-from ottla.loading.task import OnError
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
-from ottla.tables.layout import LayoutOptions, TableLayout
-from ottla.tables.ledger_entries import (
+from ottla.tables import (
+    TARGET_SIZE,
     Action,
-    DataFile,
-    LedgerEntry,
-    LoadedPartition,
-    loaded_partitions,
-    row_size_of,
+    Engine,
+    LayoutOptions,
+    OnError,
+    OnProgress,
+    Table,
+    TableState,
+    WriteOptions,
 )
-from ottla.tables.parquet_files import TARGET_SIZE
-from ottla.tables.table_directory import TableDirectory
-
-
-class Step(Enum):
-    """The progress of a load. Before `COMMITTED` the table is unchanged."""
-
-    CLAIMED = "the table is claimed"
-    PLANNED = "the offsets are chosen"
-    WRITING = "tasks write"
-    WRITTEN = "tasks have written all files"
-    VERIFIED = "the files match the log"
-    SYNCED = "the files are on the disk"
-    COMMITTED = "readers see the rows"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The argument of progress callbacks: each step once, `WRITING` repeatedly."""
-
-    step: Step
-    offset_count: int = 0
-    """Offsets to read; at least as many as records."""
-    tasks_done: int = 0
-    task_count: int = 0
-    is_widening: bool = False
-    """Whether the table's own files are rewritten with wider types (`widening.py`)."""
-
-
-OnProgress = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,50 +64,43 @@ class LoadJob:
     options: LoadOptions
     read: ReadOptions
     log: LogSource
-    table: TableDirectory
+    table: Table
     engine: Engine
     progress: OnProgress = pass_over
 
+    @property
+    def write_options(self) -> WriteOptions:
+        """How the table's files are written."""
+        return WriteOptions(
+            engine=self.engine,
+            progress=self.progress,
+            target_size=self.options.target_size,
+            compression=self.options.compression,
+            min_tasks=self.options.min_partitions,
+            clock=self.options.clock,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableState:
-    """The state of the table that the next commit continues."""
+class LoadState(TableState):
+    """The state of the table that a load continues, with the layout that the load asks for.
 
-    commit_id: int
-    """The id of the next commit."""
-    layout: TableLayout
-    loaded: Mapping[int, LoadedPartition]
-    row_size: float | None
-    """Bytes of Parquet per row in the last commit with rows."""
-    asked_ms: int | None
-    """When a load last read the log's end offsets."""
+    The bounds say where the first load begins and where loads end, if the caller set them.
+    """
+
     starts: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None
-    """Where the first load begins and where loads end, if the caller set bounds."""
-
-    def after(self, entry: LedgerEntry, layout: TableLayout) -> "TableState":
-        """The state after an entry is published."""
-        return replace(
-            self,
-            commit_id=entry.commit_id + 1,
-            layout=layout,
-            loaded={**self.loaded, **loaded_partitions([entry])},
-            row_size=row_size_of(entry.files) or self.row_size,
-            asked_ms=entry.asked_ms,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
     """The ranges of the log to read, and the state of the table to which their rows are added."""
 
-    state: TableState
+    state: LoadState
     ranges: tuple[PlannedRange, ...]
     asked_ms: int
     """When the log's end offsets were read."""
     action: Action = Action.LOAD
-    replaced: tuple[DataFile, ...] = ()
-    """Files that already have rows of the ranges; their other rows are carried over."""
 
     @property
     def offset_count(self) -> int:

@@ -1,8 +1,8 @@
 """One load: writes the records of a topic that a table lacks to Parquet, exactly once.
 
 The table is claimed and its state read. `plan_new` compares the state with the log (`LoadPlan`),
-tasks of `write_files` write files that no reader sees (`WrittenFiles`), `verify_files` compares
-their footers with the log, and `publish` syncs the files and commits them (`Commit`). A crash
+`write_files` begins a transaction, of which tasks write files that no reader sees (`WrittenFiles`),
+`verify_files` compares their footers with the log, and `commit` syncs and commits them. A crash
 before the commit leaves the table unchanged, and the next load starts again; after it the load is
 complete, and the next load continues from its offsets.
 """
@@ -18,32 +18,31 @@ from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.bounds import bounded
-from ottla.loading.commit import note_hour, publish
 from ottla.loading.continuation import check_continues
-from ottla.loading.engine import Engine
-from ottla.loading.job import (
-    LoadJob,
-    LoadOptions,
-    LoadPlace,
-    LoadPlan,
-    OnProgress,
-    Progress,
-    Step,
-    TableState,
-)
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, LoadPlan, LoadState
 from ottla.loading.plan import PlannedRange, plan_load
-from ottla.loading.registered_schema import with_registered_schema
 from ottla.loading.verification import LogChangedError, verify_files
 from ottla.loading.writing import SHORT_LOAD, write_files
 from ottla.sources.bounds import NoMatch
 from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
-from ottla.tables.completeness import begins_a_new_hour
-from ottla.tables.layout import TableLayout, first_layout, next_layout
-from ottla.tables.ledger_entries import DataFile, LoadedPartition, MergeCounts, total_size
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
+from ottla.tables import (
+    CommitTakenError,
+    DataFile,
+    Engine,
+    LoadedPartition,
+    MergeCounts,
+    OnProgress,
+    Progress,
+    ReadRanges,
+    Step,
+    Table,
+    begins_a_new_hour,
+    commit,
+    requested_layout,
+    total_size,
+)
 
 ATTEMPTS = 3
 """How often a load starts again at the same offsets when the log changes while it is read.
@@ -51,7 +50,7 @@ ATTEMPTS = 3
 A load that retention overtakes begins later instead, without limit.
 """
 
-Planner = Callable[[LoadJob, TableState], LoadPlan]
+Planner = Callable[[LoadJob, LoadState], LoadPlan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,7 @@ class Loaded(NamedTuple):
     """The result of a load, and the state for the next one."""
 
     report: LoadReport
-    state: TableState
+    state: LoadState
 
 
 def load_job(
@@ -124,7 +123,7 @@ def load_job(
         options=options,
         read=read,
         log=open_log(read),
-        table=TableDirectory(place.into),
+        table=Table(place.into),
         engine=engine,
         progress=progress,
     )
@@ -134,7 +133,7 @@ def load(job: LoadJob) -> LoadReport:
     """Loads the new records of the topic.
 
     Raises `UserError` if the log cannot continue the table (`plan.plan_load`), if the directory is
-    not a table of ours (`TableDirectory.claim`), and for a value that cannot be decoded
+    not a table of ours (`Table.claim`), and for a value that cannot be decoded
     (`OnError.FAIL`); `CorruptionError` if the log or the ledger is damaged. The table is then
     unchanged.
     """
@@ -143,24 +142,24 @@ def load(job: LoadJob) -> LoadReport:
 
 
 @contextmanager
-def claimed(job: LoadJob) -> Iterator[TableState]:
+def claimed(job: LoadJob) -> Iterator[LoadState]:
     """Claims the table exclusively and yields its state; checks the log first."""
     offered = job.log.partitions()
     with job.table.claim():
-        state = table_state(job, offered)
+        state = load_state(job, offered)
         job.progress(Progress(step=Step.CLAIMED))
         yield state
 
 
-def table_state(
+def load_state(
     job: LoadJob,
     offered: Sequence[LogPartition],
     ends: Mapping[TopicPartition, int] | None = None,
-) -> TableState:
+) -> LoadState:
     """The current state of the table. `ends` keeps the end offsets that were resolved before."""
     starting, ending = job.options.starting, job.options.ending
-    head = job.table.head()
-    loaded = head.loaded
+    state = job.table.state()
+    loaded = state.loaded
     if starting is not None and loaded:
         there = ", ".join(f"{one.until_offset:,}" for one in loaded.values())
         raise UserError(
@@ -172,20 +171,15 @@ def table_state(
         starts = resolve_bound(starting, job.log, offered, NoMatch.LATEST)
     if ending is not None and ends is None:
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
-    return TableState(
-        commit_id=head.commit_count,
-        layout=_layout_now(job, head.layout, head.commit_count),
+    return LoadState(
+        commit_count=state.commit_count,
+        layout=requested_layout(state, job.options.layout, job.place.topic),
         loaded=loaded,
-        row_size=head.row_size,
-        asked_ms=head.asked_ms,
+        row_size=state.row_size,
+        asked_ms=state.asked_ms,
         starts=starts,
         ends=ends,
     )
-
-
-def _layout_now(job: LoadJob, before: TableLayout, commit_id: int) -> TableLayout:
-    asked = with_registered_schema(job.options.layout, before, job.place.topic)
-    return next_layout(before, asked, commit_id) if commit_id else first_layout(asked)
 
 
 def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
@@ -195,11 +189,11 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
     grows = any(one is not None and one.subject for one in (has.value, has.key))
     if not grows or not plan.offset_count:
         return plan
-    layout = _layout_now(job, state.layout, state.commit_id)
+    layout = requested_layout(state, job.options.layout, job.place.topic)
     return replace(plan, state=replace(state, layout=layout))
 
 
-def plan_new(job: LoadJob, state: TableState) -> LoadPlan:
+def plan_new(job: LoadJob, state: LoadState) -> LoadPlan:
     """Plans all new records; raises `UserError` if the log cannot continue the table."""
     asked_ms = job.options.clock.now_ms()
     ranges = plan_load(state.loaded, job.log.partitions(), allow_gaps=job.options.allow_gaps)
@@ -208,7 +202,7 @@ def plan_new(job: LoadJob, state: TableState) -> LoadPlan:
 
 
 def _starts_now(
-    job: LoadJob, state: TableState, ranges: Sequence[PlannedRange]
+    job: LoadJob, state: LoadState, ranges: Sequence[PlannedRange]
 ) -> Mapping[TopicPartition, int] | None:
     """The start offsets; those that follow from the log are raised if retention has passed them."""
     starting = job.options.starting
@@ -223,7 +217,7 @@ def _starts_now(
     }
 
 
-def load_new(job: LoadJob, state: TableState, planner: Planner = plan_new) -> Loaded:
+def load_new(job: LoadJob, state: LoadState, planner: Planner = plan_new) -> Loaded:
     """Plans and loads."""
     return load_planned(job, planner(job, state), planner)
 
@@ -247,7 +241,7 @@ def load_planned(job: LoadJob, plan: LoadPlan, planner: Planner = plan_new) -> L
                 raise
             plan = again
         except CommitTakenError:
-            plan = planner(job, table_state(job, job.log.partitions(), plan.state.ends))
+            plan = planner(job, load_state(job, job.log.partitions(), plan.state.ends))
 
 
 def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
@@ -257,15 +251,17 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     check_continues(job.table, job.log, plan.state.loaded, plan.ranges, login)
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)
-    partitions = verify_files(plan.ranges, written.files, job.log, job.table.store)
+    partitions = verify_files(plan.ranges, written.files, job.log, job.table.files)
     state, commit_id, files, merged = plan.state, None, written.files, None
+    read = ReadRanges(source=job.place.source, partitions=partitions, asked_ms=plan.asked_ms)
     if plan.is_news:
-        commit = publish(job, plan, written, partitions)
-        state, commit_id, partitions = commit.state, commit.entry.commit_id, commit.entry.partitions
-        merged = commit.entry.merged
-        files = files if merged is None else commit.entry.files
+        entry = commit(written.transaction, written.files, read)
+        state, commit_id, partitions = plan.state.after(entry), entry.commit_id, entry.partitions
+        merged = entry.merged
+        files = files if merged is None else entry.files
     elif begins_a_new_hour(state.asked_ms, plan.asked_ms):
-        state = note_hour(job, plan, partitions).state
+        # Without rows: the table is complete for the hour that has ended.
+        state = state.after(commit(written.transaction, (), read))
     report = LoadReport(
         topic=job.place.topic,
         into=job.table.address,

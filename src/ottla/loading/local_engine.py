@@ -6,7 +6,7 @@ from os import cpu_count
 from typing import Any
 
 from ottla.base.errors import OttlaError, TaskError
-from ottla.loading.engine import OnTasks, Work
+from ottla.tables import OnTasks, Work
 
 MOST_THREADS = 4
 """More threads would wait for each other: Arrow parses and compresses without the interpreter's

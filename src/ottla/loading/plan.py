@@ -11,7 +11,7 @@ from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
 from ottla.sources.log_source import LogPartition
-from ottla.tables.ledger_entries import LoadedPartition
+from ottla.tables import LoadedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,23 +1,23 @@
 """A rerun: reads ranges of the log again and replaces the table's rows of these ranges.
 
 A rerun repairs a table that differs from its log, or decodes values in another way. The steps are
-those of a load with another plan. Files with rows of a range are replaced; their rows at other
-offsets are copied. One commit replaces the old files with the new ones, so readers see either all
-old or all new rows. Old files stay on the disk until `ottla table vacuum`.
+those of a load with another plan. Files with rows of a range are replaced, and their rows at other
+offsets copied (`tables/writing/copied_rows.py`). One commit replaces the old files with the new
+ones, so readers see either all old or all new rows. Old files stay on the disk until `ottla table
+vacuum`.
 """
 
 from collections.abc import Sequence
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.job import LoadJob, LoadPlan, TableState
+from ottla.loading.job import LoadJob, LoadPlan, LoadState
 from ottla.loading.load import LoadReport, claimed, load_new
 from ottla.loading.plan import check_same_topic
-from ottla.loading.rerun_plan import RerunRange, plan_rerun, touched_files
+from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables.coverage import Piece, covered
-from ottla.tables.ledger_entries import Action
+from ottla.tables import Action, Piece, covered
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -31,7 +31,7 @@ def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
 
 
-def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
+def plan_again(job: LoadJob, state: LoadState, wanted: RerunRange) -> LoadPlan:
     """Plans the offsets to read again and the files to replace."""
     asked_ms = job.options.clock.now_ms()
     offered = job.log.partitions()
@@ -51,14 +51,7 @@ def plan_again(job: LoadJob, state: TableState, wanted: RerunRange) -> LoadPlan:
     # A range is empty if it ends before it begins, such as when no record is as late as requested.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}
     plan = plan_rerun(ranges, pieces, offered)
-    files = job.table.current_files()
-    return LoadPlan(
-        state=state,
-        ranges=plan,
-        asked_ms=asked_ms,
-        action=Action.RERUN,
-        replaced=() if state.layout.is_latest else tuple(touched_files(files, plan)),
-    )
+    return LoadPlan(state=state, ranges=plan, asked_ms=asked_ms, action=Action.RERUN)
 
 
 def _range(

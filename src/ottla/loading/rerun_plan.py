@@ -1,9 +1,10 @@
-"""The offsets that a rerun reads again and the files that it replaces, from the contents of the
-table and the log. A range that the log does not have completely is an error: a rerun must never
-remove rows that it cannot restore.
+"""The offsets that a rerun reads again, from the contents of the table and the log.
+
+A range that the log does not have completely is an error: a rerun must never remove rows that it
+cannot restore.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
@@ -12,8 +13,7 @@ from ottla.loading.bounds import parse_place
 from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogPartition
-from ottla.tables.coverage import Piece
-from ottla.tables.ledger_entries import DataFile
+from ottla.tables import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +55,6 @@ def plan_rerun(
     if all(one.is_empty for one in plan):
         raise UserError("the table has no offsets in that range; there is nothing to read again")
     return plan
-
-
-def touched_files(files: Iterable[DataFile], plan: Iterable[PlannedRange]) -> list[DataFile]:
-    """The files that may have rows of the planned ranges, with all of their partitions."""
-    ranges = {one.partition: one for one in plan if not one.is_empty}
-    files = list(files)
-    paths = {
-        file.path
-        for file in files
-        if (one := ranges.get(file.partition)) is not None
-        and file.first_offset < one.until_offset
-        and one.from_offset <= file.last_offset
-    }
-    return [file for file in files if file.path in paths]
 
 
 def _planned(

@@ -13,9 +13,7 @@ from ottla.base.errors import UserError
 from ottla.loading.plan import PlannedRange
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource, OffsetsGoneError
-from ottla.tables.data_files import rows_there_twice
-from ottla.tables.ledger_entries import DataFile, FileRole, LoadedPartition
-from ottla.tables.store import TableStore
+from ottla.tables import DataFile, DataFiles, FileRole, LoadedPartition
 
 
 class LogChangedError(UserError):
@@ -23,7 +21,7 @@ class LogChangedError(UserError):
 
 
 def verify_files(
-    plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, store: TableStore
+    plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, opened: DataFiles
 ) -> tuple[LoadedPartition, ...]:
     """The loaded partitions; raises `LogChangedError` if the rows differ from the log.
 
@@ -35,11 +33,11 @@ def verify_files(
             raise UserError(f"{file.path} holds partition {file.partition}, which was not read")
         by_partition[file.partition].append(file)
     for one in plan:
-        _check_offsets(one, by_partition[one.partition], store)
+        _check_offsets(one, by_partition[one.partition], opened)
     return tuple(_verified(one, by_partition[one.partition], log) for one in plan)
 
 
-def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], store: TableStore) -> None:
+def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], opened: DataFiles) -> None:
     for file in files:
         span = file.last_offset - file.first_offset + 1
         is_within = (
@@ -47,7 +45,7 @@ def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], store: Tabl
         )
         if not is_within or file.row_count > span:
             raise _written_twice(planned, file)
-    twice = rows_there_twice(store, files)
+    twice = opened.first_repeated(files)
     if twice is not None:
         raise _written_twice(planned, twice)
 

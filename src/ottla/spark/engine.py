@@ -1,4 +1,4 @@
-"""Runs the tasks of loads and table compactions as Spark tasks, and reports their progress."""
+"""Runs the tasks of loads and table optimizations as Spark tasks, and reports their progress."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.loading.engine import OnTasks, Work
 from ottla.spark.session import SessionSettings, spark_session
 from ottla.spark.task_errors import own_errors
 from ottla.spark.worker import each_number
+from ottla.tables import OnTasks, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,18 +1,18 @@
-"""Loads, reruns and table compactions on Spark: `ottla.loading`, with its tasks in a session."""
+"""Loads, reruns and table optimizations on Spark: `ottla.loading`, with its tasks in a session."""
 
 from typing import TYPE_CHECKING
 
+from ottla import tables
 from ottla.base.events import pass_over
-from ottla.loading import compaction
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
-from ottla.loading.compaction import CompactOptions, CompactReport
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress
-from ottla.loading.job import Progress as Progress
-from ottla.loading.job import Step as Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.engine import SparkEngine
+from ottla.tables import OnProgress, OptimizeOptions, OptimizeReport
+from ottla.tables import Progress as Progress
+from ottla.tables import Step as Step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,13 +50,13 @@ def rerun(
         return rerunning.rerun(load_job(place, engine, progress, options), wanted)
 
 
-def compact(
+def optimize(
     path: str,
     *,
     spark: "SparkSession | None" = None,
     progress: OnProgress = pass_over,
-    options: CompactOptions | None = None,
-) -> CompactReport:
-    """Merges a table's small files; raises the errors of `ottla.loading.compaction.compact`."""
+    options: OptimizeOptions | None = None,
+) -> OptimizeReport:
+    """Merges a table's small files; raises the errors of `ottla.tables.optimize`."""
     with SparkEngine(spark) as engine:
-        return compaction.compact(path, engine, progress, options)
+        return tables.optimize(path, engine, progress, options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ottla.spark.split_reader import arrow_schema
-from ottla.tables.store import TableStore, open_store
+from ottla.tables import TableStore, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa

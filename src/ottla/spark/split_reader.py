@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from ottla.base.errors import UserError
+from ottla.record.rows import RowMaker, decoded_columns
 from ottla.sources.log_source import LogSource, OffsetsGoneError, Split
 from ottla.sources.opening import open_log
 from ottla.sources.options import COLUMN_TYPES, ReadOptions
-from ottla.sources.rows import RowMaker, decoded_columns
 from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Loss, LossKind, report
 from ottla.spark.worker import exempt_imports, quieten

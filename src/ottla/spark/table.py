@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from ottla.base.patterns import lazy_pattern
 from ottla.table import Moment
 from ottla.table import files as table_files
-from ottla.tables.store import is_address
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables import Table, is_address
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +28,7 @@ def read_table(
 
     The moment is a `version`, a time, or when the log ended at `offsets` (by partition).
     """
-    table = TableDirectory(path)
+    table = Table(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
     files = moment.files_of(table)
@@ -41,9 +40,7 @@ def read_table(
     return rows.where(" OR ".join(wanted) or "false")
 
 
-def _rows(
-    spark: "SparkSession", table: TableDirectory, files: list[str], schema: str
-) -> "DataFrame":
+def _rows(spark: "SparkSession", table: Table, files: list[str], schema: str) -> "DataFrame":
     if not files:
         return spark.createDataFrame([], schema)
     if is_address(table.path):

@@ -1,4 +1,198 @@
-"""Tables: data files and a ledger, in a directory or an object store.
+"""Tables: data files, the log of a format that names them, and a ledger of what was loaded.
 
-Start at `table_directory.py`.
+This is the door: other rooms import names from here, and none of the modules below. A load does
+
+    with table.claim():
+        state = table.state()                # what is loaded up to where, and the layout
+        transaction = begin(table, state, options, layout=layout)
+        writer = record_writer(transaction, topic, partition_count)   # for tasks, in any process
+        ...
+        commit(transaction, transaction.written(paths), ranges)
+
+`optimize` and `vacuum` keep a table small; `Table.files` reads its data files. The modules are
+imported when one of their names is used.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.tables.commits import begin, commit, record_writer
+    from ottla.tables.entries import (
+        Action,
+        DataFile,
+        FileRole,
+        LedgerEntry,
+        LoadedPartition,
+        MergeCounts,
+        by_partition,
+        loaded_partitions,
+        rows_only,
+        total_size,
+        whole_files,
+    )
+    from ottla.tables.files.data_files import DataFiles, interleaved
+    from ottla.tables.files.parquet_files import TARGET_SIZE
+    from ottla.tables.formats.transaction_log import CommitTakenError
+    from ottla.tables.layout import (
+        TIMESTAMP_COLUMN,
+        LayoutOptions,
+        Partitioning,
+        PartitionUnit,
+        TableLayout,
+    )
+    from ottla.tables.ledger.completeness import (
+        HOUR_MS,
+        CompleteHour,
+        begins_a_new_hour,
+        complete_hours,
+    )
+    from ottla.tables.ledger.coverage import Piece, covered
+    from ottla.tables.ledger.ledger import TableState
+    from ottla.tables.maintenance.optimize import OptimizeOptions, OptimizeReport, optimize
+    from ottla.tables.maintenance.sorting import SortColumn
+    from ottla.tables.maintenance.vacuum import VacuumReport, vacuum
+    from ottla.tables.schemas import (
+        given_schema,
+        header_columns,
+        needs_sample,
+        requested_layout,
+        sampled_layout,
+    )
+    from ottla.tables.stores.object_store import refusal
+    from ottla.tables.stores.store import (
+        ICEBERG,
+        TableStore,
+        check_location,
+        full_address,
+        is_address,
+        open_store,
+    )
+    from ottla.tables.table import Table, columns_of
+    from ottla.tables.upserts.upserting import LEAST_ROWS
+    from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+    from ottla.tables.values.record_decoder import (
+        HEADER,
+        KEY,
+        VALUE,
+        RecordDecoder,
+        RecordDecoding,
+    )
+    from ottla.tables.writing.engine import Engine, OnTasks, Work, shared_out
+    from ottla.tables.writing.progress import OnProgress, Progress, Step
+    from ottla.tables.writing.record_writer import OnError, RecordWriter
+    from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
+
+__all__ = [
+    "HEADER",
+    "HOUR_MS",
+    "ICEBERG",
+    "KEY",
+    "LEAST_ROWS",
+    "TARGET_SIZE",
+    "TIMESTAMP_COLUMN",
+    "VALUE",
+    "Action",
+    "CommitTakenError",
+    "CompleteHour",
+    "DataFile",
+    "DataFiles",
+    "Decoding",
+    "Engine",
+    "Envelope",
+    "FileRole",
+    "LayoutOptions",
+    "LedgerEntry",
+    "LoadedPartition",
+    "MergeCounts",
+    "OnError",
+    "OnProgress",
+    "OnTasks",
+    "OptimizeOptions",
+    "OptimizeReport",
+    "PartitionUnit",
+    "Partitioning",
+    "Piece",
+    "Progress",
+    "ReadRanges",
+    "RecordDecoder",
+    "RecordDecoding",
+    "RecordWriter",
+    "SortColumn",
+    "Step",
+    "Table",
+    "TableLayout",
+    "TableState",
+    "TableStore",
+    "Transaction",
+    "VacuumReport",
+    "ValueFormat",
+    "Work",
+    "WriteOptions",
+    "begin",
+    "begins_a_new_hour",
+    "by_partition",
+    "check_location",
+    "columns_of",
+    "commit",
+    "complete_hours",
+    "covered",
+    "full_address",
+    "given_schema",
+    "header_columns",
+    "interleaved",
+    "is_address",
+    "loaded_partitions",
+    "needs_sample",
+    "open_store",
+    "optimize",
+    "record_writer",
+    "refusal",
+    "requested_layout",
+    "rows_only",
+    "sampled_layout",
+    "shared_out",
+    "total_size",
+    "vacuum",
+    "whole_files",
+]
+
+_NAMES = {
+    "commits": "begin commit record_writer",
+    "files.data_files": "DataFiles interleaved",
+    "files.parquet_files": "TARGET_SIZE",
+    "formats.transaction_log": "CommitTakenError",
+    "layout": "TIMESTAMP_COLUMN LayoutOptions Partitioning PartitionUnit TableLayout",
+    "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
+    "ledger.coverage": "Piece covered",
+    "entries": (
+        "Action DataFile FileRole LedgerEntry LoadedPartition MergeCounts by_partition "
+        "loaded_partitions rows_only total_size whole_files"
+    ),
+    "ledger.ledger": "TableState",
+    "maintenance.optimize": "OptimizeOptions OptimizeReport optimize",
+    "maintenance.sorting": "SortColumn",
+    "schemas": "given_schema header_columns needs_sample requested_layout sampled_layout",
+    "stores.object_store": "refusal",
+    "stores.store": "ICEBERG TableStore check_location full_address is_address open_store",
+    "table": "Table columns_of",
+    "upserts.upserting": "LEAST_ROWS",
+    "maintenance.vacuum": "VacuumReport vacuum",
+    "values.decoder": "Decoding Envelope ValueFormat",
+    "values.record_decoder": "HEADER KEY VALUE RecordDecoder RecordDecoding",
+    "writing.engine": "Engine OnTasks Work shared_out",
+    "writing.progress": "OnProgress Progress Step",
+    "writing.record_writer": "OnError RecordWriter",
+    "writing.transaction": "ReadRanges Transaction WriteOptions",
+}
+"""The modules of the names."""
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # A checker would take any name as one of this module.
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'ottla.tables' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"ottla.tables.{_HOME[name]}"), name)

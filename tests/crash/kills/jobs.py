@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
 from ottla.base.partitions import TopicPartition
-from ottla.loading.job import LoadOptions, LoadPlace, Progress
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
 from ottla.mirror.endpoints import open_source
@@ -18,12 +18,13 @@ from ottla.mirror.reproduce import ReproduceOptions, Reproducer
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
 from ottla.sources.bounds import Bound
-from ottla.spark.load import compact, load, rerun
+from ottla.spark.load import load, optimize, rerun
 from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.sink.writer import OttlaStreamWriter
 from ottla.spark.source import OttlaSource
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Progress
 from tests.crash.kills.plan import Killer
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ class Jobs:
         wanted = self._some_range(random.Random(int(seed)))
         rerun(place, wanted, spark=self._spark, progress=self._progress, options=LOAD_OPTIONS)
 
-    def compact(self) -> None:
-        compact(self._table, spark=self._spark, progress=self._progress)
+    def optimize(self) -> None:
+        optimize(self._table, spark=self._spark, progress=self._progress)
 
     def vacuum(self) -> None:
         removed = self._teller(REMOVING)
@@ -124,7 +125,7 @@ class Jobs:
         self.killer(progress.step)
 
     def _some_range(self, chance: random.Random) -> RerunRange:
-        loaded = TableDirectory(self._table).head().loaded
+        loaded = Table(self._table).state().loaded
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for number, one in loaded.items():

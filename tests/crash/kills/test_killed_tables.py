@@ -1,5 +1,6 @@
-"""Tables in whose loads, reruns, compactions and vacuums a process is killed at every step, and at
-random moments: nothing lost, nothing twice."""
+"""Tables in whose loads, reruns, optimizations and vacuums a process is killed at every step, and
+at random moments: nothing lost, nothing twice.
+"""
 
 import itertools
 import time
@@ -12,8 +13,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import ottla.table
-from ottla.loading.job import Step
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Step
 from tests.crash.kills.feeding import feed, feed_broker, values_of
 from tests.crash.kills.jobs import REMOVING, TOPIC
 from tests.crash.kills.plan import Victim
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long]
 MAX_SECONDS = 4.0
 """What each job takes at the most on a quiet machine, once Spark runs."""
 
-PREPARATIONS = {"compact": ["load"], "vacuum": ["load", "compact"]}
+PREPARATIONS = {"optimize": ["load"], "vacuum": ["load", "optimize"]}
 """What must have been done so that a job has something to do."""
 
 
@@ -56,7 +57,7 @@ class TableTrial(Trial):
 
     @property
     def commit_count(self) -> int:
-        return TableDirectory(str(self.directory / "table")).head().commit_count
+        return Table(str(self.directory / "table")).state().commit_count
 
     def assert_whole(self) -> None:
         """The table is as its log up to where it was loaded, and no row of it is there twice."""
@@ -123,7 +124,7 @@ def kill_at_each_step(killed: TableTrial, job: str, victim: Victim) -> None:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("victim", [Victim.DRIVER, Victim.JAVA], ids=lambda one: one.value)
-@pytest.mark.parametrize("job", ["load", "rerun", "compact", "vacuum"])
+@pytest.mark.parametrize("job", ["load", "rerun", "optimize", "vacuum"])
 def test_a_kill_at_any_step_leaves_the_table_whole(
     tmp_path: Path, job: str, victim: Victim
 ) -> None:
@@ -132,7 +133,7 @@ def test_a_kill_at_any_step_leaves_the_table_whole(
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("job", ["load", "rerun", "compact"])
+@pytest.mark.parametrize("job", ["load", "rerun", "optimize"])
 def test_a_kill_of_a_task_at_any_step_leaves_the_table_whole(tmp_path: Path, job: str) -> None:
     with from_files(tmp_path) as killed:
         kill_at_each_step(killed, job, Victim.WORKER)
@@ -153,7 +154,7 @@ def test_kills_at_random_moments_leave_the_table_whole(
     tmp_path: Path,
     crash_seconds: float,
 ) -> None:
-    jobs = ["load", "rerun", "rerun", "compact", "vacuum"]
+    jobs = ["load", "rerun", "rerun", "optimize", "vacuum"]
     with trial(tmp_path) as killed:
         started = time.monotonic()
         for number in itertools.count(1):

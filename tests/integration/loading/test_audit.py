@@ -14,7 +14,7 @@ from ottla.loading.auditing.audit import audit
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.table import files as table_files
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from tests.golden.directories import GOLDEN
 from tests.support.auditing import audited
 from tests.support.local_loads import load
@@ -148,7 +148,7 @@ def test_tables_of_kafkas_own_directories_equal_them(case: str, topic: str, tmp_
     source = str(GOLDEN / case / "logdir")
     load(source, topic, str(tmp_path / "table"))
     log = open_log(parse_options({**source_options(source), "subscribe": topic}))
-    report = audit(TableDirectory(str(tmp_path / "table")), log, topic, compare_all=True)
+    report = audit(Table(str(tmp_path / "table")), log, topic, compare_all=True)
     assert report.differences == []
     assert report.rows_compared == report.rows > 0
 

@@ -12,15 +12,15 @@ from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions
 from ottla.loading.load import LoadReport
-from ottla.loading.task import OnError
 from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, source_options
 from ottla.sources.options import parse_options
 from ottla.table import dataset
+from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.ledger_entries import FileRole
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.record_writer import OnError
 from tests.support.following import HOUR_MS, INFERRED, START_MS, append_values
 from tests.support.local_loads import load
 from tests.unit.tables.test_json_values import BROKEN
@@ -42,7 +42,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def quarantined(path: Path) -> list[dict[str, Any]]:
-    table = TableDirectory(str(path / "table"))
+    table = Table(str(path / "table"))
     return [
         row
         for file in table.current_files()
@@ -53,7 +53,7 @@ def quarantined(path: Path) -> list[dict[str, Any]]:
 
 def assert_equal_to_log(path: Path) -> None:
     options = parse_options({**source_options(str(path / "log")), "subscribe": "orders"})
-    table = TableDirectory(str(path / "table"))
+    table = Table(str(path / "table"))
     assert audit(table, open_log(options), "orders", compare_all=True).differences == []
 
 
@@ -92,7 +92,7 @@ def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
     layout_options = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"))
     with pytest.raises(UserError, match=r"orders-0, offset 30: .*value.id is \"x\".*--on-error"):
         load_into(tmp_path, layout_options)
-    assert not TableDirectory(str(tmp_path / "table")).is_there()
+    assert not Table(str(tmp_path / "table")).is_there()
     report = load_into(tmp_path, layout_options, on_error=OnError.SKIP)
     assert (report.row_count, report.quarantined_count) == (40, 1)
     (aside,) = quarantined(tmp_path)
@@ -104,7 +104,7 @@ def test_a_broken_record_stops_the_load_unless_it_may_be_set_aside_or_skipped(
 def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(tmp_path: Path) -> None:
     append_values(tmp_path / "log", orders(5))
     load_into(tmp_path, LayoutOptions(decoding=INFERRED))
-    layout = TableDirectory(str(tmp_path / "table")).layout()
+    layout = Table(str(tmp_path / "table")).layout()
     assert layout.decoding is not None
     assert layout.decoding.schema == "id bigint, at string"
     append_values(tmp_path / "log", [b'{"id": 7, "new": "n"}'])
@@ -116,9 +116,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(tmp_path
     found = [row["value"] for row in rows(tmp_path)]
     assert found[-1] == {"id": 8, "at": None, "new": "n"}
     assert found[-2] == {"id": 7, "at": None, "new": None}
-    assert [
-        one.since_commit for one in TableDirectory(str(tmp_path / "table")).layout().decodings
-    ] == [0, 2]
+    assert [one.since_commit for one in Table(str(tmp_path / "table")).layout().decodings] == [0, 2]
     for layout_options, words in (
         (
             LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="id int")),
@@ -201,7 +199,7 @@ def test_files_lie_in_directories_by_the_records_time_and_late_ones_in_their_own
     append_values(tmp_path / "log", orders(2), step_ms=HOUR_MS)
     late = load_into(tmp_path)
     days = {row["timestamp"].strftime("%Y-%m-%d") for row in rows(tmp_path)}
-    for file in TableDirectory(str(tmp_path / "table")).current_files():
+    for file in Table(str(tmp_path / "table")).current_files():
         assert set(file.values) == set(unit.columns)
         times = pq.ParquetFile(tmp_path / "table" / file.path).read()["timestamp"].to_pylist()
         assert {time.strftime("%Y-%m-%d") for time in times} == {file.values["day"]}
@@ -266,8 +264,8 @@ def test_a_table_with_a_column_that_its_schema_no_longer_gives_is_refused_as_it_
     with monkeypatch.context() as patch:
         patch.setitem(avro_schemas._LOGICAL_OF, "date", ("int", "long"))
         load_into(tmp_path, avro)
-    before = TableDirectory(str(tmp_path / "table")).current_files()
+    before = Table(str(tmp_path / "table")).current_files()
     append_values(tmp_path / "log", [b"\4"])
     with pytest.raises(UserError, match=r"column value\.day is date32.* and would be int64"):
         load_into(tmp_path)
-    assert TableDirectory(str(tmp_path / "table")).current_files() == before
+    assert Table(str(tmp_path / "table")).current_files() == before

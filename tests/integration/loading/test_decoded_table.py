@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ottla.table
-from ottla.loading.task import OnError
+from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.ledger_entries import FileRole
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.record_writer import OnError
 from tests.integration.loading.test_decoded_load import HOUR_MS, append_values, load_into
 from tests.support.auditing import audited
 
@@ -48,7 +48,7 @@ def test_a_quarantined_record_that_is_a_row_too_is_found(tmp_path: Path) -> None
     append_values(tmp_path / "log", values(20))
     layout_options = LayoutOptions(decoding=HOURLY.decoding)
     load_into(tmp_path, layout_options, on_error=OnError.QUARANTINE)
-    table = TableDirectory(str(tmp_path / "table"))
+    table = Table(str(tmp_path / "table"))
     (aside,) = [file for file in table.current_files() if file.role is FileRole.QUARANTINE]
     place = tmp_path / "table" / aside.path
     with pq.ParquetFile(place) as opened:

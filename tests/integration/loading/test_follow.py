@@ -13,13 +13,14 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.bounds import parse_place
 from ottla.loading.follow import FollowRule, follow
-from ottla.loading.job import LoadOptions, Progress, Step
+from ottla.loading.job import LoadOptions
 from ottla.loading.load import claimed, load
-from ottla.loading.task import OnError
 from ottla.table import dataset
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Progress, Step
+from ottla.tables.writing.record_writer import OnError
 from tests.integration.cli.support import ENVIRONMENT, serving
 from tests.support.following import (
     DECODED,
@@ -62,7 +63,7 @@ def assert_complete(path: Path, count: int) -> None:
     assert report.rows_compared == report.rows
     aside = sum(value == b"{" for value in some_orders(count, 0))
     assert report.quarantined == aside
-    named = {file.path for file in TableDirectory(str(path / "table")).current_files()}
+    named = {file.path for file in Table(str(path / "table")).current_files()}
     vacuum(str(path / "table"), SystemClock(), kept_ms=0)
     there = {str(one.relative_to(path / "table")) for one in (path / "table").rglob("part-*")}
     assert there == named

@@ -8,13 +8,13 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadJob, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from tests.support.hive_metastore import hive_metastore
 from tests.support.stores import REGION, environment_of, new_bucket, served
 
@@ -55,12 +55,12 @@ def check_table(path: Path, behind: Catalog) -> None:
     for _ in range(2):
         append(path)
         assert load(job_of(path)).row_count == 10
-    assert len(compact(ADDRESS, LocalEngine(), options=CompactOptions()).after) == 1
+    assert len(optimize(ADDRESS, LocalEngine(), options=OptimizeOptions()).after) == 1
     vacuum(ADDRESS, SystemClock(), kept_ms=0)
     found = behind.load_table(TABLE).scan().to_arrow()
     assert sorted(found["offset"].to_pylist()) == list(range(20))
     source = open_log(topic_options(str(path / "log"), "orders"))
-    assert audit(TableDirectory(ADDRESS), source, "orders", compare_all=True).is_equal
+    assert audit(Table(ADDRESS), source, "orders", compare_all=True).is_equal
 
 
 def of_s3(port: int) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_a_table_in_a_glue_catalog_and_s3_is_filled_compacted_and_audited(
         }
         catalog = configure(monkeypatch, {**keys, **glue})
         with pytest.raises(UserError, match="create namespace shop"):
-            TableDirectory(ADDRESS)
+            Table(ADDRESS)
         catalog.create_namespace("shop")
         check_table(tmp_path, catalog)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base.clock import SystemClock
-from ottla.loading.job import Step
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Step
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.local_loads import load
 from tests.support.patience import PATIENCE_S
@@ -78,6 +78,6 @@ def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     assert dataset_rows(table) == log_rows(log)
     assert offsets_by_others(table) == [row[:2] for row in log_rows(log)]
     vacuum(table, SystemClock(), kept_ms=0)
-    opened = TableDirectory(table)
+    opened = Table(table)
     in_data = {path for path in opened.sizes() if path.startswith("data/")}
     assert in_data == {file.path for file in opened.current_files()}

@@ -10,13 +10,14 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.job import LoadPlace, Progress, Step
+from ottla.loading.job import LoadPlace
 from ottla.loading.load import LoadReport
 from ottla.loading.rerun_plan import RerunRange, rerun_range
 from ottla.table import files as table_files
-from ottla.tables.ledger_entries import Action
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.entries import Action
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Progress, Step
 from tests.support.auditing import audited
 from tests.support.local_loads import load, rerun
 from tests.support.topics import append, dataset_rows, log_rows
@@ -50,13 +51,13 @@ def test_a_range_is_read_again_and_rows_beside_it_stay(loaded: Path) -> None:
     assert [(one.partition, one.from_offset, one.until_offset) for one in report.partitions] == [
         (0, 333, 720)
     ]
-    assert report.partitions[0].carried_count > 0
+    assert report.partitions[0].copied_count > 0
     after = dataset_rows(loaded / "table")
     is_new = [row[0] == 0 and 333 <= row[1] < 720 for row in after]
     assert [row for row, new in zip(after, is_new, strict=True) if new] == before[333:720]
     assert {row[3] for row, new in zip(after, is_new, strict=True) if not new} == {b"forged"}
     assert [row[:2] for row in after] == [row[:2] for row in before]
-    entry = TableDirectory(str(loaded / "table")).entries()[-1]
+    entry = Table(str(loaded / "table")).entries()[-1]
     assert (entry.action, len(entry.replaces) > 1) == (Action.RERUN, True)
 
 

@@ -118,7 +118,7 @@ def test_every_record_is_loaded_with_its_time_or_with_null(
         assert [one is None for one in found.to_pylist()] == [one not in known for one in TIMES]
         run("audit", data, "t", "--table", table, "--all")
         assert run("table", "read", table).count("null") >= len(TIMES) - len(known)
-        run("table", "compact", table, *local, "--sort-by", "timestamp")
+        run("table", "optimize", table, *local, "--sort-by", "timestamp")
 
 
 def test_every_record_is_found_by_a_query(data: Path) -> None:

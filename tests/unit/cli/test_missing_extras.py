@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "audit LOG t --table LOADED",
         *(
             f"table {one} LOADED"
-            for one in ("files", "read", "hours", "history", "compact", "vacuum")
+            for one in ("files", "read", "hours", "history", "optimize", "vacuum")
         ),
     ),
     "duckdb": ("sql LOG SELECT", "export LOG t -o OUT.duckdb", "import LOG t BASE.duckdb"),
@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "import LOG t OUT.parquet",
     ),
     "pyiceberg": ("load LOG --topic t --into iceberg://catalog/shop.t --engine local",),
-    "pyspark": ("load LOG --topic t --into TABLE", "table compact LOADED --engine spark"),
+    "pyspark": ("load LOG --topic t --into TABLE", "table optimize LOADED --engine spark"),
     "scramp": (f"{SERVE} -o listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT",),
     "starlette": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),
     "uvicorn": ("console LOG --listen 127.0.0.1:0", f"{SERVE} --console 127.0.0.1:0"),

@@ -8,7 +8,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
 from ottla.loading.auditing.ledger import check_tiling, check_topic
 from ottla.sources.log_source import LogPartition
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
+from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
 
 ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(range(1, 17)))
@@ -103,16 +103,16 @@ def test_a_rerun_must_lie_within_what_was_loaded() -> None:
     assert "rerun 1 read offset 10, which no load had read" in found.text
 
 
-def test_a_compaction_must_bring_as_many_rows_as_it_replaces() -> None:
+def test_an_optimization_must_bring_as_many_rows_as_it_replaces() -> None:
     load = entry(0, loaded(0, 10), data_file(0, 4), data_file(5, 9))
     compact = replace(
         entry(1, loaded(0, 0), data_file(0, 8, "new")),
-        action=Action.COMPACT,
+        action=Action.OPTIMIZE,
         partitions=(),
         replaces=tuple(file.path for file in load.files),
     )
     (found,) = check_tiling([load, compact])
-    assert found.text == "compaction 1, partition 0: 10 rows went in, 9 came out"
+    assert found.text == "optimization 1, partition 0: 10 rows went in, 9 came out"
 
 
 def test_what_files_of_other_programs_had_is_not_asked_of_a_compaction() -> None:
@@ -120,7 +120,7 @@ def test_what_files_of_other_programs_had_is_not_asked_of_a_compaction() -> None
     compact = replace(
         entry(1, loaded(0, 0), data_file(0, 9, "compact")),
         partitions=(),
-        action=Action.COMPACT,
+        action=Action.OPTIMIZE,
         replaces=("part-of-another-program.parquet",),
     )
     assert check_tiling([load, compact]) == []

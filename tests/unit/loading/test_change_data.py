@@ -20,11 +20,11 @@ from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.task import OnError
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+from ottla.tables.writing.record_writer import OnError
 
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def rows(path: Path, **moment: Any) -> dict[bytes, Any]:
 
 def audited(path: Path) -> AuditReport:
     log = open_log(topic_options(str(path / "log"), "people"))
-    return audit(TableDirectory(str(path / "table")), log, "people", compare_all=True)
+    return audit(Table(str(path / "table")), log, "people", compare_all=True)
 
 
 def event(op: str, after: Any, **more: Any) -> dict[str, Any]:

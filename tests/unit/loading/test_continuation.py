@@ -14,9 +14,9 @@ from ottla.base.errors import UserError
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.loading.task import OnError
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.record_writer import OnError
 
 Loaded = Callable[..., int]
 pytestmark = pytest.mark.slow

@@ -13,10 +13,11 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.loading.follow import FIRST_PAUSE_S, LAST_PAUSE_S, Follower, FollowRule, Wanted
-from ottla.loading.job import LoadJob, LoadPlace, Progress, Step
+from ottla.loading.job import LoadJob, LoadPlace
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.table import dataset
+from ottla.tables.writing.progress import Progress, Step
 
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow

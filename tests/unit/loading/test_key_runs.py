@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.loading import key_runs
-from ottla.loading.key_runs import KeyRuns
-from ottla.tables.store import open_store
+from ottla.tables.stores.store import open_store
+from ottla.tables.upserts import key_runs
+from ottla.tables.upserts.key_runs import KeyRuns
 
 pa = pytest.importorskip("pyarrow")
 

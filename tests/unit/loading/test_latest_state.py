@@ -10,20 +10,21 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.loading import upserting
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
-from ottla.loading.engine import OnTasks, Work
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.upserts import upserting
+from ottla.tables.writing.engine import OnTasks, Work
+from ottla.tables.writing.progress import Progress, Step
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -113,7 +114,9 @@ class Model:
             case "compact" | "sort":
                 size = self.chance.choice([3000, 2**27])
                 column = SortColumn.KEY if job == "sort" else None
-                compact(self._table, engine, stop, CompactOptions(target_size=size, sort_by=column))
+                optimize(
+                    self._table, engine, stop, OptimizeOptions(target_size=size, sort_by=column)
+                )
             case "vacuum":
                 vacuum(self._table, SystemClock(), kept_ms=0)
 
@@ -131,7 +134,7 @@ class Model:
 
     def check(self) -> None:
         """Every version that is still there, since nothing was vacuumed."""
-        table = TableDirectory(self._table)
+        table = Table(self._table)
         ends: dict[int, int] = {}
         for entry in table.entries():
             ends |= {one.partition: one.until_offset for one in entry.partitions}

@@ -12,9 +12,8 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import main
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.follow import FollowRule, follow
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import claimed, load, load_job, load_new
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -23,9 +22,11 @@ from ottla.schema_registry.framing import PREFIX
 from ottla.sources.opening import open_log, topic_options
 from ottla.table import Moment, dataset
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import Progress, Step
 
 pytest.importorskip("pyarrow")
 
@@ -51,7 +52,7 @@ def read_by_command(path: Path, *options: str) -> object:
 
 def is_equal(path: Path) -> bool:
     log = open_log(topic_options(str(path / "log"), "orders"))
-    return audit(TableDirectory(str(path / "table")), log, "orders", compare_all=True).is_equal
+    return audit(Table(str(path / "table")), log, "orders", compare_all=True).is_equal
 
 
 @pytest.mark.slow
@@ -94,7 +95,7 @@ def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -
     job = load_job(place(tmp_path), LocalEngine())
     with claimed(job) as before:
         report, state = load_new(job, before)
-        assert (report.commit_id, state.commit_id) == (0, 1)
+        assert (report.commit_id, state.commit_count) == (0, 1)
         append(tmp_path / "log", 3)
         report, _ = load_new(job, state)
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [(7, 10)]
@@ -108,7 +109,7 @@ def test_a_rerun_reads_a_range_again_and_carries_over_the_rest(tmp_path: Path) -
     load(load_job(place(tmp_path), LocalEngine()))
     report = rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("5", "9", "orders"))
     (only,) = report.partitions
-    assert (only.row_count, only.carried_count) == (4, 16)
+    assert (only.row_count, only.copied_count) == (4, 16)
     assert is_equal(tmp_path)
 
 
@@ -117,7 +118,7 @@ def test_small_files_become_one(tmp_path: Path) -> None:
     for count in (4, 6):
         append(tmp_path / "log", count)
         load(load_job(place(tmp_path), LocalEngine()))
-    report = compact(str(tmp_path / "table"), LocalEngine(), options=CompactOptions())
+    report = optimize(str(tmp_path / "table"), LocalEngine(), options=OptimizeOptions())
     assert (len(report.before), len(report.after)) == (2, 1)
     assert is_equal(tmp_path)
 
@@ -210,7 +211,7 @@ def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> No
         append(tmp_path / "log", count)
         load(load_job(place(tmp_path), LocalEngine()))
     path = str(tmp_path / "table")
-    compact(path, LocalEngine(), options=CompactOptions())
+    optimize(path, LocalEngine(), options=OptimizeOptions())
     assert dataset(path, version=1).count_rows() == 10
     vacuum(path, SystemClock(), kept_ms=0)
     with pytest.raises(
@@ -238,11 +239,11 @@ def test_of_an_earlier_version_only_files_that_are_no_longer_current_are_looked_
     for count in (4, 6, 3):
         append(tmp_path / "log", count)
         load(load_job(place(tmp_path), LocalEngine()))
-    table = TableDirectory(path)
+    table = Table(path)
     monkeypatch.setattr(table.store, "arrow", Files)
     assert len(Moment(version=1).files_of(table)) == 2
     assert asked == []
-    compact(path, LocalEngine(), options=CompactOptions())
+    optimize(path, LocalEngine(), options=OptimizeOptions())
     assert len(Moment(version=1).files_of(table)) == len(asked) == 2
 
 

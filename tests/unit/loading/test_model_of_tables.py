@@ -18,18 +18,19 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
-from ottla.loading.job import LoadOptions, LoadPlace, OnProgress, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.ledger_entries import Action
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
-from ottla.tables.vacuum import vacuum
+from ottla.tables.entries import Action
+from ottla.tables.formats.transaction_log import CommitTakenError
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import OnProgress, Progress, Step
 from tests.support.stores import REGION, environment_of, new_bucket, served
 
 deltalake = pytest.importorskip("deltalake")
@@ -101,15 +102,15 @@ class Model:
             case "compact" | "sort":
                 size = self.chance.choice([3000, 2**27])
                 column = self.chance.choice(list(SortColumn)) if job == "sort" else None
-                options_of_it = CompactOptions(target_size=size, sort_by=column)
-                compact(self._table, LocalEngine(), progress, options_of_it)
+                options_of_it = OptimizeOptions(target_size=size, sort_by=column)
+                optimize(self._table, LocalEngine(), progress, options_of_it)
             case "vacuum":
                 vacuum(self._table, SystemClock(), kept_ms=0)
-                self._oldest = len(TableDirectory(self._table).entries()) - 1
+                self._oldest = len(Table(self._table).entries()) - 1
 
     def check(self) -> None:
         """The last two versions, one of those before, and the table up to some offsets."""
-        table = TableDirectory(self._table)
+        table = Table(self._table)
         ends: dict[int, int] = {}
         versions = []
         for entry in table.entries():

@@ -14,17 +14,17 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
-from ottla.loading.compaction import CompactOptions, compact
 from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
 deltalake = pytest.importorskip("deltalake")
@@ -76,7 +76,7 @@ class Orders:
 
     def audited(self) -> AuditReport:
         log = open_log(topic_options(self._log, "orders"))
-        return audit(TableDirectory(self.table), log, "orders", compare_all=True)
+        return audit(Table(self.table), log, "orders", compare_all=True)
 
     def assert_whole(self) -> None:
         assert self.audited().is_equal
@@ -85,7 +85,7 @@ class Orders:
         rerun(self.job(), rerun_range(None, None, "orders"))
 
     def sort(self, column: SortColumn) -> None:
-        compact(self.table, LocalEngine(), options=CompactOptions(sort_by=column))
+        optimize(self.table, LocalEngine(), options=OptimizeOptions(sort_by=column))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["rows", "latest", "by-hour"])
@@ -102,7 +102,7 @@ def test_a_table_that_others_optimize_and_vacuum_is_loaded_and_kept_in_order(
     rerun(orders.job(), rerun_range("1", None, "orders"))
     orders.assert_whole()
     orders.load(7)
-    compact(orders.table, LocalEngine())
+    optimize(orders.table, LocalEngine())
     orders.assert_whole()
     orders.delta().optimize.compact()
     orders.delta().vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -146,7 +146,7 @@ def test_rows_that_others_delete_or_change_are_named_kept_out_and_loaded_again_b
         changed = not orders.audited().is_equal
         assert changed or (layout.is_latest and "1" in name), name
         orders.sort(SortColumn.TIMESTAMP)
-        compact(orders.table, LocalEngine())
+        optimize(orders.table, LocalEngine())
         orders.sort(SortColumn.KEY)
         assert orders.audited().is_equal is not changed, name
         orders.load(len(name))

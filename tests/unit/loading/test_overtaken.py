@@ -224,7 +224,8 @@ def test_a_start_that_nobody_chose_as_an_offset_moves_with_the_log() -> None:
 
 def test_rows_that_were_read_before_retention_came_are_kept(tmp_path: Path) -> None:
     from ottla.loading.verification import verify_files
-    from ottla.tables.local_store import LocalStore
+    from ottla.tables.files.data_files import DataFiles
+    from ottla.tables.stores.local_store import LocalStore
     from tests.unit.loading.test_verification import CountedLog, file
     from tests.unit.loading.test_verification import planned as of_file
 
@@ -232,5 +233,7 @@ def test_rows_that_were_read_before_retention_came_are_kept(tmp_path: Path) -> N
         def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> Any:
             raise OffsetsGoneError(place, wanted.from_offset, wanted.until_offset)
 
-    (found,) = verify_files([of_file(20)], [file(10, 19, 10)], GoneLog(None), LocalStore("t"))
+    (found,) = verify_files(
+        [of_file(20)], [file(10, 19, 10)], GoneLog(None), DataFiles(LocalStore("t"))
+    )
     assert (found.row_count, found.batches) == (10, None)

@@ -7,7 +7,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import plan_load
 from ottla.sources.log_source import LogPartition
-from ottla.tables.ledger_entries import LoadedPartition
+from ottla.tables.entries import LoadedPartition
 
 TOPIC_ID = Uuid(bytes(range(16)))
 OTHER_ID = Uuid(bytes(16))

@@ -14,13 +14,14 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.writing.progress import Progress, Step
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.stores import environment_of, new_bucket, served
 
@@ -34,7 +35,7 @@ MERGING = "MERGING"
 _KILLED = """
 import os, signal, sys
 from ottla.loading.job import LoadOptions, LoadPlace
-from ottla.loading.latest_writer import LatestWriter
+from ottla.tables.upserts.latest_writer import LatestWriter
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 
@@ -75,7 +76,7 @@ def rows(table: str) -> dict[bytes, bytes]:
 
 def is_equal(path: Path, table: str) -> bool:
     log = open_log(topic_options(str(path / "log"), "people"))
-    return audit(TableDirectory(table), log, "people", compare_all=True).is_equal
+    return audit(Table(table), log, "people", compare_all=True).is_equal
 
 
 def once(step: Step, act: Callable[[], object]) -> Callable[[Progress], None]:

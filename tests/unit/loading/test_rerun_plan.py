@@ -6,11 +6,12 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.loading.rerun_plan import plan_rerun, rerun_range, touched_files
+from ottla.loading.rerun_plan import plan_rerun, rerun_range
 from ottla.sources.bounds import FROM_EARLIEST, Bound, BoundKind
 from ottla.sources.log_source import LogPartition
-from ottla.tables.coverage import Piece
-from ottla.tables.ledger_entries import DataFile, LoadedPartition
+from ottla.tables.entries import DataFile, LoadedPartition
+from ottla.tables.ledger.coverage import Piece
+from ottla.tables.writing.copied_rows import touched_files
 
 
 def piece(from_offset: int, until_offset: int) -> Piece:
@@ -72,10 +73,8 @@ def data_file(first: int, last: int, partition: int = 0) -> DataFile:
 
 def test_files_that_touch_the_range_are_replaced() -> None:
     files = [data_file(0, 9), data_file(10, 19), data_file(20, 29), data_file(10, 19, 1)]
-    plan = plan_rerun({0: span(10, 20)}, {0: [piece(0, 30)]}, [log(), log(partition=1)])
-    assert touched_files(files, plan) == [files[1]]
-    plan = plan_rerun({0: span(9, 21)}, {0: [piece(0, 30)]}, [log()])
-    assert touched_files(files, plan) == files[:3]
+    assert touched_files(files, {0: span(10, 20)}) == (files[1],)
+    assert touched_files(files, {0: span(9, 21)}) == tuple(files[:3])
 
 
 def times(timestamp_ms: int) -> Bound:

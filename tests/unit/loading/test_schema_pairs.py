@@ -18,12 +18,12 @@ from ottla.base.errors import UserError
 from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.loading.task import OnError
 from ottla.schema_registry.framing import PREFIX
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.values.schema import parse_schema, type_text
+from ottla.tables.writing.record_writer import OnError
 from tests.support.protobuf import message, proto, registered
 
 pytest.importorskip("deltalake")
@@ -454,7 +454,7 @@ def test_a_table_becomes_what_the_second_version_makes_of_it(
             OnError.QUARANTINE,
         )
     assert report.quarantined_count == bool(pair.fault)
-    layout = TableDirectory(str(tmp_path / "table")).layout()
+    layout = Table(str(tmp_path / "table")).layout()
     assert layout.value_type == type_text(parse_schema(pair.columns))
     table = ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset")
     found = [row["value"] for row in table.to_pylist()]

@@ -13,8 +13,9 @@ from ottla.loading.plan import PlannedRange
 from ottla.loading.verification import verify_files
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource
-from ottla.tables.ledger_entries import DataFile, FileRole
-from ottla.tables.local_store import LocalStore
+from ottla.tables.entries import DataFile, FileRole
+from ottla.tables.files.data_files import DataFiles
+from ottla.tables.stores.local_store import LocalStore
 
 
 class CountedLog(LogSource):
@@ -55,16 +56,18 @@ def planned(until_offset: int, partition: int = 0) -> PlannedRange:
     )
 
 
+def opened(path: Path = Path("t")) -> DataFiles:
+    return DataFiles(LocalStore(str(path)))
+
+
 def row_counts(files: list[DataFile], log: CountedLog) -> list[int]:
-    return [one.row_count for one in verify_files([planned(20)], files, log, LocalStore("t"))]
+    return [one.row_count for one in verify_files([planned(20)], files, log, opened())]
 
 
 def test_a_row_for_every_offset_needs_no_counting() -> None:
     log = CountedLog(10)
     files = [file(15, 19, 5), file(10, 14, 5)]
-    first, second = verify_files(
-        [planned(20), planned(10, partition=1)], files, log, LocalStore("t")
-    )
+    first, second = verify_files([planned(20), planned(10, partition=1)], files, log, opened())
     assert (first.row_count, second.row_count) == (10, 0)
     assert first.batches == BatchRollUp(batch_count=20, crc=0, leader_epoch=3)
     assert second.batches is None
@@ -78,7 +81,7 @@ def test_fewer_rows_than_offsets_are_right_when_the_log_has_no_more() -> None:
 
 def test_rows_in_quarantine_count_as_records_of_the_log() -> None:
     files = [file(10, 16, 7), replace(file(17, 19, 3), role=FileRole.QUARANTINE)]
-    (found,) = verify_files([planned(20)], files, CountedLog(10), LocalStore("t"))
+    (found,) = verify_files([planned(20)], files, CountedLog(10), opened())
     assert (found.row_count, found.quarantined_count, found.record_count) == (7, 3, 10)
 
 
@@ -94,11 +97,11 @@ def write_offsets(path: Path, name: str, offsets: list[int]) -> DataFile:
 def test_files_whose_offsets_lie_between_each_others_are_read(tmp_path: Path) -> None:
     even = write_offsets(tmp_path, "even.parquet", [10, 12, 14, 16, 18])
     odd = write_offsets(tmp_path, "odd.parquet", [19, 17, 15, 13, 11])
-    (found,) = verify_files([planned(20)], [odd, even], CountedLog(10), LocalStore(str(tmp_path)))
+    (found,) = verify_files([planned(20)], [odd, even], CountedLog(10), opened(tmp_path))
     assert found.row_count == 10
     twice = write_offsets(tmp_path, "twice.parquet", [11, 13, 14, 17, 19])
     with pytest.raises(UserError, match=r"data/twice.parquet holds 5 rows .* written twice"):
-        verify_files([planned(20)], [twice, even], CountedLog(10), LocalStore(str(tmp_path)))
+        verify_files([planned(20)], [twice, even], CountedLog(10), opened(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -116,4 +119,4 @@ def test_files_that_do_not_hold_the_range_are_refused(
     files: list[DataFile], counted: int, words: str
 ) -> None:
     with pytest.raises(UserError, match=words):
-        verify_files([planned(20)], files, CountedLog(counted), LocalStore("t"))
+        verify_files([planned(20)], files, CountedLog(counted), opened())

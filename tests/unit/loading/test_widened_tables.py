@@ -16,22 +16,23 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, OnProgress, Progress
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.sorting import SortColumn
-from ottla.loading.widening import Widening
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.delta import DeltaLog
+from ottla.tables.entries import Action
+from ottla.tables.formats.delta import DeltaLog
 from ottla.tables.layout import LayoutOptions
-from ottla.tables.ledger import Ledger
-from ottla.tables.ledger_entries import Action
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.vacuum import vacuum
+from ottla.tables.ledger.ledger import Ledger
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import OnProgress, Progress
+from ottla.tables.writing.widening import Widening
 from tests.support.patience import PATIENCE_S
 from tests.support.stores import environment_of, new_bucket, served
 
@@ -90,8 +91,8 @@ class People:
 
     def assert_whole(self) -> None:
         """The table is its log up to where it was loaded, for other programs as well."""
-        directory = TableDirectory(self.table)
-        end = directory.head().loaded[1].until_offset
+        directory = Table(self.table)
+        end = directory.state().loaded[1].until_offset
         wanted = {offset: number for offset, number in self._expected.items() if offset < end}
         if self._is_latest:
             assert end == len(self._expected)
@@ -124,7 +125,7 @@ class People:
             assert value.field("who").type.field("ages").type.value_type == pa.int64()
 
     def actions(self) -> list[Action]:
-        return [one.action for one in TableDirectory(self.table).entries()]
+        return [one.action for one in Table(self.table).entries()]
 
 
 STOPS = [
@@ -230,7 +231,7 @@ def by_vacuum(table: str) -> None:
     vacuum(table, SystemClock(), kept_ms=0)
 
 
-@pytest.mark.parametrize("command", [by_vacuum, lambda table: compact(table, LocalEngine())])
+@pytest.mark.parametrize("command", [by_vacuum, lambda table: optimize(table, LocalEngine())])
 def test_other_commands_take_it_back_too(
     half_wide: People, command: Callable[[str], object]
 ) -> None:
@@ -300,7 +301,7 @@ def test_columns_are_not_taken_back_once_their_files_have_come(
         other.start()
         assert is_asked.wait(PATIENCE_S)
 
-    other = Thread(target=DeltaLog(TableDirectory(people.table).store).repair)
+    other = Thread(target=DeltaLog(Table(people.table).store).repair)
     monkeypatch.setattr(deltalake.DeltaTable, "create_write_transaction", late)
     after_the_columns(monkeypatch, start_other)
     people.load(WIDE)
@@ -312,13 +313,13 @@ def test_columns_are_not_taken_back_once_their_files_have_come(
 
 def test_files_are_rewritten_by_a_commit_of_the_same_rows(tmp_path: Path) -> None:
     people = People(tmp_path)
-    before = TableDirectory(people.table).head()
+    before = Table(people.table).state()
     people.append(b"k", LARGE)
     shown: list[Progress] = []
     assert people.load(WIDE, shown.append).commit_id == before.commit_count + 1
     people.assert_whole()
     people.assert_wide()
-    assert people.actions()[-2:] == [Action.COMPACT, Action.LOAD]
+    assert people.actions()[-2:] == [Action.OPTIMIZE, Action.LOAD]
     widening = [one for one in shown if one.is_widening]
     assert widening[-1].offset_count == 4
     assert widening[-1].tasks_done == widening[-1].task_count > 0
@@ -349,7 +350,7 @@ def test_files_that_were_put_together_stay_in_their_order(
     tmp_path: Path, column: SortColumn | None
 ) -> None:
     people = People(tmp_path)
-    compact(people.table, LocalEngine(), options=CompactOptions(sort_by=column))
+    optimize(people.table, LocalEngine(), options=OptimizeOptions(sort_by=column))
     (path,) = ottla.table.files(people.table)
     before = parquet.read_table(path, partitioning=None)["offset"].to_pylist()
     order = parquet.read_metadata(path).row_group(0).sorting_columns
@@ -366,7 +367,7 @@ def test_a_rerun_with_a_wider_schema_replaces_rows_of_files_just_rewritten(tmp_p
     rerun(people.job(WIDE), rerun_range("1", "3", "people"))
     people.assert_whole()
     people.assert_wide()
-    assert people.actions()[-2:] == [Action.COMPACT, Action.RERUN]
+    assert people.actions()[-2:] == [Action.OPTIMIZE, Action.RERUN]
 
 
 def by_others(table: str) -> None:
@@ -375,7 +376,7 @@ def by_others(table: str) -> None:
 
 def by_a_compaction(table: str) -> None:
     with suppress(Exception):
-        compact(table, LocalEngine())
+        optimize(table, LocalEngine())
 
 
 @pytest.mark.parametrize("meanwhile", [by_others, by_a_compaction])

@@ -4,7 +4,7 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from ottla.sources.rows import RowMaker  # noqa: E402
+from ottla.record.rows import RowMaker  # noqa: E402
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SPARKS = pa.schema([("offset", pa.int64()), ("headers", pa.list_(HEADER))])

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import decode_columns
-from ottla.sources.rows import RowMaker, decoded_columns
+from ottla.record.rows import RowMaker, decoded_columns
 from ottla.spark.split_reader import arrow_schema
 
 pa = pytest.importorskip("pyarrow")

@@ -3,14 +3,14 @@
 import json
 
 from ottla.base.files import join, read_file
-from ottla.tables.announcements import announce_hours
-from ottla.tables.completeness import (
+from ottla.tables.entries import Action, LedgerEntry, LoadedPartition
+from ottla.tables.ledger.announcements import announce_hours
+from ottla.tables.ledger.completeness import (
     HOUR_MS,
     begins_a_new_hour,
     complete_hours,
 )
-from ottla.tables.ledger_entries import Action, LedgerEntry, LoadedPartition
-from ottla.tables.local_store import LocalStore
+from ottla.tables.stores.local_store import LocalStore
 from ottla.testing import FakeFileSystem
 
 NOON = 1_700_000_000_000 // HOUR_MS * HOUR_MS

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.tables.coverage import covered
-from ottla.tables.ledger_entries import Action, LedgerEntry, LoadedPartition
+from ottla.tables.entries import Action, LedgerEntry, LoadedPartition
+from ottla.tables.ledger.coverage import covered
 
 END = 40
 

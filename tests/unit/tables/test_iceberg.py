@@ -18,20 +18,21 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.compaction import CompactOptions, compact
-from ottla.loading.job import LoadOptions, LoadPlace, Progress, Step
+from ottla.loading.job import LoadOptions, LoadPlace
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.loading.sorting import SortColumn
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
-from ottla.tables.vacuum import vacuum
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.values.schema import parse_schema
+from ottla.tables.writing.progress import Progress, Step
 from tests.support.patience import PATIENCE_S
 
 pytest.importorskip("pyiceberg")
@@ -146,7 +147,7 @@ def offsets(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 def is_equal(path: Path) -> bool:
     log = open_log(topic_options(str(path / "log"), "orders"))
-    return audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
+    return audit(Table(TABLE), log, "orders", compare_all=True).is_equal
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -159,11 +160,11 @@ def test_every_reader_sees_each_row_once_after_loads_a_rerun_and_a_compaction(
     assert offsets(read(tmp_path)) == OFFSETS
     rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("4", "23", "orders"))
     assert offsets(read(tmp_path)) == OFFSETS
-    assert len(compact(TABLE, LocalEngine(), options=CompactOptions()).after) == 1
+    assert len(optimize(TABLE, LocalEngine(), options=OptimizeOptions()).after) == 1
     assert offsets(read(tmp_path)) == OFFSETS
     vacuum(TABLE, SystemClock(), kept_ms=0)
     assert offsets(read(tmp_path)) == OFFSETS
-    assert len(TableDirectory(TABLE).store.find("data")) == 1
+    assert len(Table(TABLE).store.find("data")) == 1
     load_new(tmp_path, 0)
     assert is_equal(tmp_path)
 
@@ -207,9 +208,9 @@ def test_files_have_the_numbers_of_their_columns_also_of_those_that_come_later(
     end = None if is_latest else "2"
     rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("1", end, "orders"))
     assert_numbered(tmp_path)
-    compact(TABLE, LocalEngine(), options=CompactOptions())
+    optimize(TABLE, LocalEngine(), options=OptimizeOptions())
     assert_numbered(tmp_path)
-    compact(TABLE, LocalEngine(), options=CompactOptions(sort_by=SortColumn.TIMESTAMP))
+    optimize(TABLE, LocalEngine(), options=OptimizeOptions(sort_by=SortColumn.TIMESTAMP))
     assert_numbered(tmp_path)
     assert is_equal(tmp_path)
 
@@ -258,7 +259,7 @@ def test_the_facts_of_a_commit_are_in_the_summary_of_its_snapshot(tmp_path: Path
     facts = json.loads(str(snapshot.summary["ottla.facts"]))
     assert facts["partitions"][0]["until_offset"] == 10
     assert table.properties["ottla.next-offset.orders-0"] == "10"
-    (entry,) = TableDirectory(TABLE).entries()
+    (entry,) = Table(TABLE).entries()
     assert entry.version == snapshot.snapshot_id
 
 
@@ -273,7 +274,7 @@ def test_a_query_by_offset_leaves_out_files_that_have_none_of_them(tmp_path: Pat
 def test_a_table_is_read_as_it_was(tmp_path: Path) -> None:
     first = load_new(tmp_path)
     load_new(tmp_path)
-    version = TableDirectory(TABLE).entries()[0].version
+    version = Table(TABLE).entries()[0].version
     assert first.row_count == ottla.table.dataset(TABLE, version=version).count_rows() == 10
     assert ottla.table.dataset(TABLE, offsets={0: 13}).count_rows() == 13
     now_ms = SystemClock().now_ms()
@@ -289,10 +290,10 @@ def test_who_comes_second_with_a_commit_is_refused(tmp_path: Path, loads: int) -
     """Past the lock, which an object store does not have."""
     for _ in range(loads):
         load_new(tmp_path)
-    second = TableDirectory(TABLE)
-    assert second.head().commit_count == loads
+    second = Table(TABLE)
+    assert second.state().commit_count == loads
     load_new(tmp_path)
-    entry = TableDirectory(TABLE).entries()[loads]
+    entry = Table(TABLE).entries()[loads]
     with pytest.raises(CommitTakenError):
         second.commit(replace(entry, source="another"))
     assert len(second.entries()) == loads + 1
@@ -362,12 +363,12 @@ def test_a_load_that_is_stopped_at_a_step_is_continued_by_the_next(
 def test_a_commit_that_the_ledger_lacks_is_read_and_then_written(tmp_path: Path) -> None:
     load_new(tmp_path)
     load_new(tmp_path)
-    table = TableDirectory(TABLE)
+    table = Table(TABLE)
     whole = table.entries()
     Path(table.path, "_ottla", "ledger", f"{1:020d}.json").unlink()
-    assert TableDirectory(TABLE).entries() == whole
+    assert Table(TABLE).entries() == whole
     load_new(tmp_path)
-    assert TableDirectory(TABLE).ledger.entries()[:2] == whole
+    assert Table(TABLE).ledger.entries()[:2] == whole
     assert is_equal(tmp_path)
 
 
@@ -376,7 +377,7 @@ def test_of_a_commit_whose_history_is_gone_the_table_has_enough_to_continue(
 ) -> None:
     load_new(tmp_path)
     load_new(tmp_path)
-    table = TableDirectory(TABLE)
+    table = Table(TABLE)
     Path(table.path, "_ottla", "ledger", f"{1:020d}.json").unlink()
     others = catalog(tmp_path).load_table("shop.orders")
     with others.transaction() as transaction:
@@ -384,7 +385,7 @@ def test_of_a_commit_whose_history_is_gone_the_table_has_enough_to_continue(
     others = catalog(tmp_path).load_table("shop.orders")
     gone = [one.snapshot_id for one in others.snapshots()[:-1]]
     others.maintenance.expire_snapshots().by_ids(gone).commit()
-    (loaded,) = TableDirectory(TABLE).head().loaded.values()
+    (loaded,) = Table(TABLE).state().loaded.values()
     assert (loaded.from_offset, loaded.until_offset, loaded.row_count) == (10, 20, 10)
     load_new(tmp_path)
     assert offsets(by_pyiceberg(tmp_path)) == OFFSETS
@@ -420,7 +421,7 @@ def test_what_the_catalog_names_is_synced_before(
 
     monkeypatch.setattr(os, "fsync", sync)
     load_new(tmp_path)
-    table = Path(TableDirectory(TABLE).path)
+    table = Path(Table(TABLE).path)
     made = {str(path) for path in table.rglob("*") if path.suffix == ".avro"}
     metadata = catalog(tmp_path).load_table("shop.orders").metadata_location
     assert {*made, metadata.removeprefix("file://"), str(table / "metadata")} <= synced
@@ -429,23 +430,23 @@ def test_what_the_catalog_names_is_synced_before(
 def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    TableDirectory(TABLE)
+    Table(TABLE)
     catalog(tmp_path).create_table("shop.orders", pa.schema([("a", pa.int64())]))
     with pytest.raises(UserError, match="an Iceberg table that ottla did not load"):
         load_new(tmp_path)
 
 
 def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "ottla.tables.iceberg", raising=False)
+    monkeypatch.delitem(sys.modules, "ottla.tables.formats.iceberg", raising=False)
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(UserError, match=r"pip install 'ottla\[iceberg\]'"):
-        TableDirectory(TABLE)
+        Table(TABLE)
 
 
 @pytest.mark.parametrize("address", ["iceberg://lake", "iceberg://lake/orders", "iceberg:///a.b"])
 def test_an_address_of_no_table_is_refused(address: str) -> None:
     with pytest.raises(UserError, match=r"write iceberg://CATALOG/NAMESPACE\.TABLE"):
-        TableDirectory(address)
+        Table(address)
 
 
 def test_a_catalog_that_pyiceberg_is_configured_for_is_taken(
@@ -460,7 +461,7 @@ def test_a_catalog_that_pyiceberg_is_configured_for_is_taken(
     configured = {"uri": f"sqlite:///{place}/my.db", "warehouse": f"file://{place}"}
     load_catalog("lake", **configured).create_namespace("shop")
     load_new(tmp_path)
-    assert TableDirectory(TABLE).path.startswith(str(place))
+    assert Table(TABLE).path.startswith(str(place))
     assert len(ottla.table.files(TABLE)) == 1
 
 
@@ -473,7 +474,7 @@ def test_a_catalog_that_cannot_be_asked_is_named_with_where_it_is_configured(
 ) -> None:
     monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{setting}", value)
     with pytest.raises(UserError) as refused:
-        TableDirectory(TABLE)
+        Table(TABLE)
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"{TABLE}: ")
     assert refused.value.__notes__ == [
@@ -488,7 +489,7 @@ def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"^{TABLE} holds no table that ottla loaded"):
         ottla.table.files(TABLE)
     with pytest.raises(UserError, match=f"^{TABLE} holds no table that ottla loaded"):
-        TableDirectory(TABLE).entries()
+        Table(TABLE).entries()
 
 
 def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -> None:
@@ -504,7 +505,7 @@ def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -
         found = {bytes(row["key"]): bytes(row["value"]) for row in read(tmp_path)}
         assert found == {b"a": b"2"}
     opened = open_log(topic_options(str(tmp_path / "log"), "orders"))
-    assert audit(TableDirectory(TABLE), opened, "orders", compare_all=True).is_equal
+    assert audit(Table(TABLE), opened, "orders", compare_all=True).is_equal
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -516,7 +517,7 @@ def test_an_int_that_becomes_bigint_reads_as_one_in_all_rows(
         decoding = Decoding(format=ValueFormat.JSON, schema=schema)
         load_new(tmp_path, 1, layout=LayoutOptions(decoding=decoding))
     # Wider columns come in the commit of their rows, which no file is rewritten for.
-    assert [len(one.replaces) for one in TableDirectory(TABLE).entries()] == [0, 0]
+    assert [len(one.replaces) for one in Table(TABLE).entries()] == [0, 0]
     with ottla.open(tmp_path / "log") as log:
         log.append("orders", b'{"id": 1099511627776, "more": [1099511627776]}')
     load_new(tmp_path, 0)
@@ -541,7 +542,7 @@ def test_a_column_that_would_be_of_another_type_is_named_before_files_are_writte
 ) -> None:
     """A table of another version of Ottla may have decoded the same schema otherwise."""
     load_new(tmp_path, 1, layout=LayoutOptions(decoding=json_of(f"a {has}, more int")))
-    opened = TableDirectory(TABLE)
+    opened = Table(TABLE)
     value = f"value struct<a: {wanted}, more: bigint>"
     schema = pa.schema(list(parse_schema(f"partition int, offset bigint, {value}")))
     with pytest.raises(UserError, match=r"column value\.a.* is .* and would be .*another version"):
@@ -572,16 +573,16 @@ def test_rows_that_pyiceberg_deletes_or_overwrites_are_named_and_loaded_again_by
     log = open_log(topic_options(str(tmp_path / "log"), "orders"))
     for state in STATEMENTS.values():
         state(catalog(tmp_path).load_table("shop.orders"))
-        assert not audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
-        by_time = CompactOptions(sort_by=SortColumn.TIMESTAMP)
+        assert not audit(Table(TABLE), log, "orders", compare_all=True).is_equal
+        by_time = OptimizeOptions(sort_by=SortColumn.TIMESTAMP)
         if state is STATEMENTS["append"]:
             with pytest.raises(UserError, match="added rows with offsets that were there"):
-                compact(TABLE, LocalEngine(), options=by_time)
+                optimize(TABLE, LocalEngine(), options=by_time)
         else:
-            compact(TABLE, LocalEngine(), options=by_time)
+            optimize(TABLE, LocalEngine(), options=by_time)
         job = load_job(place(tmp_path), LocalEngine())
         rerun(job, rerun_range(None, None, "orders"))
-        assert audit(TableDirectory(TABLE), log, "orders", compare_all=True).is_equal
+        assert audit(Table(TABLE), log, "orders", compare_all=True).is_equal
     load_new(tmp_path, 1)
     assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[:21]
 
@@ -591,7 +592,7 @@ def test_delete_files_of_another_program_are_named_and_never_read_as_if_there_we
 ) -> None:
     """No package that tests may install writes them."""
     load_new(tmp_path)
-    opened = TableDirectory(TABLE)
+    opened = Table(TABLE)
     mask = DataFile.from_args(content=DataFileContent.POSITION_DELETES, file_path="d.parquet")
     monkeypatch.setattr(opened.log, "_files_of", lambda *_: [mask])
     with pytest.raises(UserError, match=r"by delete files.* 1 of them are in use; rewrite"):

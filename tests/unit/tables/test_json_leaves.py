@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
+from ottla.base.json_texts import Number, read, write  # noqa: E402
 from ottla.tables.values.json_leaves import is_lossy, may_have_losses  # noqa: E402
-from ottla.tables.values.json_texts import Number, read, write  # noqa: E402
 from ottla.tables.values.json_values import JsonDecoder  # noqa: E402
 from ottla.tables.values.schema import parse_schema, schema_text  # noqa: E402
 

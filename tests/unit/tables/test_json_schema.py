@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from ottla.base.errors import UserError  # noqa: E402
-from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
 from ottla.schema_registry.registry import JSON, RegisteredSchema  # noqa: E402
 from ottla.tables.layout import RAW, LayoutOptions  # noqa: E402
+from ottla.tables.schemas import with_registered_schema  # noqa: E402
 from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.json_schema import json_schema_type  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402

@@ -13,7 +13,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange
 from ottla.record.batch_roll_up import BatchRollUp
-from ottla.tables.ledger_entries import (
+from ottla.tables.entries import (
     Action,
     DataFile,
     FileRole,
@@ -47,7 +47,7 @@ def partitions(draw: st.DrawFn) -> LoadedPartition:
         until_offset=until_offset,
         row_count=draw(counts),
         quarantined_count=draw(counts),
-        carried_count=draw(counts),
+        copied_count=draw(counts),
         log_end_offset=draw(st.none() | counts),
         batches=draw(st.none() | roll_ups),
         lost=lost and OffsetRange(from_offset=lost[0], until_offset=lost[1]),
@@ -201,9 +201,11 @@ def test_a_path_that_leads_out_of_the_table_is_corruption(path: object, place: s
 def test_replaced_files_are_the_tables_no_longer() -> None:
     first, second = (replace(example().files[0], path=f"data/part-{n}.parquet") for n in (0, 1))
     load = example(files=(first,))
-    compact = example(action=Action.COMPACT, files=(second,), replaces=(first.path,), partitions=())
+    optimize = example(
+        action=Action.OPTIMIZE, files=(second,), replaces=(first.path,), partitions=()
+    )
     assert folded_files([load]) == [first]
-    assert folded_files([load, compact]) == [second]
+    assert folded_files([load, optimize]) == [second]
 
 
 def test_a_file_of_two_partitions_is_there_once_by_its_size() -> None:

@@ -7,7 +7,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from ottla.tables.plain_parquet import PlainParquetFile  # noqa: E402
+from ottla.tables.files.plain_parquet import PlainParquetFile  # noqa: E402
 
 
 def test_views_and_large_types_are_read_as_plain_ones_at_any_depth(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.base.files import FileSystem
-from ottla.tables import delta
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables.formats import delta
+from ottla.tables.table import Table
 from ottla.testing import FakeFileSystem, every_crash_point
 from tests.support.shadowed import OnBoth, put_down
 from tests.unit.tables.test_table import add_load, delta_files
@@ -37,13 +37,13 @@ def test_whatever_a_power_cut_leaves_is_a_whole_table_for_the_next_writer(
     def loads(file_system: FileSystem, acknowledged: list[Any]) -> None:
         both: Any = OnBoth(root, file_system)
         for attempt in (b"aaaa", b"bbbb", b"cccc"):
-            acknowledged.append(add_load(TableDirectory(str(root), both), attempt))
+            acknowledged.append(add_load(Table(str(root), both), attempt))
 
     cuts = 0
     for number, point in enumerate(every_crash_point(loads, make_file_system=disk, seeds=1)):
         left = tmp_path / f"left-{number}"
         put_down(point.file_system, str(root), left)
-        table = TableDirectory(str(left))
+        table = Table(str(left))
         last = add_load(table, b"dddd")
         paths = [file.path for one in table.entries() for file in one.files]
         assert paths[: len(point.acknowledged)] == point.acknowledged, point

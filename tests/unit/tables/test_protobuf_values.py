@@ -19,7 +19,6 @@ pytest.importorskip(
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # noqa: E402
 
 from ottla.base.errors import UserError  # noqa: E402
-from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
 from ottla.schema_registry.framing import framed_message, message_indexes  # noqa: E402
 from ottla.schema_registry.protobuf_schemas import (  # noqa: E402
     MessageTypes,
@@ -27,6 +26,7 @@ from ottla.schema_registry.protobuf_schemas import (  # noqa: E402
     descriptor_set,
 )
 from ottla.tables.layout import RAW, LayoutOptions, first_layout  # noqa: E402
+from ottla.tables.schemas import with_registered_schema  # noqa: E402
 from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.schema import schema_text  # noqa: E402

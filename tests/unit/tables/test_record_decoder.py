@@ -10,7 +10,6 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from ottla.base.errors import UserError  # noqa: E402
-from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
 from ottla.record.columns import schema as record_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
 from ottla.tables.layout import (  # noqa: E402
@@ -22,6 +21,7 @@ from ottla.tables.layout import (  # noqa: E402
     next_layout,
     parse_layout,
 )
+from ottla.tables.schemas import with_registered_schema  # noqa: E402
 from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.record_decoder import (  # noqa: E402
     DecodedRecords,

@@ -11,7 +11,6 @@ pa = pytest.importorskip("pyarrow")
 fastavro = pytest.importorskip("fastavro")
 
 from ottla.base.errors import UserError  # noqa: E402
-from ottla.loading.registered_schema import with_registered_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
 from ottla.schema_registry.registry import RegisteredSchema  # noqa: E402
 from ottla.tables.layout import (  # noqa: E402
@@ -23,6 +22,7 @@ from ottla.tables.layout import (  # noqa: E402
     next_layout,
     parse_layout,
 )
+from ottla.tables.schemas import with_registered_schema  # noqa: E402
 from ottla.tables.values.avro_growth import grown  # noqa: E402
 from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402

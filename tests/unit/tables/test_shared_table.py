@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.tables.entries import LedgerEntry
+from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import RAW, Partitioning, PartitionUnit, TableLayout
-from ottla.tables.ledger_entries import LedgerEntry
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
+from ottla.tables.table import Table
 from tests.support import azure_store, stores
 from tests.unit.tables.test_table import entry
 
@@ -53,8 +53,8 @@ def url(request: pytest.FixtureRequest) -> str:
     return f"{new(port)}/orders"
 
 
-def table_with(url: str, *commits: LedgerEntry) -> TableDirectory:
-    table = TableDirectory(url)
+def table_with(url: str, *commits: LedgerEntry) -> Table:
+    table = Table(url)
     with table.claim():
         for one in commits:
             table.commit(one)
@@ -63,13 +63,13 @@ def table_with(url: str, *commits: LedgerEntry) -> TableDirectory:
 
 def test_a_table_is_seen_by_all_that_open_its_address(url: str) -> None:
     table_with(url, entry(0, "data/a"), entry(1, "data/b"))
-    table = TableDirectory(url + "/")
+    table = Table(url + "/")
     assert (table.path, [one.commit_id for one in table.entries()]) == (url, [0, 1])
     assert [file.path for file in table.current_files()] == ["data/a", "data/b"]
 
 
 def test_two_may_claim_it_and_one_makes_a_commit(url: str) -> None:
-    one, other = TableDirectory(url), TableDirectory(url)
+    one, other = Table(url), Table(url)
     with one.claim(), other.claim():
         one.commit(entry(0, "data/a"))
         with pytest.raises(CommitTakenError, match="another writer has made commit 0"):
@@ -79,14 +79,14 @@ def test_two_may_claim_it_and_one_makes_a_commit(url: str) -> None:
 
 
 def test_a_commit_whose_answer_was_lost_is_known_by_its_content(url: str) -> None:
-    one, other = table_with(url, entry(0, "data/a")), TableDirectory(url)
+    one, other = table_with(url, entry(0, "data/a")), Table(url)
     one.commit(entry(1, "data/b"))
     other.commit(entry(1, "data/b"))
     assert len(other.entries()) == 2
 
 
 def test_the_layout_comes_with_the_commit_that_wins(url: str) -> None:
-    one, other = TableDirectory(url), TableDirectory(url)
+    one, other = Table(url), Table(url)
     with one.claim(), other.claim():
         assert one.layout() == RAW
         other.commit(entry(0), pinned=other.pinned(BY_HOUR))
@@ -96,7 +96,7 @@ def test_the_layout_comes_with_the_commit_that_wins(url: str) -> None:
 
 
 def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:
-    store = TableDirectory(url).store
+    store = Table(url).store
     for content in (b"", b"rows", b"other rows", bytes(300_000)):
         store.replace("a/b", content)
         assert store.read("a/b") == content
@@ -110,7 +110,7 @@ def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:
 
 
 def test_an_address_with_other_things_is_refused(url: str) -> None:
-    table = TableDirectory(url)
+    table = Table(url)
     table.store.replace("thesis.tex", b"chapter one")
     with pytest.raises(UserError, match=r"files that ottla did not load \(thesis\.tex\)"):
         table.claim().__enter__()
@@ -118,7 +118,7 @@ def test_an_address_with_other_things_is_refused(url: str) -> None:
 
 @pytest.mark.usefixtures("s3")
 def test_a_file_that_a_store_refuses_is_reported_in_one_line() -> None:
-    output = TableDirectory("s3://no-such-bucket/orders").store.output("data/a")
+    output = Table("s3://no-such-bucket/orders").store.output("data/a")
     with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket"), output:
         pass
 
@@ -141,5 +141,5 @@ def test_missing_credentials_are_one_line_that_says_how_to_give_them(tmp_path: P
 @pytest.mark.usefixtures("s3")
 def test_what_a_store_says_is_reported_in_one_line() -> None:
     with pytest.raises(UserError, match=r"s3://no-such-bucket/orders: .*NoSuchBucket") as told:
-        TableDirectory("s3://no-such-bucket/orders").entries()
+        Table("s3://no-such-bucket/orders").entries()
     assert len(str(told.value).splitlines()) == 1

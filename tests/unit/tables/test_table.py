@@ -9,11 +9,11 @@ import pytest
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.spark.table import table_files
-from ottla.tables import ledger
+from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
+from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import Partitioning, PartitionUnit, TableLayout
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.transaction_log import CommitTakenError
+from ottla.tables.ledger import ledger
+from ottla.tables.table import Table
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -45,10 +45,10 @@ def entry(commit_id: int, *paths: str) -> LedgerEntry:
     )
 
 
-def add_load(table: TableDirectory, attempt: bytes = b"aaaa") -> str:
+def add_load(table: Table, attempt: bytes = b"aaaa") -> str:
     """What a load does to the disk, without tasks; returns the data file's path."""
     with table.claim():
-        number = table.head().commit_count
+        number = table.state().commit_count
         path = f"{table.load_directory(number, attempt)}/part-0.parquet"
         with table.store.output(path) as file:
             file.write(b"rows")
@@ -58,17 +58,17 @@ def add_load(table: TableDirectory, attempt: bytes = b"aaaa") -> str:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableDirectory:
-    return TableDirectory(str(tmp_path / "orders"))
+def table(tmp_path: Path) -> Table:
+    return Table(str(tmp_path / "orders"))
 
 
-def delta_files(table: TableDirectory) -> set[str]:
+def delta_files(table: Table) -> set[str]:
     """As a reader has them that knows nothing of ottla."""
     found = deltalake.DeltaTable(table.path).get_add_actions().column("path")
     return set(found.to_pylist())
 
 
-def test_an_entry_is_there_after_its_commit(table: TableDirectory) -> None:
+def test_an_entry_is_there_after_its_commit(table: Table) -> None:
     path = add_load(table)
     (found,) = table.entries()
     assert replace(found, layout=None) == replace(entry(0, path), version=0)
@@ -76,14 +76,14 @@ def test_an_entry_is_there_after_its_commit(table: TableDirectory) -> None:
     assert delta_files(table) == {path}
 
 
-def test_a_second_load_at_the_same_time_is_refused(table: TableDirectory) -> None:
+def test_a_second_load_at_the_same_time_is_refused(table: Table) -> None:
     with table.claim():
-        second = TableDirectory(table.path)
+        second = Table(table.path)
         with pytest.raises(UserError, match="another load into this table is running; wait until"):
             second.claim().__enter__()
 
 
-def test_the_lock_goes_when_the_load_fails(table: TableDirectory) -> None:
+def test_the_lock_goes_when_the_load_fails(table: Table) -> None:
     with pytest.raises(ZeroDivisionError), table.claim():
         raise ZeroDivisionError
     add_load(table)
@@ -91,7 +91,7 @@ def test_the_lock_goes_when_the_load_fails(table: TableDirectory) -> None:
 
 @pytest.mark.parametrize("names", [["notes.txt"], ["_ottla/a"], ["a", "b", "c", "d"]])
 def test_a_directory_with_other_files_is_refused_and_left_alone(
-    table: TableDirectory, names: list[str]
+    table: Table, names: list[str]
 ) -> None:
     for name in names:
         path = Path(table.path, name)
@@ -107,10 +107,10 @@ def test_a_directory_with_other_files_is_refused_and_left_alone(
 def test_a_file_in_place_of_a_directory_is_refused_by_its_name(tmp_path: Path, below: str) -> None:
     (tmp_path / "afile").write_bytes(b"")
     with pytest.raises(UserError, match=r"/afile is a file, .*; name another path$"):
-        TableDirectory(f"{tmp_path}/afile{below}")
+        Table(f"{tmp_path}/afile{below}")
 
 
-def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> None:
+def test_a_delta_table_of_somebody_else_is_refused(table: Table) -> None:
     import pyarrow as pa
 
     deltalake.write_deltalake(table.path, pa.table({"a": [1]}))
@@ -139,7 +139,7 @@ def test_a_delta_table_of_somebody_else_is_refused(table: TableDirectory) -> Non
 )
 def test_an_address_of_no_object_store_is_refused(address: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        TableDirectory(address).require()
+        Table(address).require()
 
 
 @pytest.mark.parametrize("name", ["why?", "issue#1", "100%25"])
@@ -147,7 +147,7 @@ def test_a_directory_in_which_no_delta_table_can_be_read_is_refused_at_once(
     tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(UserError, match="choose another"):
-        TableDirectory(str(tmp_path / name))
+        Table(str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,30 +155,30 @@ def test_a_directory_without_a_table_has_no_entries(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no table"):
         table_files(str(tmp_path))
     with pytest.raises(UserError, match="holds no table"):
-        TableDirectory(str(tmp_path)).entries()
-    assert TableDirectory(str(tmp_path)).head().commit_count == 0
+        Table(str(tmp_path)).entries()
+    assert Table(str(tmp_path)).state().commit_count == 0
 
 
-def test_the_layout_is_the_one_that_was_committed_last(table: TableDirectory) -> None:
+def test_the_layout_is_the_one_that_was_committed_last(table: Table) -> None:
     path = "data/load-0/day=2026-01-31/part-0.parquet"
     with table.claim():
         one = replace(data_file(path, 0), values={"day": "2026-01-31"})
         table.commit(replace(entry(0), files=(one,)), pinned=table.pinned(BY_DAY))
-    assert TableDirectory(table.path).layout() == BY_DAY
+    assert Table(table.path).layout() == BY_DAY
     assert deltalake.DeltaTable(table.path).metadata().partition_columns == ["day"]
 
 
-def test_who_comes_second_with_a_commit_is_refused(table: TableDirectory) -> None:
-    second = TableDirectory(table.path)
+def test_who_comes_second_with_a_commit_is_refused(table: Table) -> None:
+    second = Table(table.path)
     add_load(table)
-    assert second.head().commit_count == 1
+    assert second.state().commit_count == 1
     add_load(table)
     with pytest.raises(CommitTakenError, match="another writer has made commit 1"):
         second.commit(entry(1, "data/other.parquet"))
     assert len(table.entries()) == 2
 
 
-def test_a_commit_of_another_program_comes_in_between(table: TableDirectory) -> None:
+def test_a_commit_of_another_program_comes_in_between(table: Table) -> None:
     path = add_load(table)
     deltalake.DeltaTable(table.path).alter.set_table_properties(
         {"delta.logRetentionDuration": "interval 9 days"}
@@ -188,23 +188,23 @@ def test_a_commit_of_another_program_comes_in_between(table: TableDirectory) -> 
     assert delta_files(table) == {path, other}
 
 
-def test_a_reader_sees_a_commit_that_the_ledger_does_not_have_yet(table: TableDirectory) -> None:
+def test_a_reader_sees_a_commit_that_the_ledger_does_not_have_yet(table: Table) -> None:
     paths = [add_load(table), add_load(table)]
     whole = table.entries()
     Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
-    found = TableDirectory(table.path)
+    found = Table(table.path)
     assert found.entries() == whole
-    assert found.head() == table.head()
+    assert found.state() == table.state()
     assert {one.path for one in found.current_files()} == set(paths)
     with found.claim():
-        assert TableDirectory(table.path).ledger.entries() == whole
+        assert Table(table.path).ledger.entries() == whole
 
 
 def test_of_a_commit_whose_history_is_gone_the_log_has_enough_to_continue(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     import pyarrow as pa
 
-    table = TableDirectory(str(tmp_path / "orders"))
+    table = Table(str(tmp_path / "orders"))
     add_load(table)
     with table.claim():
         with table.store.output("data/b.parquet") as file:
@@ -217,31 +217,31 @@ def test_of_a_commit_whose_history_is_gone_the_log_has_enough_to_continue(tmp_pa
     Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
     for number in range(2):
         Path(table.path, "_delta_log", f"{number:020d}.json").unlink()
-    found = TableDirectory(table.path)
-    (loaded,) = found.head().loaded.values()
+    found = Table(table.path)
+    (loaded,) = found.state().loaded.values()
     assert (loaded.from_offset, loaded.until_offset, loaded.row_count) == (1, 2, 1)
     assert [file.path for file in found.entries()[1].files] == ["data/b.parquet"]
 
 
-def test_a_missing_entry_is_corruption(table: TableDirectory) -> None:
+def test_a_missing_entry_is_corruption(table: Table) -> None:
     for _ in range(3):
         add_load(table)
     Path(table.path, ledger.LEDGER_DIRECTORY, f"{1:020d}.json").unlink()
-    for read in (TableDirectory(table.path).entries, TableDirectory(table.path).head):
+    for read in (Table(table.path).entries, Table(table.path).state):
         with pytest.raises(CorruptionError, match="the entry is missing"):
             read()
 
 
-def test_an_entry_under_another_name_is_corruption(table: TableDirectory) -> None:
+def test_an_entry_under_another_name_is_corruption(table: Table) -> None:
     add_load(table)
     add_load(table)
     directory = Path(table.path, ledger.LEDGER_DIRECTORY)
     (directory / f"{1:020d}.json").write_bytes((directory / f"{0:020d}.json").read_bytes())
     with pytest.raises(CorruptionError, match="it is the entry of commit 0"):
-        TableDirectory(table.path).entries()
+        Table(table.path).entries()
 
 
-def test_a_ledger_that_knows_of_more_than_the_log_is_corruption(table: TableDirectory) -> None:
+def test_a_ledger_that_knows_of_more_than_the_log_is_corruption(table: Table) -> None:
     add_load(table)
     table.ledger.append(entry(1))
     with pytest.raises(CorruptionError, match="has commit 1, which is not in the table's log"):
@@ -249,24 +249,24 @@ def test_a_ledger_that_knows_of_more_than_the_log_is_corruption(table: TableDire
 
 
 def test_nothing_is_loaded_where_the_log_has_lost_a_commit_that_the_ledger_has(
-    table: TableDirectory,
+    table: Table,
 ) -> None:
     for _ in range(2):
         add_load(table)
     Path(table.path, "_delta_log", f"{1:020d}.json").unlink()
     with pytest.raises(CorruptionError, match="has commit 1, which is not in the table's log"):
-        TableDirectory(table.path).head()
+        Table(table.path).state()
     shutil.rmtree(Path(table.path, "_delta_log"))
     with pytest.raises(CorruptionError, match="has commit 1, which is not in the table's log"):
-        TableDirectory(table.path).head()
+        Table(table.path).state()
 
 
 def test_a_commit_that_comes_while_a_reader_reads_is_no_corruption(
-    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_load(table)
-    for read in ("entries", "head"):
-        reader = TableDirectory(table.path)
+    for read in ("entries", "state"):
+        reader = Table(table.path)
         reads = getattr(reader.ledger, read)
 
         def late(reads: Any = reads) -> Any:
@@ -278,10 +278,10 @@ def test_a_commit_that_comes_while_a_reader_reads_is_no_corruption(
 
 
 def test_entries_and_files_of_one_moment_are_of_the_same_commits(
-    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_load(table)
-    reader = TableDirectory(table.path)
+    reader = Table(table.path)
     listed, loads = reader.log.files, iter(range(1))
 
     def late(version: int | None = None) -> list[str]:
@@ -296,20 +296,20 @@ def test_entries_and_files_of_one_moment_are_of_the_same_commits(
 
 
 def test_entries_that_share_a_file_are_the_same_entries(
-    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "ROLLED", 3)
     paths = [add_load(table) for _ in range(8)]
     names = sorted(path.name for path in Path(table.path, ledger.LEDGER_DIRECTORY).iterdir())
     assert names == [f"{0:020d}.jsonl", f"{3:020d}.jsonl", f"{6:020d}.json", f"{7:020d}.json"]
-    again = TableDirectory(table.path)
-    assert again.head() == table.head()
+    again = Table(table.path)
+    assert again.state() == table.state()
     assert [file.path for one in again.entries() for file in one.files] == paths
-    assert again.head().loaded[0].until_offset == 8
+    assert again.state().loaded[0].until_offset == 8
 
 
 def test_a_rolled_up_file_that_is_cut_is_corruption(
-    table: TableDirectory, monkeypatch: pytest.MonkeyPatch
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "ROLLED", 2)
     add_load(table)
@@ -317,17 +317,17 @@ def test_a_rolled_up_file_that_is_cut_is_corruption(
     (path,) = Path(table.path, ledger.LEDGER_DIRECTORY).iterdir()
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CorruptionError):
-        TableDirectory(table.path).head()
+        Table(table.path).state()
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
     with pytest.raises(CorruptionError, match="it has 1 lines"):
-        TableDirectory(table.path).entries()
+        Table(table.path).entries()
 
 
-def test_a_compaction_changes_no_row_for_readers_of_changes(table: TableDirectory) -> None:
+def test_a_compaction_changes_no_row_for_readers_of_changes(table: Table) -> None:
     paths = [add_load(table), add_load(table)]
     old = table.current_files()
     new = replace(
-        entry(2, "data/large"), action=Action.COMPACT, partitions=(), replaces=tuple(paths)
+        entry(2, "data/large"), action=Action.OPTIMIZE, partitions=(), replaces=tuple(paths)
     )
     with table.claim():
         table.commit(new, old)
@@ -336,7 +336,7 @@ def test_a_compaction_changes_no_row_for_readers_of_changes(table: TableDirector
     assert '"dataChange":true' not in log
 
 
-def test_table_files_are_the_committed_ones(table: TableDirectory) -> None:
+def test_table_files_are_the_committed_ones(table: Table) -> None:
     path = add_load(table)
     leftover = Path(table.path, table.load_directory(1, b"bbbb"), "part-0.parquet")
     leftover.parent.mkdir()

@@ -17,7 +17,8 @@ from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.job import LoadJob, LoadPlace, Progress
+    from ottla.loading.job import LoadJob, LoadPlace
+    from ottla.tables import Progress
 
 
 @click.command(
@@ -108,7 +109,7 @@ def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
             report = load(job)
         except OSError as error:
             if error.errno is None:  # Of a library that asked an object store.
-                from ottla.tables.object_store import refusal
+                from ottla.tables import refusal
 
                 raise refusal(job.place.into, error) from error
             error.filename = error.filename or job.place.into

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that do not say which table a topic goes into."""
-    from ottla.tables.store import ICEBERG
+    from ottla.tables import ICEBERG
 
     if not topics and not given["tables"] and not given["pattern"]:
         raise UserError("name a topic to load: ottla load SOURCE TOPIC --into PATH")
@@ -34,7 +34,7 @@ def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadPlace]":
     """Returns the named topics, each with its own table; raises `UserError`."""
     from ottla.loading.job import LoadPlace
-    from ottla.tables.store import full_address
+    from ottla.tables import full_address
 
     names = dict.fromkeys(topics)
     into = given["into"]
@@ -51,7 +51,7 @@ def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
     """Returns the topics that match the pattern now; raises `UserError`."""
     from ottla.loading.job import LoadPlace
     from ottla.sources.opening import choice_options, open_log
-    from ottla.tables.store import full_address
+    from ottla.tables import full_address
 
     client = read_client_settings(given["source_config"])
     # Of whole names, as its option says; Spark's option finds parts of them.

@@ -24,8 +24,7 @@ from ottla.cli.terminal import parse_seconds, parse_size, with_options
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
     from ottla.loading.job import LoadOptions
-    from ottla.tables.layout import LayoutOptions
-    from ottla.tables.values.decoder import Decoding, ValueFormat
+    from ottla.tables import Decoding, LayoutOptions, ValueFormat
 
 _FILE_NAME = lazy_pattern(r"[^\s{}:\"]*[./][^\s{}:\"]*")
 """What no schema is: it is a file that does not exist."""
@@ -299,7 +298,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     """Returns the options for one topic's load; raises `UserError`."""
     from ottla.loading.bounds import parse_place
     from ottla.loading.job import LoadOptions
-    from ottla.loading.task import OnError
+    from ottla.tables import OnError
 
     # A rerun interprets the two differently.
     start, end = (None, None) if given["rerun"] else (given["start"], given["end"])
@@ -328,11 +327,12 @@ def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
 
 
 def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
-    from ottla.tables.layout import (
+    from ottla.tables import (
         TIMESTAMP_COLUMN,
         LayoutOptions,
         Partitioning,
         PartitionUnit,
+        header_columns,
     )
 
     partitioning = None
@@ -345,7 +345,7 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         is_raw=given["decode"] == "raw",
         decoding=_decoding(given),
         key=_key_decoding(given),
-        header=_header_columns(given["header_columns"] or ""),
+        header=header_columns(given["header_columns"]) if given["header_columns"] else "",
         partitioning=partitioning,
         is_latest=given["upsert_by"] is not None,
         is_growing=given["grow"],
@@ -354,13 +354,13 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
 
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
-    from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+    from ottla.tables import Decoding, Envelope, ValueFormat
 
     if given["decode"] in (None, "raw"):
         return None
     value_format = ValueFormat(given["decode"])
     is_json = value_format is ValueFormat.JSON
-    schema = _schema_text(given["schema"] or "", value_format)
+    schema = _schema(given["schema"], value_format)
     return Decoding(
         format=value_format,
         schema=schema,
@@ -375,7 +375,7 @@ def _decoding(given: Mapping[str, Any]) -> "Decoding | None":
 
 
 def _key_decoding(given: Mapping[str, Any]) -> "Decoding | None":
-    from ottla.tables.values.decoder import Decoding, ValueFormat
+    from ottla.tables import Decoding, ValueFormat
 
     if given["decode_key"] in (None, "raw"):
         return None
@@ -384,7 +384,7 @@ def _key_decoding(given: Mapping[str, Any]) -> "Decoding | None":
         return Decoding(format=key_format, schema="string")
     return Decoding(
         format=key_format,
-        schema=_schema_text(given["key_schema"] or "", key_format),
+        schema=_schema(given["key_schema"], key_format),
         # Keys with a schema of their own have no framing.
         registry="" if given["key_schema"] else given["registry"],
         subject=given["key_subject"] or "",
@@ -393,41 +393,10 @@ def _key_decoding(given: Mapping[str, Any]) -> "Decoding | None":
     )
 
 
-def _header_columns(schema: str) -> str:
-    from ottla.tables.values.schema import parse_schema, schema_text
+def _schema(given: str | None, value_format: "ValueFormat") -> str:
+    from ottla.tables import given_schema
 
-    return schema_text(parse_schema(schema)) if schema else ""
-
-
-def _schema_text(given: str, value_format: "ValueFormat") -> str:
-    """Returns a schema given as text or file, in the form that tables use; raises `UserError`."""
-    from ottla.tables.values.decoder import ValueFormat
-    from ottla.tables.values.schema import schema_text
-
-    if not given:
-        return ""
-    if value_format is ValueFormat.PROTOBUF:
-        from ottla.schema_registry.protobuf_schemas import descriptor_set
-        from ottla.tables.values.protobuf_values import schema_of
-
-        return schema_of(descriptor_set(Path(given)))
-    schema = _text_or_file(given)
-    if value_format is ValueFormat.AVRO:
-        from ottla.schema_registry.avro_schemas import avro_schema, parsed
-        from ottla.schema_registry.registry import RegisteredSchema
-
-        parsed(avro_schema(RegisteredSchema(text=schema)))
-    return schema_text(_json_type(schema)) if value_format is ValueFormat.JSON else schema
-
-
-def _json_type(schema: str) -> Any:
-    from ottla.schema_registry.registry import JSON, RegisteredSchema
-    from ottla.tables.values.json_schema import is_json_schema, json_schema_type
-    from ottla.tables.values.schema import parse_schema
-
-    if is_json_schema(schema):
-        return json_schema_type(RegisteredSchema(text=schema, kind=JSON))
-    return parse_schema(schema)
+    return given_schema(given, value_format, _text_or_file) if given else ""
 
 
 def _text_or_file(text: str) -> str:

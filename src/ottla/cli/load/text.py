@@ -8,8 +8,8 @@ from ottla.cli.terminal import counted, new_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.job import Progress
     from ottla.loading.load import LoadReport
+    from ottla.tables import Progress
 
 
 SHOWN_START_S = 1.0
@@ -18,7 +18,7 @@ SHOWN_START_S = 1.0
 
 def progress_words(progress: "Progress", engine: str) -> str | None:
     """Describes what a load is doing; `None` for steps that are not shown."""
-    from ottla.loading.job import Step
+    from ottla.tables import Step
 
     match progress.step:
         case Step.PLANNED if progress.offset_count and engine == SPARK:
@@ -91,7 +91,7 @@ def commit_line(report: "LoadReport") -> str:
 
 def aside_words(report: "LoadReport") -> str:
     """Says how many records could not be decoded, and where the reasons are."""
-    from ottla.tables.ledger_entries import FileRole
+    from ottla.tables import FileRole
 
     paths = [file.path for file in report.files if file.role is FileRole.QUARANTINE]
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -128,8 +128,8 @@ def _counts(report: "LoadReport") -> str:
 def show_rerun(console: "Console", report: "LoadReport") -> None:
     """Prints what was read again, by partition, and what became of the files."""
     show_offsets(console, f"Reran {report.topic}", report)
-    carried = sum(one.carried_count for one in report.partitions)
-    beside = f", {counted(f'{carried:,}', 'row')} besides them kept" if carried else ""
+    copied = sum(one.copied_count for one in report.partitions)
+    beside = f", {counted(f'{copied:,}', 'row')} besides them kept" if copied else ""
     console.print(
         f"{counted(f'{report.row_count:,}', 'row')} read again in {report.seconds:.1f} s{beside}; "
         f"the files before them leave with: ottla table vacuum {report.into}"

@@ -92,7 +92,7 @@ def _with_finite_numbers(value: Any) -> Any:
 
 def read_json(data: bytes | str) -> Any:
     """Parses JSON; raises `ValueError`, also for NaN and infinities, which Python accepts."""
-    from ottla.tables.values.json_texts import refuse_constant  # only where JSON is read
+    from ottla.base.json_texts import refuse_constant  # only where JSON is read
 
     text = data if isinstance(data, str) else data.decode()
     return json.loads(text, parse_constant=refuse_constant)

@@ -68,7 +68,7 @@ def parse_record(line: bytes, now_ms: int) -> NewRecord:
 
     A key or value that is not text becomes JSON. Headers may also be an object, or pairs.
     """
-    from ottla.tables.values.json_texts import read_last  # only where JSON is read
+    from ottla.base.json_texts import read_last  # only where JSON is read
 
     found = read_last(line.decode())
     if not isinstance(found, dict):
@@ -101,14 +101,14 @@ def _bytes_of(found: Mapping[str, Any], name: str) -> bytes | None:
     plain = found.get(name, found.get(f"{name}_text"))
     if plain is None:
         return None
-    from ottla.tables.values.json_texts import write  # only where JSON is read
+    from ottla.base.json_texts import write  # only where JSON is read
 
     return plain.encode("utf-8", "surrogatepass") if type(plain) is str else write(plain).encode()
 
 
 def _whole(value: Any) -> Any:
     """An `int` for a number that is one; numbers of other members stay as they are written."""
-    from ottla.tables.values.json_texts import Number  # only where JSON is read
+    from ottla.base.json_texts import Number  # only where JSON is read
 
     if not isinstance(value, Number):
         return value

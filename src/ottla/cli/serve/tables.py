@@ -164,6 +164,8 @@ def directories_source(paths: Sequence[str]) -> TableSource:
 
 def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> list[str]:
     """Returns the command that loads the tables, by options of `ottla load`; raises `UserError`."""
+    from ottla.tables import check_location
+
     with needed_for("--table"):
         if find_spec("deltalake") is None:
             raise ModuleNotFoundError("deltalake", name="deltalake")
@@ -171,24 +173,13 @@ def loading_command(pairs: Sequence[str], source: TableSource, options: str) -> 
         topic, sign, path = one.partition("=")
         if not (topic and sign and path):
             raise UserError(f"--table takes TOPIC=PATH, such as orders=tables/orders, not {one!r}")
-        _check_place(path)
+        check_location(path)
     tables = [f"--table={one}" for one in pairs]
     start = [sys.executable, "-m", "ottla", "load", source.text, "--follow", "--engine", "local"]
     command = [*start, "--json", "--until-eof", *tables]
     if source.broker is not None:
         command.append(f"--with-leader={source.broker}")
     return [*command, *_checked(options, command)] if options else command
-
-
-def _check_place(path: str) -> None:
-    from ottla.tables.local_store import LocalStore
-    from ottla.tables.store import ICEBERG, full_address, is_address, open_store
-
-    address = full_address(path)
-    if not is_address(address):
-        LocalStore(address).check_place()
-    elif not address.startswith(ICEBERG):
-        open_store(address)
 
 
 def _checked(text: str, command: Sequence[str]) -> list[str]:

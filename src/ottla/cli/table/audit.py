@@ -64,7 +64,7 @@ def audit_command(
     """
     from ottla.loading.auditing.audit import audit
     from ottla.sources.opening import open_log, topic_options
-    from ottla.tables.table_directory import TableDirectory
+    from ottla.tables import Table
 
     topic = topic or topic_argument
     if topic is None:
@@ -76,7 +76,7 @@ def audit_command(
         log = open_log(options)
         line.say(f"comparing the rows and records of {topic}")
         report = audit(
-            TableDirectory(table),
+            Table(table),
             log,
             topic,
             compare_all=given["compare_all"],
@@ -108,7 +108,7 @@ def _text(report: "AuditReport") -> str:
         for count, name in (
             (report.loads, "load"),
             (report.reruns, "rerun"),
-            (report.compactions, "compaction"),
+            (report.optimizations, "optimization"),
         )
         if count
     )

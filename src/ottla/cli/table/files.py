@@ -8,7 +8,7 @@ from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted, new_console, new_table, print_json
 
 if TYPE_CHECKING:
-    from ottla.tables.ledger_entries import DataFile
+    from ottla.tables import DataFile
 
 
 @click.command("files", cls=ExampleCommand, examples=("ottla table files tables/orders",))
@@ -28,12 +28,11 @@ def files_command(path: str, quarantine: bool, is_long: bool, output: Output) ->
     --json, a file is listed once for each partition in it.
     """
     import ottla.table
-    from ottla.tables.ledger_entries import FileRole
-    from ottla.tables.table_directory import TableDirectory
+    from ottla.tables import FileRole, Table
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
     chosen = ottla.table.data_files(path, role)
-    place = TableDirectory(path).path
+    place = Table(path).path
     if output.as_json:
         for file in chosen:
             print_json(_fields(place, file))
@@ -58,7 +57,7 @@ def _fields(place: str, file: "DataFile") -> dict[str, object]:
 def _show(chosen: "list[DataFile]") -> None:
     from rich.filesize import decimal
 
-    from ottla.tables.ledger_entries import total_size
+    from ottla.tables import total_size
 
     shown = new_table()
     shown.add_column("partition", justify="right")

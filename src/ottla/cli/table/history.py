@@ -8,7 +8,7 @@ from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 if TYPE_CHECKING:
-    from ottla.tables.ledger_entries import LedgerEntry
+    from ottla.tables import LedgerEntry
 
 COMMITS_SHOWN = 20
 
@@ -26,9 +26,9 @@ def history_command(path: str, limit: int | None, output: Output) -> None:
     """List the commits of a table: versions, offsets that were read, and how files changed. A
     version can be read again (ottla.table.dataset(TABLE, version=...)) while its files exist.
     """
-    from ottla.tables.table_directory import TableDirectory
+    from ottla.tables import Table
 
-    entries = TableDirectory(path).entries()
+    entries = Table(path).entries()
     shown = entries[-(limit or COMMITS_SHOWN) :] if limit or output.is_prose else entries
     if output.as_json:
         for entry in shown:

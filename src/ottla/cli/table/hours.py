@@ -11,7 +11,7 @@ from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, new_console, new_table, print_json
 
 if TYPE_CHECKING:
-    from ottla.tables.completeness import CompleteHour
+    from ottla.tables import CompleteHour
 
 EXIT_INCOMPLETE = 1
 HOURS_SHOWN = 24

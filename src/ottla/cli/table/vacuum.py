@@ -1,4 +1,4 @@
-"""`ottla table vacuum`: removes files that reruns and compactions replaced."""
+"""`ottla table vacuum`: removes files that reruns and optimizations replaced."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from ottla.cli.output import RESULTS_ONLY, Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
-    from ottla.tables.vacuum import VacuumReport
+    from ottla.tables import VacuumReport
 
 
 @click.command("vacuum", cls=ExampleCommand, examples=("ottla table vacuum tables/orders",))
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="List the files without removing them.")
 @output_options(RESULTS_ONLY)
 def vacuum_command(path: str, keep_hours: float, dry_run: bool, output: Output) -> None:
-    """Remove files that reruns and compactions replaced, and files that killed commits left.
+    """Remove files that reruns and optimizations replaced, and files that killed commits left.
 
     Current files of the table stay. HOURS are whole hours: half an hour counts as one.
     """
     from ottla.base.clock import SystemClock
-    from ottla.tables.vacuum import HOUR_MS, vacuum
+    from ottla.tables import HOUR_MS, vacuum
 
     report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
     if dry_run and not output.as_json:

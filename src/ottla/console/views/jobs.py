@@ -15,8 +15,7 @@ from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.tables.ledger_entries import loaded_partitions
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables import Table, loaded_partitions
 
 MOST_LOGS = 200
 """The number of logs examined for a page; a link leads to the next ones."""
@@ -151,7 +150,7 @@ def _load(ask: Ask, path: str) -> Fields:
     fields: Fields = {"path": path, "problem": "", "partitions": [], "commit_id": None,
                       "committed_ms": None, "row_count": 0, "topic": None}  # fmt: skip
     try:
-        entries = TableDirectory(path).entries()
+        entries = Table(path).entries()
         loaded = loaded_partitions(entries)
         if not entries:
             return fields

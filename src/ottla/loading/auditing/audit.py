@@ -21,10 +21,7 @@ from ottla.loading.auditing.values import wrong_values
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
-from ottla.tables.coverage import Piece, covered
-from ottla.tables.data_files import count_in_ranges, interleaved, read_offsets
-from ottla.tables.ledger_entries import Action, DataFile, FileRole
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables import Action, DataFile, FileRole, Piece, Table, covered, interleaved, rows_only
 
 _Value = TypeVar("_Value")
 
@@ -33,7 +30,7 @@ SAMPLED_FILES = 8
 
 
 def audit(
-    table: TableDirectory,
+    table: Table,
     log: LogSource,
     topic: str,
     *,
@@ -55,7 +52,7 @@ class Audit:
 
     def __init__(
         self,
-        table: TableDirectory,
+        table: Table,
         log: LogSource,
         topic: str,
         login: RegistryLogin | None = None,
@@ -75,7 +72,7 @@ class Audit:
         actions = [entry.action for entry in entries]
         report.loads = actions.count(Action.LOAD)
         report.reruns = actions.count(Action.RERUN)
-        report.compactions = actions.count(Action.COMPACT)
+        report.optimizations = actions.count(Action.OPTIMIZE)
         report.files = len({file.path for file in files})
         report.rows = _row_count(files, FileRole.ROWS)
         report.quarantined = _row_count(files, FileRole.QUARANTINE)
@@ -105,10 +102,10 @@ class Audit:
         groups = [
             (group, [file for file in some if file.role is FileRole.QUARANTINE])
             for some in by_partition.values()
-            for group in interleaved(file for file in some if file.role is FileRole.ROWS)
+            for group in interleaved(rows_only(some))
         ]
-        for group, aside in groups if seed is None else _some(groups, seed):
-            self._check_rows(group, aside)
+        for group, quarantined in groups if seed is None else _some(groups, seed):
+            self._check_rows(group, quarantined)
 
     def _check_state(
         self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
@@ -132,7 +129,7 @@ class Audit:
                 self._report.unseen += [(number, piece.offsets) for piece in some]
                 found = []
             self._report.differences += found
-        rows = [one for one in files if one.role is FileRole.ROWS]
+        rows = rows_only(files)
         for file in rows if seed is None else _some(rows, seed):
             self._report.differences += audits[file.partition].differences_of_rows(file)
         self._report.rows_compared += sum(one.rows_compared for one in audits.values())
@@ -148,7 +145,7 @@ class Audit:
         found = []
         for role in FileRole:
             of_role = [file for file in files if file.role is role]
-            counts, stray = count_in_ranges(self._table.store, of_role, ranges)
+            counts, stray = self._table.files.counts_in(of_role, ranges)
             found.append(counts)
             if stray is not None:
                 text = "it has rows with offsets that no commit read"
@@ -191,7 +188,7 @@ class Audit:
             self._report.differences.append(_in_piece("batches", piece, text))
         self._report.batches_matched += found.batch_count if found == stated else 0
 
-    def _check_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
+    def _check_rows(self, group: Sequence[DataFile], quarantined: Sequence[DataFile]) -> None:
         """Compares rows of files with interleaved offsets with records that are not in quarantine.
 
         If retention removes records meanwhile, compares the remaining ones.
@@ -200,7 +197,7 @@ class Audit:
         while True:
             start = self._offered[partition].start_offset
             try:
-                self._compare_rows(group, aside)
+                self._compare_rows(group, quarantined)
                 return
             except OffsetsGoneError:
                 self._report.rows_compared = compared
@@ -208,7 +205,7 @@ class Audit:
                 if self._offered[partition].start_offset <= start:
                     raise
 
-    def _compare_rows(self, group: Sequence[DataFile], aside: Sequence[DataFile]) -> None:
+    def _compare_rows(self, group: Sequence[DataFile], quarantined: Sequence[DataFile]) -> None:
         partition = group[0].partition
         bounds = self._offered[partition]
         wanted = OffsetRange(
@@ -217,7 +214,7 @@ class Audit:
         )
         if wanted.is_empty:
             return
-        stored = stored_rows(self._table.store, group, wanted)
+        stored = stored_rows(self._table.files, group, wanted)
         try:
             place = TopicPartition(self._topic, partition)
             log = read_ranges(self._log, {place: wanted}, stored.column_names)
@@ -225,8 +222,8 @@ class Audit:
             raise
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
-        aside = [file for file in aside if _overlaps(file, wanted)]
-        log = without_offsets(log, [read_offsets(self._table.store, file) for file in aside])
+        quarantined = [file for file in quarantined if _overlaps(file, wanted)]
+        log = without_offsets(log, [self._table.files.offsets(file) for file in quarantined])
         self._report.rows_compared += stored.num_rows
         found = first_difference(stored, log)
         if found is not None:
@@ -234,7 +231,7 @@ class Audit:
             path = next((one for one in group if one.first_offset <= offset), group[0]).path
             self._report.differences.append(_wrong_row(partition, offset, text, path))
             return
-        for file in [*group, *aside]:
+        for file in [*group, *quarantined]:
             for offset, text in wrong_values(
                 self._table, file, self._log, place, wanted, self._login
             ):

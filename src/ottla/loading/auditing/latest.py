@@ -16,12 +16,16 @@ from ottla.loading.auditing.rows import first_difference, stored_rows
 from ottla.loading.auditing.values import wrong_values
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, read_ranges
-from ottla.tables.coverage import Piece
-from ottla.tables.data_files import read_offsets, read_part
-from ottla.tables.ledger_entries import DataFile, FileRole, LedgerEntry
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.values.decoder import Decoding
-from ottla.tables.values.opening import open_decoder
+from ottla.tables import (
+    DataFile,
+    FileRole,
+    LedgerEntry,
+    Piece,
+    RecordDecoder,
+    RecordDecoding,
+    Table,
+    rows_only,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +39,7 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
     if None in merged:
         return []
     stated = sum(one.upserted - one.superseded for one in merged if one is not None)
-    found = sum(file.row_count for file in files if file.role is FileRole.ROWS)
+    found = sum(file.row_count for file in rows_only(files))
     if found == stated:
         return []
     return [Difference(kind="count", text=f"the table has {found} rows, {stated} expected")]
@@ -45,7 +49,7 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
 class StateAudit:
     """The audit of one partition; `offered` is the range that the log has."""
 
-    table: TableDirectory
+    table: Table
     log: LogSource
     place: TopicPartition
     offered: LogPartition
@@ -62,17 +66,17 @@ class StateAudit:
 
         Raises `OffsetsGoneError` if the log loses records meanwhile.
         """
-        aside = {
+        quarantined = {
             offset
             for file in files
             if file.role is FileRole.QUARANTINE
-            for offset in read_offsets(self.table.store, file).tolist()
+            for offset in self.table.files.offsets(file).tolist()
         }
         layout = self.table.layout()
         for piece in pieces:
             wanted = self._offered_of(piece.offsets)
             if not wanted.is_empty:
-                self._follow(wanted, layout.decoding_of(piece.commit_id), aside)
+                self._follow(wanted, layout.record_decoding_of(piece.commit_id), quarantined)
         ends = [piece.until_offset for piece in pieces]
         yield from self._compare(files, max(ends, default=0))
 
@@ -85,7 +89,7 @@ class StateAudit:
             return
         import pyarrow.compute as pc
 
-        stored = stored_rows(self.table.store, [file], wanted)
+        stored = stored_rows(self.table.files, [file], wanted)
         log = read_ranges(self.log, {self.place: wanted}, stored.column_names)
         log = log.filter(pc.is_in(log["offset"], stored["offset"].combine_chunks()))
         stored = stored.filter(pc.is_in(stored["offset"], log["offset"].combine_chunks()))
@@ -103,22 +107,22 @@ class StateAudit:
         start = max(wanted.from_offset, self.offered.start_offset)
         return OffsetRange(from_offset=start, until_offset=max(start, wanted.until_offset))
 
-    def _follow(self, wanted: OffsetRange, decoding: Decoding | None, aside: set[int]) -> None:
+    def _follow(self, wanted: OffsetRange, decoding: RecordDecoding, quarantined: set[int]) -> None:
         for split in self.log.splits({self.place: wanted}):
             for batch in self.log.read(split, _COLUMNS):
-                self._apply(batch, decoding, aside)
+                self._apply(batch, decoding, quarantined)
 
-    def _apply(self, batch: "pa.RecordBatch", decoding: Decoding | None, aside: set[int]) -> None:
-        values, truncations = batch["value"], frozenset[int]()
-        if decoding is not None:
-            decoded = open_decoder(decoding, self.login).decode(values, batch["headers"])
-            values, truncations = decoded.rows, decoded.truncations
+    def _apply(
+        self, batch: "pa.RecordBatch", decoding: RecordDecoding, quarantined: set[int]
+    ) -> None:
+        decoded = RecordDecoder(decoding, self.login).decode(batch)
+        values = decoded.columns.get("value", batch["value"])
         offsets, keys = batch["offset"].to_pylist(), batch["key"].to_pylist()
         is_deleted = values.is_null().to_pylist()
         for index, offset in enumerate(offsets):
-            if offset in aside:
+            if offset in quarantined:
                 continue
-            if index in truncations:
+            if index in decoded.truncations:
                 self._truncated = offset
                 self._last = dict.fromkeys(self._last, (offset, True))
             elif keys[index] is not None:
@@ -126,9 +130,8 @@ class StateAudit:
 
     def _compare(self, files: Sequence[DataFile], end: int) -> Iterator[Difference]:
         there: dict[bytes, int] = {}
-        rows = [file for file in files if file.role is FileRole.ROWS]
-        for file in rows:
-            found = read_part(self.table.store, file, ["key", "offset"])
+        for file in rows_only(files):
+            found = self.table.files.rows(file, ["key", "offset"])
             pairs = zip(found["key"].to_pylist(), found["offset"].to_pylist(), strict=True)
             for key, offset in pairs:
                 if key in there:

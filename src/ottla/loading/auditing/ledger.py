@@ -6,11 +6,16 @@ from ottla.base.errors import TaskError
 from ottla.base.ids import uuid_text
 from ottla.loading.auditing.report import Difference
 from ottla.sources.log_source import LogPartition
-from ottla.tables.coverage import covered
-from ottla.tables.data_files import rows_there_twice
-from ottla.tables.ledger_entries import Action, DataFile, LedgerEntry, LoadedPartition
-from ottla.tables.parquet_files import read_footer
-from ottla.tables.table_directory import TableDirectory
+from ottla.tables import (
+    Action,
+    DataFile,
+    LedgerEntry,
+    LoadedPartition,
+    Table,
+    by_partition,
+    covered,
+    whole_files,
+)
 
 
 def check_tiling(entries: Sequence[LedgerEntry], *, is_latest: bool = False) -> list[Difference]:
@@ -28,8 +33,8 @@ def check_tiling(entries: Sequence[LedgerEntry], *, is_latest: bool = False) -> 
                 found += _check_load(entry, ends)
             case Action.RERUN:
                 found += _check_rerun(entries[:number], entry)
-            case Action.COMPACT:
-                found += _check_compaction(entry, known)
+            case Action.OPTIMIZE:
+                found += _check_rewrite(entry, known)
         if not is_latest:
             for loaded in entry.partitions:
                 found += _check_entry_files(entry, loaded)
@@ -64,7 +69,7 @@ def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[
             )
 
 
-def _check_compaction(
+def _check_rewrite(
     entry: LedgerEntry, known: Mapping[str, Sequence[DataFile]]
 ) -> Iterator[Difference]:
     if not known.keys() >= set(entry.replaces):
@@ -84,7 +89,7 @@ def _check_compaction(
         if before != after:
             yield Difference(
                 kind="count",
-                text=f"compaction {entry.commit_id}, partition {partition}: {before} {role} went "
+                text=f"optimization {entry.commit_id}, partition {partition}: {before} {role} went "
                 f"in, {after} came out",
                 partition=partition,
             )
@@ -105,7 +110,7 @@ def _untiled(entry: LedgerEntry, loaded: LoadedPartition, begin: int, expected: 
 def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[Difference]:
     files = [file for file in entry.files if file.partition == loaded.partition]
     row_count = sum(file.row_count for file in files)
-    stated = loaded.record_count + loaded.carried_count
+    stated = loaded.record_count + loaded.copied_count
     if row_count != stated:
         yield Difference(
             kind="count",
@@ -113,7 +118,7 @@ def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[
             f"have {row_count} rows, {stated} expected",
             partition=loaded.partition,
         )
-    for file in files if not loaded.carried_count else ():
+    for file in files if not loaded.copied_count else ():
         if not loaded.from_offset <= file.first_offset <= file.last_offset < loaded.until_offset:
             text = (
                 f"offsets {file.first_offset} to {file.last_offset} are not "
@@ -122,14 +127,11 @@ def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[
             yield Difference.in_file("overlap", file, text, file.first_offset)
 
 
-def check_distinct(table: TableDirectory, files: Iterable[DataFile]) -> list[Difference]:
+def check_distinct(table: Table, files: Iterable[DataFile]) -> list[Difference]:
     """Finds duplicate rows, within a file or in two files; the files must be readable."""
     found = []
-    by_partition: dict[int, list[DataFile]] = {}
-    for file in files:
-        by_partition.setdefault(file.partition, []).append(file)
-    for some in by_partition.values():
-        twice = rows_there_twice(table.store, some)
+    for some in by_partition(files).values():
+        twice = table.files.first_repeated(some)
         if twice is not None:
             first, last = twice.first_offset, twice.last_offset
             text = f"some of its offsets {first} to {last} are duplicated"
@@ -165,23 +167,20 @@ def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> 
     return None
 
 
-def check_files(table: TableDirectory, files: Sequence[DataFile]) -> list[Difference]:
+def check_files(table: Table, files: Sequence[DataFile]) -> list[Difference]:
     """Finds files that are missing or differ from the ledger in size or footer."""
-    stated: dict[str, list[DataFile]] = {}
-    for file in files:
-        stated.setdefault(file.path, []).append(file)
     return [
         Difference.in_file("file", parts[0], reason)
-        for parts in stated.values()
+        for parts in whole_files(files)
         if (reason := _wrong_file(table, parts)) is not None
     ]
 
 
-def _wrong_file(table: TableDirectory, stated: Sequence[DataFile]) -> str | None:
+def _wrong_file(table: Table, stated: Sequence[DataFile]) -> str | None:
     from pyarrow import ArrowException
 
     try:
-        found = read_footer(table.store, stated[0].path)
+        found = table.files.described(stated[0].path)
     except FileNotFoundError:
         return "it is missing"
     except (ArrowException, OSError, TaskError) as error:

@@ -4,7 +4,7 @@ from dataclasses import field
 
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
-from ottla.tables.ledger_entries import DataFile
+from ottla.tables import DataFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class AuditReport:
     differences: list[Difference] = field(default_factory=list)
     loads: int = 0
     reruns: int = 0
-    compactions: int = 0
+    optimizations: int = 0
     files: int = 0
     rows: int = 0
     quarantined: int = 0

@@ -7,16 +7,14 @@ from ottla.base.partitions import OffsetRange
 from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.record.columns import COLUMNS
-from ottla.tables.data_files import read_columns, read_part
-from ottla.tables.ledger_entries import DataFile
-from ottla.tables.store import TableStore
+from ottla.tables import DataFile, DataFiles
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 
-def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
+def stored_rows(opened: DataFiles, files: Sequence[DataFile], wanted: OffsetRange) -> "pa.Table":
     """The rows of some files in the columns of `record.columns`, in order of offset.
 
     Columns whose type differs from the log's in any file, such as decoded values, are left out.
@@ -24,7 +22,7 @@ def stored_rows(store: TableStore, files: Sequence[DataFile], wanted: OffsetRang
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [_as_decoded(store, file) for file in files]
+    parts = [_as_decoded(opened, file) for file in files]
     shared = [name for name in COLUMNS if all(name in part.column_names for part in parts)]
     rows = pa.concat_tables(part.select(shared) for part in parts).sort_by("offset")
     offsets = rows["offset"]
@@ -51,19 +49,19 @@ def _is_as_in_the_log(schema: "pa.Schema", name: str) -> bool:
     return name not in ("key", "value") or schema.field(name).type == pa.binary()
 
 
-def _as_decoded(store: TableStore, file: DataFile) -> "pa.Table":
+def _as_decoded(opened: DataFiles, file: DataFile) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from ottla.record.columns import schema
 
-    columns_there = read_columns(store, file)
+    columns_there = opened.columns(file)
     there = [
         name
         for name in (*COLUMNS, "timestamp")
         if name in columns_there.names and _is_as_in_the_log(columns_there, name)
     ]
-    rows = read_part(store, file, there)
+    rows = opened.rows(file, there)
     columns = {name: rows[name] for name in there if name != "timestamp"}
     if "timestamp" in there:
         times = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", "UTC")), pa.int64())

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, read_ranges
-from ottla.tables.data_files import read_columns, read_part
-from ottla.tables.ledger_entries import DataFile, FileRole
-from ottla.tables.store import TableStore
-from ottla.tables.table_directory import TableDirectory
-from ottla.tables.values.record_decoder import HEADER, KEY, VALUE, RecordDecoder
+from ottla.tables import HEADER, KEY, VALUE, DataFile, DataFiles, FileRole, RecordDecoder, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def wrong_values(
-    table: TableDirectory,
+    table: Table,
     file: DataFile,
     log: LogSource,
     place: TopicPartition,
@@ -31,7 +27,7 @@ def wrong_values(
     import pyarrow.compute as pc
 
     layout = table.layout()
-    rows = _rows(table.store, file) if layout.decodings else None
+    rows = _rows(table.files, file) if layout.decodings else None
     if rows is None:
         return
     for commit_id in pc.unique(rows["commit_id"]).to_pylist():
@@ -58,20 +54,20 @@ def _one_batch(rows: "pa.Table") -> "pa.RecordBatch":
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
-def _rows(store: TableStore, file: DataFile) -> "pa.Table | None":
+def _rows(files: DataFiles, file: DataFile) -> "pa.Table | None":
     """Offsets, commits and values, in order of offset; `None` for a file of raw values."""
     import pyarrow as pa
 
-    there = read_columns(store, file)
-    is_aside = file.role is FileRole.QUARANTINE
+    there = files.columns(file)
+    is_quarantined = file.role is FileRole.QUARANTINE
     decoded = [
         name
         for name in (VALUE, KEY, HEADER)
-        if not is_aside and name in there.names and there.field(name).type != pa.binary()
+        if not is_quarantined and name in there.names and there.field(name).type != pa.binary()
     ]
-    if "commit_id" not in there.names or not (is_aside or decoded):
+    if "commit_id" not in there.names or not (is_quarantined or decoded):
         return None
-    return read_part(store, file, ["offset", "commit_id", *decoded]).sort_by("offset")
+    return files.rows(file, ["offset", "commit_id", *decoded]).sort_by("offset")
 
 
 def _beside(

@@ -8,6 +8,7 @@ schema with which Kafka Connect's converter may wrap values (`{"schema": ..., "p
 from dataclasses import replace
 from typing import Any
 
+from ottla.base.json_texts import read_last, write
 from ottla.tables.values.decoder import (
     Decoded,
     Decoding,
@@ -17,7 +18,6 @@ from ottla.tables.values.decoder import (
     require,
 )
 from ottla.tables.values.json_rest import RESCUED_COLUMN, with_rescued
-from ottla.tables.values.json_texts import read_last, write
 from ottla.tables.values.schema import parse_schema, schema_text
 
 _WITH_ROW = ("c", "r", "u")

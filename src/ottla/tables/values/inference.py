@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.base.errors import UserError
+from ottla.base.json_texts import refuse_constant
 from ottla.tables.values.json_rest import RESCUED_COLUMN
-from ottla.tables.values.json_texts import refuse_constant
 from ottla.tables.values.schema import (
     MAX_DECIMAL_DIGITS,
     MOST_LEVELS,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ottla.tables.values.json_texts import read_last, refuse_constant
+from ottla.base.json_texts import read_last, refuse_constant
 
 Check = Callable[[Any, str], str | None]
 """Takes a parsed value and its place; returns what is wrong with it."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+from ottla.base.json_texts import Number
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.tables.values.json_maps import Rewrite, rewrite_of
-from ottla.tables.values.json_texts import Number
 
 _LONG_NUMBER = r"[0-9](?:[0-9.]{15}|[0-9.]*[eE][+-]?[0-9]{3})"
 _WRITTEN_LONG = lazy_pattern(r"-?[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|-?[0-9.]+[eE][+-]?[0-9]{3,}")

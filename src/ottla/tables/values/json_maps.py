@@ -8,7 +8,7 @@ text (`json_times`).
 from collections.abc import Callable
 from typing import Any
 
-from ottla.tables.values.json_texts import read, write
+from ottla.base.json_texts import read, write
 from ottla.tables.values.json_times import as_times
 
 Rewrite = Callable[[Any], Any]

@@ -9,9 +9,9 @@ The rest of a number or time is the whole of it if its column cannot have it (`j
 from collections.abc import Callable
 from typing import Any
 
+from ottla.base.json_texts import read, write
 from ottla.tables.values.decoder import require
 from ottla.tables.values.json_leaves import left_of
-from ottla.tables.values.json_texts import read, write
 
 RESCUED_COLUMN = "_rescued"
 

@@ -10,13 +10,13 @@ is bisected until invalid values are isolated.
 
 from typing import Any
 
+from ottla.base.json_texts import read, write
 from ottla.base.patterns import lazy_pattern
 from ottla.tables.values.decoder import Decoded, merged, require
 from ottla.tables.values.json_faults import check_of, is_json, json_fault
 from ottla.tables.values.json_leaves import lossy_texts, rewriter_of
 from ottla.tables.values.json_maps import from_read, has_maps, read_type, rewriter
 from ottla.tables.values.json_rest import lost_of, rest_texts, with_rescued
-from ottla.tables.values.json_texts import read, write
 from ottla.tables.values.json_times import OTHER_TIME
 from ottla.tables.values.schema import parse_schema, type_text
 

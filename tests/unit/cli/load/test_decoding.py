@@ -105,9 +105,9 @@ def test_rows_are_sorted_by_keys_that_are_text_and_not_by_structs(tmp_path: Path
     assert "2 values or keys have fields" in done.output
     assert load(tmp_path, "--decode-key", "text", into="text").exit_code == 0
     sort = ["--sort-by", "key", "--engine", "local"]
-    refused = CliRunner().invoke(cli, ["table", "compact", str(tmp_path / "structs"), *sort])
+    refused = CliRunner().invoke(cli, ["table", "optimize", str(tmp_path / "structs"), *sort])
     assert (refused.exit_code, refused.stderr.count("have no order")) == (2, 1)
-    done = CliRunner().invoke(cli, ["table", "compact", str(tmp_path / "text"), *sort])
+    done = CliRunner().invoke(cli, ["table", "optimize", str(tmp_path / "text"), *sort])
     assert done.exit_code == 0, done.output
     found = ottla.table.dataset(str(tmp_path / "text")).to_table()["key"].to_pylist()
     assert found == ['{"x": 1}', '{"x": 2}']
@@ -175,7 +175,7 @@ def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) 
     audited = ["audit", str(tmp_path / "log"), "orders", "--table", str(tmp_path / "table")]
     done = CliRunner().invoke(cli, [*audited, "--all"])
     assert done.exit_code == 0, done.output
-    compacted = ["table", "compact", str(tmp_path / "table"), "--engine", "local"]
+    compacted = ["table", "optimize", str(tmp_path / "table"), "--engine", "local"]
     done = CliRunner().invoke(cli, compacted)
     assert done.exit_code == 0, done.output
     assert (

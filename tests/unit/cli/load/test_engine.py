@@ -14,7 +14,7 @@ from ottla.cli.load.text import show_report
 from ottla.cli.main import cli
 from ottla.loading.load import LoadReport
 from ottla.table import dataset
-from ottla.tables.ledger_entries import LoadedPartition
+from ottla.tables.entries import LoadedPartition
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S
 
@@ -80,7 +80,7 @@ def test_a_local_load_reruns_sets_aside_audits_and_compacts_as_one_with_spark(
     fill(tmp_path / "log", 3)
     assert "3 rows in" in local_load(tmp_path).output
     merged = CliRunner().invoke(
-        cli, ["table", "compact", str(tmp_path / "table"), "--engine", "local"]
+        cli, ["table", "optimize", str(tmp_path / "table"), "--engine", "local"]
     )
     assert "files of" in merged.output, merged.output
     assert dataset(str(tmp_path / "table")).count_rows() == 1203

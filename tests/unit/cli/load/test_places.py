@@ -86,7 +86,7 @@ def test_what_names_no_table_is_refused_in_one_line(
         ["load", "log", "--engine", "local", "--pattern", "a.*", "--into"],
         ["audit", "log", "audit", "--table"],
         *(["table", verb] for verb in ("read", "files", "history", "hours", "vacuum")),
-        ["table", "compact", "--engine", "local"],
+        ["table", "optimize", "--engine", "local"],
     ],
     ids=lambda words: " ".join(words[:2]),
 )

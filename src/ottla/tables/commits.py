@@ -1,0 +1,104 @@
+"""A load's commit: begin, write, commit.
+
+`begin` gives a transaction that continues a state of the table. Tasks write its files with
+`record_writer`, in any process; `Transaction.written` reads what they wrote, and `commit` makes
+their rows part of the table, with the ranges of the log that they are of. A crash before that
+leaves the table unchanged; after it the ranges are loaded, and no load reads them again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ottla.base.partitions import OffsetRange
+from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.entries import Action, DataFile, LedgerEntry, MergeCounts
+from ottla.tables.formats.transaction_log import CommitTakenError
+from ottla.tables.layout import TableLayout
+from ottla.tables.ledger.ledger import TableState
+from ottla.tables.table import Table
+from ottla.tables.upserts.upserting import merge_changes, remove_changes
+from ottla.tables.writing.copied_rows import copy_others, touched_files
+from ottla.tables.writing.record_writer import OnError, RecordWriter
+from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
+from ottla.tables.writing.widening import widen_files
+
+
+def begin(
+    table: Table,
+    state: TableState,
+    options: WriteOptions,
+    *,
+    action: Action = Action.LOAD,
+    layout: TableLayout | None = None,
+) -> Transaction:
+    """The commit after `state`; `layout` is that of its rows, `None` for a commit without rows.
+
+    Raises `CommitTakenError` after a commit that widened the table's files for this layout, and
+    `UserError` for a layout that the table cannot have.
+    """
+    if layout is not None and widen_files(table, state, layout, options):
+        raise CommitTakenError(f"{table.address}: its column types were widened; run it again")
+    return Transaction.after(state, table, options, action, layout)
+
+
+def record_writer(
+    transaction: Transaction,
+    topic: str,
+    partition_count: int,
+    *,
+    on_error: OnError = OnError.FAIL,
+    login: RegistryLogin | None = None,
+) -> RecordWriter:
+    """What tasks write the records of a topic with."""
+    layout = transaction.layout
+    return RecordWriter(
+        table=transaction.table.path,
+        directory=transaction.directory,
+        commit_id=transaction.commit_id,
+        topic=topic,
+        partition_count=partition_count,
+        decoding=layout.record_decoding,
+        login=login,
+        on_error=on_error,
+        style=transaction.style,
+        partitioning=layout.partitioning,
+        is_latest=layout.is_latest,
+    )
+
+
+def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges) -> LedgerEntry:
+    """Commits files that tasks have written, and the ranges that they are of.
+
+    A rerun replaces the table's rows of its ranges; in a table of the latest rows, changes are
+    merged with the table's rows. Raises `CommitTakenError` if another writer was first.
+    """
+    again: Mapping[int, OffsetRange] = {}
+    if transaction.action is Action.RERUN:
+        # A rerun does not state the partitions that it did not read.
+        read = replace(read, partitions=tuple(one for one in read.partitions if not one.is_empty))
+        again = {one.partition: one.offsets for one in read.partitions}
+    if not transaction.layout.is_latest:
+        return _commit_rows(transaction, files, read, again)
+    if not files and not again:
+        return transaction.publish((), read=read, merged=MergeCounts(upserted=0, superseded=0))
+    try:
+        merged = merge_changes(transaction, files, again)
+        return transaction.publish(merged.files, merged.replaced, read, merged.counts)
+    finally:
+        remove_changes(transaction)
+
+
+def _commit_rows(
+    transaction: Transaction,
+    files: Sequence[DataFile],
+    read: ReadRanges,
+    again: Mapping[int, OffsetRange],
+) -> LedgerEntry:
+    replaced = touched_files(transaction.table.current_files(), again) if again else ()
+    copies = copy_others(transaction, replaced, again)
+    counts: Counter[int] = Counter()
+    for file in copies:
+        counts[file.partition] += file.row_count
+    stated = tuple(replace(one, copied_count=counts[one.partition]) for one in read.partitions)
+    return transaction.publish((*files, *copies), replaced, replace(read, partitions=stated))

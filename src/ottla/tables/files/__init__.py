@@ -1,0 +1,1 @@
+"""Data files: read, written, and described by their footers."""

@@ -1,0 +1,321 @@
+"""Reads and writes a table's Parquet files and describes them by their footers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from ottla.base.errors import UserError
+from ottla.base.values import dataclass
+from ottla.tables.entries import QUARANTINE_DIRECTORY, DataFile, FileRole
+from ottla.tables.files.field_ids import with_field_ids
+from ottla.tables.stores.store import TableStore
+from ottla.tables.values.json_rest import RESCUED_COLUMN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+ROW_GROUP_SIZE = 64 * 1024 * 1024
+"""The size of a row group's rows in memory, in bytes."""
+
+TARGET_SIZE = 128 * 1024 * 1024
+"""The size of a file in bytes that engines read in one task."""
+
+KEY_SIZE = 32
+"""The maximum size of key bounds in bytes; longer ones are cut."""
+
+_ANY = (0, (1 << 31) - 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ZSTD_LEVEL = 1
+"""At level 3 files take 1.3 to 3.3 times as long to write, and are at most 3 % smaller."""
+_NO_DICTIONARY = ("offset", "value")
+"""Offsets never repeat and values seldom do, so their dictionaries would be discarded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetStyle:
+    """How the files of a table are written."""
+
+    compression: str = "zstd"
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    """Field ids by the paths of columns and fields, if the table's format uses them."""
+
+
+def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
+    """Opens a single file; a dataset would add columns from directory names."""
+    from ottla.tables.files.plain_parquet import PlainParquetFile
+
+    return PlainParquetFile(store.arrow_path(path), filesystem=store.arrow())
+
+
+def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> list[DataFile]:
+    """The rows of a data file by partition, from its footer.
+
+    Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
+    are read. Raises `UserError` if it has rows without a partition or an offset.
+    """
+    file_system, place = store.arrow(), store.arrow_path(path)
+    with file_system.open_input_file(place) as opened:
+        size, footer = opened.size(), _footer(opened)
+    whole = DataFile(
+        path=path,
+        size=size,
+        row_count=footer.num_rows,
+        partition=0,
+        first_offset=0,
+        last_offset=0,
+        role=_role(path),
+        values=_values(path),
+    )
+    found: dict[int, DataFile] = {}
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        partitions, offsets = range_of(group, "partition"), range_of(group, "offset")
+        if partitions is None or offsets is None or min(*partitions, *offsets) < 0:
+            return _counted(store, whole)
+        if partitions[0] != partitions[1]:
+            return _counted(store, whole)
+        partition, (first_offset, last_offset) = partitions[0], offsets
+        part = replace(
+            whole,
+            row_count=group.num_rows,
+            partition=partition,
+            first_offset=first_offset,
+            last_offset=last_offset,
+            times=_times(group),
+            keys=_keys(group) if with_keys else None,
+            rescued_count=_rescued_count(group),
+        )
+        before = found.get(partition)
+        found[partition] = part if before is None else _joined(before, part)
+    return list(found.values())
+
+
+def _joined(one: DataFile, other: DataFile) -> DataFile:
+    """Combines two row groups of one partition."""
+    times = None
+    if one.times is not None and other.times is not None:
+        times = min(one.times[0], other.times[0]), max(one.times[1], other.times[1])
+    keys = None
+    if one.keys is not None and other.keys is not None:
+        keys = min(one.keys[0], other.keys[0]), max(one.keys[1], other.keys[1])
+    return replace(
+        one,
+        row_count=one.row_count + other.row_count,
+        first_offset=min(one.first_offset, other.first_offset),
+        last_offset=max(one.last_offset, other.last_offset),
+        times=times,
+        keys=keys,
+        rescued_count=one.rescued_count + other.rescued_count,
+    )
+
+
+def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
+    with open_parquet(store, whole.path) as opened:
+        rows = opened.read(columns=["partition", "offset"])
+    if not all(_is_place(rows, name) for name in ("partition", "offset")):
+        raise UserError(
+            f"{store.address}/{whole.path}: another program has written rows whose partition or "
+            f"offset is null or below 0; delete them there (DELETE ... WHERE partition IS NULL OR "
+            f"partition < 0 OR offset IS NULL OR offset < 0), and load with --rerun what they were"
+        )
+    counted = rows.group_by("partition").aggregate(
+        [("offset", "count"), ("offset", "min"), ("offset", "max")]
+    )
+    return [
+        replace(
+            whole,
+            row_count=row["offset_count"],
+            partition=row["partition"],
+            first_offset=row["offset_min"],
+            last_offset=row["offset_max"],
+        )
+        for row in counted.sort_by("partition").to_pylist()
+    ]
+
+
+def _is_place(rows: "pa.Table", name: str) -> bool:
+    """Whether all rows have a partition, or an offset."""
+    import pyarrow.compute as pc
+
+    if name not in rows.column_names or rows[name].null_count:
+        return False
+    return not rows.num_rows or pc.min(rows[name]).as_py() >= 0
+
+
+class ParquetOutput:
+    """A file that is being written; it exists under its name after `close`.
+
+    `sorted_by` names the column by which the caller sorts rows; the footer records it.
+    """
+
+    def __init__(
+        self, store: TableStore, path: str, style: ParquetStyle, *, sorted_by: str | None = None
+    ) -> None:
+        self.path = path
+        self._sorted_by = sorted_by
+        self._store = store
+        self._style = style
+        self._stack = ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+        self._partition = 0
+        self._held: list[pa.RecordBatch] = []
+        self.held_size = 0
+        """Bytes of rows that are not in a row group yet."""
+
+    def __enter__(self) -> "ParquetOutput":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            self.close()
+        else:
+            self._stack.__exit__(*error)
+
+    def write(self, rows: "pa.RecordBatch", partition: int = 0) -> None:
+        """Writes rows of one partition; a row group never has rows of two."""
+        if partition != self._partition:
+            self.flush()
+            self._partition = partition
+        if rows.num_rows:
+            self._held.append(rows)
+            self.held_size += rows.nbytes
+        if self.held_size >= ROW_GROUP_SIZE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the held rows as a row group."""
+        import pyarrow as pa
+
+        if self._held:
+            table = pa.Table.from_batches(self._held)
+            self._open(table.schema).write_table(table, row_group_size=table.num_rows)
+        self._held, self.held_size = [], 0
+
+    def close(self) -> bool:
+        """Closes the file; returns whether it exists: without rows no file is created."""
+        with self._stack:
+            self.flush()
+        return self._writer is not None
+
+    def _open(self, schema: "pa.Schema") -> "pq.ParquetWriter":
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+            order = [leaves.index(self._sorted_by)] if self._sorted_by else []
+            file = self._stack.enter_context(self._store.output(self.path))
+            codec = self._style.compression
+            writer = pq.ParquetWriter(
+                file,
+                with_field_ids(schema, self._style.field_ids),
+                compression=codec,
+                compression_level=_ZSTD_LEVEL if codec == "zstd" else None,
+                use_dictionary=[leaf for leaf in leaves if leaf not in _NO_DICTIONARY],
+                sorting_columns=[pq.SortingColumn(one) for one in order] or None,
+            )
+            self._writer = self._stack.enter_context(writer)
+        return self._writer
+
+
+def _leaves(path: str, kind: "pa.DataType") -> Iterator[str]:
+    """Parquet's names of the columns of a type."""
+    import pyarrow.types as types
+
+    if types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path
+
+
+def _footer(opened: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.read_metadata(opened)
+
+
+def _role(path: str) -> FileRole:
+    in_quarantine = path.startswith(f"{QUARANTINE_DIRECTORY}/")
+    return FileRole.QUARANTINE if in_quarantine else FileRole.ROWS
+
+
+def _values(path: str) -> dict[str, str]:
+    """Columns in the path, as in Hive's directory names."""
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    return {name: unquote(value) for name, sign, value in pairs if sign}
+
+
+def partition_bounds(footer: Any) -> list[tuple[int, int]]:
+    """The lowest and highest partition that each row group may have."""
+    groups = range(footer.num_row_groups)
+    return [range_of(footer.row_group(number), "partition") or _ANY for number in groups]
+
+
+def range_of(group: Any, column: str) -> tuple[Any, Any] | None:
+    """The lowest and highest value of a row group; `None` if unknown or some values are null."""
+    found = _statistics(group, column)
+    if found is None or not found.has_min_max or found.null_count:
+        return None
+    return found.min, found.max
+
+
+def sorted_column(opened: "pq.ParquetFile") -> str | None:
+    """The column by which all row groups of a file are sorted, according to the footer."""
+    names = set()
+    for number in range(opened.num_row_groups):
+        group = opened.metadata.row_group(number)
+        order = group.sorting_columns
+        names.add(group.column(order[0].column_index).path_in_schema if order else None)
+    return names.pop() if len(names) == 1 else None
+
+
+def _times(group: Any) -> tuple[int, int] | None:
+    """The time range in microseconds; `None` if unknown or some rows have no time."""
+    found = _statistics(group, "timestamp")
+    if found is None or not found.has_min_max or found.null_count:
+        return None
+    return _microseconds(found.min), _microseconds(found.max)
+
+
+def _keys(group: Any) -> tuple[bytes, bytes] | None:
+    """Bounds of the keys, cut to `KEY_SIZE`; `None` if unknown."""
+    found = _statistics(group, "key")
+    if found is None or not found.has_min_max or found.physical_type != "BYTE_ARRAY":
+        return None
+    first, last = bytes(found.min), bytes(found.max)
+    if len(last) > KEY_SIZE:
+        # the smallest bytes above all that begin with the prefix
+        prefix = last[:KEY_SIZE].rstrip(b"\xff")
+        if not prefix:
+            return None
+        last = prefix[:-1] + bytes([prefix[-1] + 1])
+    return first[:KEY_SIZE], last
+
+
+def _rescued_count(group: Any) -> int:
+    """The rescued values and keys."""
+    columns = (_statistics(group, f"{name}.{RESCUED_COLUMN}") for name in ("value", "key"))
+    known = [one for one in columns if one is not None and one.has_null_count]
+    return sum(int(group.num_rows - one.null_count) for one in known)
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def _statistics(group: Any, column: str) -> Any:
+    # by leaf columns: each struct counts as its fields
+    for number in range(group.num_columns):
+        found = group.column(number)
+        if found.path_in_schema == column:
+            return found.statistics
+    return None

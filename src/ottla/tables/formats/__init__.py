@@ -1,0 +1,1 @@
+"""The formats of tables: Delta Lake and Apache Iceberg, behind one interface."""

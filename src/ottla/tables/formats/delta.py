@@ -1,0 +1,508 @@
+"""A table in Delta Lake's format, with the package `deltalake` (delta-rs).
+
+Each commit is one Delta transaction: added and removed files with statistics, the next offset of
+each partition as a `txn` action, and the ledger's facts in `commitInfo`. The commit number is also
+a `txn` action, so of two writers of the same commit Delta rejects the second, while commits of
+other programs (`OPTIMIZE`, `VACUUM`) may come in between.
+
+Wider types are set in a transaction before the one with their files. After a crash between the two,
+`repair` restores the types.
+
+delta-rs does not sync files. After a power failure the last log entry or checkpoint in a directory
+may be incomplete: neither was acknowledged, and `repair` removes them before the next commit. A
+checkpoint is written every `CHECKPOINT_INTERVAL` versions.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.base.errors import UserError
+from ottla.base.extras import needed_for
+from ottla.base.patterns import lazy_pattern
+from ottla.base.times import second_text
+from ottla.tables.entries import DataFile, whole_files
+from ottla.tables.files.column_types import check_columns, grown_schema
+from ottla.tables.formats.transaction_log import (
+    Change,
+    Committed,
+    LogState,
+    bounds,
+    commit_taken,
+    no_table,
+    partition_values,
+    version_made,
+)
+from ottla.tables.stores.object_store import STORAGE_OPTIONS, refusal
+from ottla.tables.stores.store import TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable, Schema
+    from deltalake.transaction import AddAction
+
+LOG_DIRECTORY = "_delta_log"
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+CHECKPOINT_INTERVAL = 100
+COMMITS = "ottla"
+"""The application id whose version is the number of the last commit."""
+
+WIDENING = "ottla-widening"
+"""The application id whose version is the number of the last commit that began to widen types."""
+
+_FACTS = "ottla"
+"""In `commitInfo`: the facts of a commit, and the number of actions in its entry."""
+
+MAPPING = "delta.columnMapping.mode"
+_COLUMNS_BEFORE = "ottla-columns-before"
+"""In `commitInfo` of a transaction that only replaces columns: the previous columns."""
+
+_NO_COMMIT = -1
+_IN_ORDER = ("min.partition", "min.offset", "path")
+_HOUR_MS = 3_600_000
+_NO_FILES: Any = [("partition", "in", [])]
+"""A filter that matches no file."""
+_ENTRY_NAME = lazy_pattern(r"(\d{20})\.json")
+_CHECKPOINT_NAME = lazy_pattern(r"(\d{20})\.checkpoint\..*parquet")
+_UNREADABLE = lazy_pattern(r"[?#]|%[0-9A-Fa-f]{2}")
+"""Characters in a directory's name that delta-rs misinterprets, because it treats paths as URLs."""
+
+_Value = TypeVar("_Value")
+
+
+class DeltaLog:
+    """Implements `TransactionLog`."""
+
+    directory = LOG_DIRECTORY
+    is_widened_by_readers = False
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._opened: DeltaTable | None = None
+        with needed_for("a table of Delta Lake"):
+            import deltalake  # noqa: F401
+        found = None if store.is_shared else _UNREADABLE.search(store.address)
+        if found is not None:
+            raise UserError(
+                f"{store.address}: Delta Lake's library cannot read a table in a directory with "
+                f"{found[0]} in its path; choose another one"
+            )
+
+    def state(self) -> LogState | None:
+        table = self._table()
+        return None if table is None else self._state_of(table)
+
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        """Empty: files are matched by column names."""
+        return {}
+
+    def commit(self, change: Change) -> int:
+        from deltalake.exceptions import DeltaError
+
+        # The last known state: Delta rejects the commit if it does not fit the current one.
+        table = self._opened or self._table()
+        state = None if table is None else self._state_of(table)
+        if state is not None and state.commit_count != change.commit_id:
+            return version_made(self, self._store.address, change)
+        gone = {one.path for one in change.removed}
+        if gone and table is not None:
+            gone -= set(self._files_of(table))
+        if gone:
+            # Another program has rewritten the files: this commit would duplicate their rows.
+            raise commit_taken(self._store.address, change)
+        read_version = -1 if state is None else state.version
+        try:
+            if table is None:
+                self._create(change)
+            else:
+                self._append(table, change)
+        except (DeltaError, OSError) as error:
+            state = self.state()
+            if state is None or state.version == read_version:
+                raise self._failure(error) from error
+        version = version_made(self, self._store.address, change)
+        self._sync_entries(read_version + 1, version)
+        if version and version % CHECKPOINT_INTERVAL == 0:
+            self._checkpoint(self._current(), version)
+        return version
+
+    def history(self, since_commit: int) -> list[Committed]:
+        table = self._current()
+        limit = 2
+        while True:
+            found = self._asked(lambda limit=limit: table.history(limit))  # type: ignore[misc]
+            ours = [_committed(one) for one in found if _FACTS in one]
+            if len(found) < limit or (ours and ours[-1].facts["commit_id"] <= since_commit):
+                return [one for one in reversed(ours) if one.facts["commit_id"] >= since_commit]
+            limit *= 8
+
+    def files(self, version: int | None = None) -> list[str]:
+        table = self._current() if version is None else self._at(version)
+        self._check_whole(table)
+        return self._files_of(table)
+
+    def version_at(self, time_ms: int) -> int:
+        # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
+        for one in self._asked(self._current().history):
+            if one.get("timestamp", time_ms + 1) <= time_ms:
+                return int(one["version"])
+        raise UserError(f"{self._store.address} has no version of {second_text(time_ms)} UTC")
+
+    def next_offset(self, application: str) -> int | None:
+        table = self._current()
+        return self._asked(lambda: table.transaction_version(application))
+
+    def repair(self) -> None:
+        if not self._store.is_shared:
+            self._remove_torn()
+        self._restore_columns()
+
+    def _remove_torn(self) -> None:
+        """Removes a log entry and a checkpoint that a power failure left incomplete."""
+        names = self._store.names(LOG_DIRECTORY)
+        entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
+        while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
+            self._store.remove(f"{LOG_DIRECTORY}/{entries.pop()}")
+        if entries:
+            # Other programs do not sync, and entries before a commit of ours must not be lost.
+            self._store.sync([f"{LOG_DIRECTORY}/{one}" for one in entries])
+        checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
+        if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
+            self._store.remove(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
+            self._store.remove(LAST_CHECKPOINT)
+        elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
+            self._store.remove(LAST_CHECKPOINT)
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        table = self._current()
+        before = table.version()
+        hours = -(-kept_ms // _HOUR_MS)
+        found = self._asked(
+            lambda: table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
+        )
+        if not is_dry:
+            self._sync_entries(before + 1, self._current().version())
+        return sorted(found)
+
+    def _state_of(self, table: "DeltaTable") -> LogState:
+        last = self._asked(lambda: table.transaction_version(COMMITS))
+        if last is None:
+            raise UserError(
+                f"{self._store.address} holds a Delta table that ottla did not load; name one that "
+                f"it loaded, or an empty directory to load into"
+            )
+        self._check_unmapped(table)
+        return LogState(version=table.version(), commit_count=last + 1)
+
+    def _files_of(self, table: "DeltaTable") -> list[str]:
+        actions = self._asked(lambda: table.get_add_actions(flatten=True))
+        names = [name for name in _IN_ORDER if name in actions.schema.names]
+        found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
+        # A file from another program may lack statistics.
+        return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+
+    def _check_unmapped(self, table: "DeltaTable") -> None:
+        """Raises `UserError` if columns are not named in files as they are in the table."""
+        mode = self._asked(table.metadata).configuration.get(MAPPING, "none")
+        if mode != "none":
+            raise UserError(
+                f"{self._store.address}: another program has set {MAPPING} to {mode}, by which "
+                f"columns have other names in files, as ottla neither reads nor writes them; ALTER "
+                f"TABLE delta.`{self._store.address}` SET TBLPROPERTIES ('{MAPPING}' = 'none') "
+                f"rewrites the files, or load into another table"
+            )
+
+    def _check_whole(self, table: "DeltaTable") -> None:
+        """Raises `UserError` if rows are deleted that are still in files."""
+        self._check_unmapped(table)
+        features = self._asked(table.protocol).reader_features or ()
+        if "deletionVectors" not in features:
+            return
+        masked = self._asked(lambda: table.deletion_vectors().read_all())
+        if masked.num_rows:
+            raise UserError(
+                f"{self._store.address}: another program has deleted rows by deletion vectors, "
+                f"which ottla does not read, in {masked.num_rows} files; rewrite them with Delta's "
+                f"REORG TABLE delta.`{self._store.address}` APPLY (PURGE)"
+            )
+
+    def _create(self, change: Change) -> None:
+        from deltalake.transaction import create_table_with_add_actions
+
+        create_table_with_add_actions(
+            self._store.address,
+            _schema(change.schema),
+            [self._add(change, file) for file in whole_files(change.added)],
+            "error",
+            list(change.partition_columns),
+            configuration={"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)},
+            storage_options=STORAGE_OPTIONS if self._store.is_shared else None,
+            commit_properties=_properties(change),
+            post_commithook_properties=_no_hooks(),
+        )
+
+    def _append(self, table: "DeltaTable", change: Change) -> None:
+        from deltalake.transaction import RemoveAction
+
+        removed = [
+            RemoveAction(
+                parts[0].path,
+                change.has_new_rows,
+                change.committed_ms,
+                parts[0].size,
+                partition_values(parts[0]),
+            )
+            for parts in whole_files(change.removed)
+        ]
+        added = [self._add(change, parts) for parts in whole_files(change.added)]
+        schema = _grown(table, change) if change.added else table.schema()
+        if removed and schema != table.schema():
+            # The library cannot remove files and change the schema in one transaction. After a
+            # crash here, a table has files with narrower types than its columns, until
+            # `_restore_columns`.
+            self._replace_columns(table, schema, change.commit_id)
+            if schema != table.schema():
+                raise commit_taken(self._store.address, change)
+        # Only mode "overwrite" accepts another schema; with this filter it replaces no file.
+        is_as_before = schema == table.schema()
+        table.create_write_transaction(
+            [*removed, *added],
+            "append" if is_as_before else "overwrite",
+            schema,
+            list(change.partition_columns),
+            partition_filters=None if is_as_before else _NO_FILES,
+            commit_properties=_properties(change),
+            post_commithook_properties=_no_hooks(),
+        )
+
+    def _replace_columns(self, table: "DeltaTable", schema: "Schema", commit_id: int) -> None:
+        table.create_write_transaction(
+            [],
+            "overwrite",
+            schema,
+            table.metadata().partition_columns,
+            partition_filters=_NO_FILES,
+            commit_properties=_columns_properties(table, commit_id),
+            post_commithook_properties=_no_hooks(),
+        )
+        table.update_incremental()
+        self._store.sync([_entry_path(table.version())])
+
+    def _restore_columns(self) -> None:
+        """Restores columns that a crashed writer widened before it committed the files.
+
+        In an object store another writer may still be about to commit them: Delta then rejects
+        either that commit, which starts again, or this one.
+        """
+        from deltalake import Schema
+        from deltalake.exceptions import DeltaError
+
+        table = self._table()
+        begun = table and self._asked(lambda: table.transaction_version(WIDENING))
+        if table is None or begun is None or begun != self._state_of(table).commit_count:
+            return
+        history = self._asked(table.history)
+        entry = next((one for one in history if _COLUMNS_BEFORE in one), None)
+        if entry is None or self.files(entry["version"]) != self._files_of(table):
+            # Another program has rewritten files with the wider types.
+            return
+        version = table.version()
+        try:
+            self._replace_columns(table, Schema.from_json(entry[_COLUMNS_BEFORE]), _NO_COMMIT)
+        except (DeltaError, OSError) as error:
+            if self._current().version() == version:
+                raise self._failure(error) from error
+
+    def _add(self, change: Change, parts: Sequence[DataFile]) -> "AddAction":
+        from deltalake.transaction import AddAction
+
+        return AddAction(
+            path=parts[0].path,
+            size=parts[0].size,
+            partition_values=partition_values(parts[0]),
+            modification_time=change.committed_ms,
+            data_change=change.has_new_rows,
+            stats=json.dumps(_statistics(parts)),
+        )
+
+    def _checkpoint(self, table: "DeltaTable", version: int) -> None:
+        """Writes a checkpoint durably, before older entries of the log are removed."""
+        self._asked(table.create_checkpoint)
+        mine = f"{version:020d}.checkpoint."
+        made = [name for name in self._store.names(LOG_DIRECTORY) if name.startswith(mine)]
+        self._store.sync([*(f"{LOG_DIRECTORY}/{name}" for name in made), LAST_CHECKPOINT])
+        self._asked(table.cleanup_metadata)
+
+    def _sync_entries(self, first: int, last: int) -> None:
+        """Syncs log entries, including those of other writers."""
+        self._store.sync([_entry_path(one) for one in range(first, last + 1)])
+
+    def _table(self) -> "DeltaTable | None":
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            if self._opened is None:
+                options = STORAGE_OPTIONS if self._store.is_shared else None
+                self._opened = DeltaTable(self._store.address, storage_options=options)
+            else:
+                self._opened.update_incremental()
+        except TableNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failure(error) from error
+        return self._opened
+
+    def _current(self) -> "DeltaTable":
+        table = self._table()
+        if table is None:
+            raise no_table(self._store.address)
+        return table
+
+    def _at(self, version: int) -> "DeltaTable":
+        from deltalake import DeltaTable
+
+        newest = self._current().version()
+        if not 0 <= version <= newest:
+            raise UserError(
+                f"{self._store.address} has no version {version}; the newest is {newest}"
+            )
+        options = STORAGE_OPTIONS if self._store.is_shared else None
+        return self._asked(
+            lambda: DeltaTable(self._store.address, version=version, storage_options=options)
+        )
+
+    def _asked(self, ask: Callable[[], _Value]) -> _Value:
+        try:
+            return ask()
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> Exception:
+        from deltalake.exceptions import DeltaError
+
+        if not isinstance(error, DeltaError | OSError):
+            return error
+        return refusal(self._store.address, error)
+
+    def _is_parquet(self, path: str) -> bool:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            pq.read_metadata(self._store.arrow_path(path), filesystem=self._store.arrow())
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+
+
+def _entry_path(version: int) -> str:
+    return f"{LOG_DIRECTORY}/{version:020d}.json"
+
+
+def _schema(schema: "pa.Schema") -> "Schema":
+    from deltalake import Schema
+
+    return Schema.from_arrow(schema)
+
+
+def _grown(table: "DeltaTable", change: Change) -> "Schema":
+    """The table's columns with new columns and fields, and wider types."""
+    import pyarrow as pa
+
+    has = table.schema()
+    columns = pa.schema(has)
+    check_columns(columns, pa.schema(_schema(change.schema)))
+    grown = grown_schema(columns, change.schema)
+    return has if grown == columns else _schema(grown)
+
+
+def _properties(change: Change) -> "CommitProperties":
+    from deltalake import CommitProperties, Transaction
+
+    versions = {COMMITS: change.commit_id, **change.next_offsets}
+    if change.removed:
+        # So that Delta rejects a restoration of columns that these files need.
+        versions[WIDENING] = change.commit_id
+    counts = len(versions) + len(whole_files(change.added)) + len(whole_files(change.removed))
+    return CommitProperties(
+        custom_metadata={_FACTS: {"actions": counts, "facts": dict(change.facts)}},
+        app_transactions=[Transaction(name, version) for name, version in versions.items()],
+    )
+
+
+def _columns_properties(table: "DeltaTable", commit_id: int) -> "CommitProperties":
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={_COLUMNS_BEFORE: table.schema().to_json()},
+        app_transactions=[Transaction(WIDENING, commit_id)],
+    )
+
+
+def _no_hooks() -> Any:
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def _committed(fields: Mapping[str, Any]) -> Committed:
+    return Committed(version=fields["version"], facts=fields[_FACTS]["facts"])
+
+
+def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
+    """The statistics with which readers skip files without matching rows."""
+    lowest, highest = (dict[str, Any](one) for one in bounds(parts))
+    if "timestamp" in lowest:
+        lowest["timestamp"] = _time(lowest["timestamp"])
+        # Statistics have milliseconds, like Kafka's timestamps.
+        highest["timestamp"] = _time(highest["timestamp"] + 999)
+    return {
+        "numRecords": sum(one.row_count for one in parts),
+        "minValues": lowest,
+        "maxValues": highest,
+        "nullCount": {"partition": 0, "offset": 0},
+    }
+
+
+def _time(time_us: int) -> str:
+    seconds, rest = divmod(time_us // 1000, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether a log entry is complete: by its number of actions, or of others by its JSON."""
+    try:
+        actions = list(_actions(content))
+    except ValueError:
+        return False
+    info: Mapping[str, Any] = next(
+        (one["commitInfo"] for one in actions if "commitInfo" in one), {}
+    )
+    if _COLUMNS_BEFORE in info:
+        return {"metaData", "txn"} <= {name for one in actions for name in one}
+    if _FACTS not in info:
+        return bool(actions)
+    counted = sum(bool({"add", "remove", "txn"} & one.keys()) for one in actions)
+    return bool(counted == info[_FACTS]["actions"])
+
+
+def _actions(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        action = json.loads(line)
+        if not isinstance(action, dict):
+            raise ValueError("not an action of a log")
+        yield action
+
+
+def _or_last(value: Any) -> tuple[bool, Any]:
+    return value is None, value
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,424 @@
+"""A table in Apache Iceberg's format, with the package `pyiceberg`.
+
+Each commit is one snapshot: added and removed files with statistics, and the ledger's facts in the
+snapshot's summary. The number of commits and the next offset of each partition are table
+properties, changed together with the snapshot. A catalog accepts a commit only on top of the
+snapshot for which it was made; after commits of other programs (compaction, expiry) it is repeated
+on top of theirs, unless another writer made the commit of the same number.
+
+Files are written with the field ids that the table's columns have, or will have after the commit;
+the commit is rejected if the ids have changed by then. If pyiceberg
+is not configured for the catalog, it is a SQLite file on this machine (`catalog_directory`).
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema, index_by_name
+from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.utils.config import Config
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.base.patterns import lazy_pattern
+from ottla.base.times import second_text
+from ottla.tables.entries import DataFile, whole_files
+from ottla.tables.files.column_types import check_columns, numbers
+from ottla.tables.files.plain_parquet import plain_type
+from ottla.tables.formats.durable_files import DurableFileIO, local_path
+from ottla.tables.formats.transaction_log import (
+    Change,
+    CommitTakenError,
+    Committed,
+    LogState,
+    bounds,
+    commit_taken,
+    no_table,
+    partition_values,
+    version_made,
+)
+from ottla.tables.stores.store import TableStore, open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+METADATA_DIRECTORY = "metadata"
+COMMIT_COUNT = "ottla.commit-count"
+NEXT_OFFSET = "ottla.next-offset."
+FACTS = "ottla.facts"
+
+_ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
+_TRIES = 10
+_PROPERTIES = {
+    # Each commit writes the complete metadata.
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
+}
+_OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift", "hive_metastore")
+_Value = TypeVar("_Value")
+
+
+class IcebergLog:
+    """Implements `TransactionLog` for one table of a catalog."""
+
+    directory = METADATA_DIRECTORY
+    is_widened_by_readers = True
+
+    def __init__(self, address: str) -> None:
+        """Asks the catalog for the table's location, or its future one; creates nothing there."""
+        found = _ADDRESS.fullmatch(address)
+        if found is None:
+            raise UserError(f"{address}: write iceberg://CATALOG/NAMESPACE.TABLE")
+        self._address = address
+        self._name = found[2]
+        """The table's name in the catalog, including the namespace."""
+        try:
+            self._catalog = self._asked(
+                lambda: _opened_catalog(found[1], self._name.rpartition(".")[0])
+            )
+            table = self._table()
+        except UserError as error:
+            variable = f"PYICEBERG_CATALOG__{found[1].replace('-', '_').upper()}__URI"
+            error.add_note(f"catalogs are configured in ~/.pyiceberg.yaml or {variable}")
+            raise
+        try:
+            metadata = self._asked(self._staged).table_metadata if table is None else table.metadata
+        except NoSuchNamespaceError as error:
+            raise UserError(
+                f"{address}: the catalog has no such namespace; create it with: "
+                f"pyiceberg --catalog {found[1]} create namespace {found[2].rpartition('.')[0]}"
+            ) from error
+        self._location = metadata.location.rstrip("/")
+        self.store: TableStore = open_store(local_path(self._location) or self._location)
+
+    def state(self) -> LogState | None:
+        table = self._table()
+        return None if table is None else self._state_of(table)
+
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        table = self._table()
+        transaction = self._staged(self._location) if table is None else _OneTry(table)
+        _unite(transaction, schema)
+        return index_by_name(transaction.table_metadata.schema())
+
+    def commit(self, change: Change) -> int:
+        self.store.make_directories([METADATA_DIRECTORY])
+        for _ in range(_TRIES):
+            table = self._table()
+            count = 0 if table is None else self._state_of(table).commit_count
+            if count != change.commit_id:
+                return version_made(self, self._address, change)
+            try:
+                self._try(table, change)
+            except CommitTakenError:
+                raise
+            except Exception as error:
+                if _version(self._table()) == _version(table):
+                    raise self._failure(error) from error
+                # Other programs have committed, or this commit succeeded and the response was lost.
+        # Not `CommitTakenError`, after which the files are removed: the last commit may have
+        # succeeded.
+        raise UserError(f"{self._address}: other programs commit all the time; run it again")
+
+    def history(self, since_commit: int) -> list[Committed]:
+        found = []
+        for snapshot in _lineage(self._current()):
+            facts = None if snapshot.summary is None else snapshot.summary.get(FACTS)
+            if facts is None:
+                continue
+            one = Committed(version=snapshot.snapshot_id, facts=json.loads(facts))
+            if one.facts["commit_id"] < since_commit:
+                break
+            found.append(one)
+        return found[::-1]
+
+    def files(self, version: int | None = None) -> list[str]:
+        table = self._current()
+        snapshot = table.current_snapshot()
+        if version is not None:
+            snapshot = table.snapshot_by_id(version)
+            if snapshot is None:
+                raise UserError(f"{self._address} has no snapshot {version}; it may have expired")
+        found = self._files_of(table, snapshot)
+        masks = sum(one.content is not DataFileContent.DATA for one in found)
+        if masks:
+            raise UserError(
+                f"{self._address}: another program has deleted rows by delete files, which ottla "
+                f"does not read, and {masks} of them are in use; rewrite the data with Iceberg's "
+                f"rewrite_data_files (option delete-file-threshold of 1)"
+            )
+        fields = [table.schema().find_field(name) for name in ("partition", "offset")]
+
+        def place(file: IcebergFile) -> tuple[Any, ...]:
+            known = file.lower_bounds or {}
+            lowest = [
+                from_bytes(_primitive(field), known[field.field_id])
+                for field in fields
+                if field.field_id in known
+            ]
+            # Files of other programs may lack statistics.
+            return len(lowest) < len(fields), lowest, file.file_path
+
+        return [self._relative(one.file_path) for one in sorted(found, key=place)]
+
+    def version_at(self, time_ms: int) -> int:
+        log = self._current().metadata.snapshot_log
+        before = [one.snapshot_id for one in log if one.timestamp_ms <= time_ms]
+        if not before:
+            raise UserError(f"{self._address} has no version of {second_text(time_ms)} UTC")
+        return before[-1]
+
+    def next_offset(self, application: str) -> int | None:
+        found = self._current().properties.get(NEXT_OFFSET + application)
+        return None if found is None else int(found)
+
+    def repair(self) -> None:
+        """Does nothing: the catalog only names durable files (`durable_files.py`)."""
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        table = self._current()
+        since_ms = SystemClock().now_ms() - kept_ms
+        kept = _current_since(table, since_ms)
+        wanted = {
+            self._relative(one.file_path) for each in kept for one in self._files_of(table, each)
+        }
+        found = [one for one in self._data_until(since_ms) if one not in wanted]
+        if is_dry:
+            return found
+        kept_ids = {one.snapshot_id for one in kept}
+        expired = {one.snapshot_id for one in table.metadata.snapshots} - kept_ids
+        if expired:
+            self._asked(
+                lambda: table.maintenance.expire_snapshots().by_ids(sorted(expired)).commit()
+            )
+        for path in found:
+            self.store.remove(path)
+        return found
+
+    def _try(self, table: Table | None, change: Change) -> None:
+        """Tries the commit once; after an error of pyiceberg it may or may not have succeeded."""
+        transaction = self._staged(self._location) if table is None else _OneTry(table)
+        _grow(transaction, change)
+        ids = index_by_name(transaction.table_metadata.schema())
+        if any(ids.get(path) != number for path, number in change.field_ids.items()):
+            # Another program has changed the columns since the files were written.
+            raise commit_taken(self._address, change)
+        counts = {COMMIT_COUNT: change.commit_id + 1}
+        nexts = {NEXT_OFFSET + name: offset for name, offset in change.next_offsets.items()}
+        transaction.set_properties({name: str(one) for name, one in {**counts, **nexts}.items()})
+        update = transaction.update_snapshot({FACTS: json.dumps(change.facts)})
+        removed = self._there(table, change)
+        with update.overwrite() if removed else update.merge_append() as producer:
+            for file in removed:
+                producer.delete_data_file(file)
+            for parts in whole_files(change.added):
+                producer.append_data_file(self._data_file(transaction, parts))
+        transaction.commit_transaction()
+
+    def _staged(self, location: str | None = None) -> CreateTableTransaction:
+        """Stages the table's creation with its first commit, which fails if it exists by then."""
+        return self._catalog.create_table_transaction(
+            self._name, Schema(), location, properties=_PROPERTIES
+        )
+
+    def _there(self, table: Table | None, change: Change) -> list[IcebergFile]:
+        """The table's files to be removed; raises `CommitTakenError` if one is not current."""
+        wanted = {one.path for one in change.removed}
+        if table is None or not wanted:
+            return []
+        files = self._files_of(table, table.current_snapshot())
+        found = [one for one in files if self._relative(one.file_path) in wanted]
+        if len(found) < len(wanted):
+            raise commit_taken(self._address, change)
+        return found
+
+    def _data_file(self, transaction: Transaction, parts: Sequence[DataFile]) -> IcebergFile:
+        metadata = transaction.table_metadata
+        values = partition_values(parts[0])
+        names = [field.name for field in metadata.spec().fields]
+        if set(names) != set(values):
+            raise UserError(
+                f"{self._address}: another program has changed how the table is partitioned; "
+                f"load into another table"
+            )
+        lowest, highest = bounds(parts)
+        fields = {name: metadata.schema().find_field(name) for name in lowest}
+
+        def by_id(found: Mapping[str, int]) -> dict[int, bytes]:
+            return {
+                fields[name].field_id: to_bytes(_primitive(fields[name]), one)
+                for name, one in found.items()
+            }
+
+        return IcebergFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{self._location}/{parts[0].path}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(*(values[name] for name in names)),
+            record_count=sum(one.row_count for one in parts),
+            file_size_in_bytes=parts[0].size,
+            lower_bounds=by_id(lowest),
+            upper_bounds=by_id(highest),
+            null_value_counts={fields[name].field_id: 0 for name in ("partition", "offset")},
+            spec_id=metadata.default_spec_id,
+        )
+
+    def _state_of(self, table: Table) -> LogState:
+        snapshot, count = table.current_snapshot(), table.properties.get(COMMIT_COUNT)
+        if count is None or snapshot is None:
+            raise UserError(
+                f"{self._address} is an Iceberg table that ottla did not load; name another"
+            )
+        return LogState(version=snapshot.snapshot_id, commit_count=int(count))
+
+    def _files_of(self, table: Table, snapshot: Snapshot | None) -> list[IcebergFile]:
+        if snapshot is None:
+            return []
+        return self._asked(
+            lambda: [
+                entry.data_file
+                for manifest in snapshot.manifests(table.io)
+                for entry in manifest.fetch_manifest_entry(table.io)
+            ]
+        )
+
+    def _data_until(self, time_ms: int) -> list[str]:
+        """Data files written until then, including those not in the table."""
+        files = self.store.find("data")
+        asked = [self.store.arrow_path(one.path) for one in files]
+        found = zip(files, self.store.arrow().get_file_info(asked), strict=True)
+        return [
+            file.path
+            for file, info in found
+            if info.mtime_ns is not None and info.mtime_ns // 1_000_000 <= time_ms
+        ]
+
+    def _relative(self, location: str) -> str:
+        return location.removeprefix(f"{self._location}/")
+
+    def _table(self) -> Table | None:
+        try:
+            return self._asked(lambda: self._catalog.load_table(self._name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _current(self) -> Table:
+        table = self._table()
+        if table is None:
+            raise no_table(self._address)
+        return table
+
+    def _asked(self, ask: Callable[[], _Value]) -> _Value:
+        try:
+            return ask()
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> Exception:
+        is_theirs = type(error).__module__.partition(".")[0] in _OTHERS
+        if isinstance(error, UserError) or not (
+            is_theirs or isinstance(error, OSError | ValueError)
+        ):
+            return error
+        return UserError(f"{self._address}: {' '.join(str(error).split())}")
+
+
+class _OneTry(Transaction):
+    """A transaction that pyiceberg does not repeat on top of other commits, which could duplicate
+    rows.
+    """
+
+    def commit_transaction(self) -> Table:
+        requirements = (*self._requirements, AssertTableUUID(uuid=self.table_metadata.table_uuid))
+        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        return self._table
+
+
+def catalog_directory(name: str) -> str:
+    """The directory of the catalog and its tables if pyiceberg is not configured for it."""
+    return os.path.join(os.path.expanduser("~"), ".local/share/ottla/iceberg", name)
+
+
+def _opened_catalog(name: str, namespace: str) -> Catalog:
+    """Opens the catalog; creates the one on this machine and the namespace if missing."""
+    io = {"py-io-impl": f"{DurableFileIO.__module__}.{DurableFileIO.__qualname__}"}
+    # Of a metastore that does not answer it prints what its error says.
+    logging.getLogger("thrift").addHandler(logging.NullHandler())
+    configured: Mapping[str, Any] | None = Config().get_catalog_config(name)
+    if configured:
+        return load_catalog(name, **{**io, **configured})
+    directory = catalog_directory(name)
+    os.makedirs(directory, exist_ok=True)
+    uri, warehouse = f"sqlite:///{directory}/catalog.db", f"file://{directory}"
+    made = load_catalog(name, type="sql", uri=uri, warehouse=warehouse, **io)
+    made.create_namespace_if_not_exists(namespace)
+    return made
+
+
+def _grow(transaction: Transaction, change: Change) -> None:
+    """Adds new columns and new fields; all of them to a new table."""
+    if not change.added and transaction.table_metadata.schema().fields:
+        return
+    is_new = not transaction.table_metadata.schema().fields
+    _unite(transaction, change.schema)
+    if is_new and change.partition_columns:
+        with transaction.update_spec() as parting:
+            for name in change.partition_columns:
+                parting.add_identity(name)
+
+
+def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:
+    """Adds columns, fields and wider numbers; raises `UserError` for columns of other types."""
+    import pyarrow as pa
+
+    there = transaction.table_metadata.schema().as_arrow()
+    check_columns(
+        pa.schema([one.with_type(plain_type(one.type)) for one in there]), wanted, numbers
+    )
+    with transaction.update_schema() as update:
+        update.union_by_name(wanted)
+
+
+def _primitive(field: NestedField) -> PrimitiveType:
+    assert isinstance(field.field_type, PrimitiveType)
+    return field.field_type
+
+
+def _version(table: Table | None) -> int | None:
+    snapshot = None if table is None else table.current_snapshot()
+    return None if snapshot is None else snapshot.snapshot_id
+
+
+def _lineage(table: Table) -> Iterator[Snapshot]:
+    """The current snapshot and its ancestors, newest first, as far as they have not expired."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def _current_since(table: Table, time_ms: int) -> list[Snapshot]:
+    """The snapshots that were current at `time_ms` or later, and those with a name."""
+    named = {one.snapshot_id for one in table.metadata.refs.values()}
+    found = [one for one in table.metadata.snapshots if one.snapshot_id in named]
+    for snapshot in _lineage(table):
+        if snapshot.snapshot_id not in named:
+            found.append(snapshot)
+        if snapshot.timestamp_ms <= time_ms:
+            break
+    return found

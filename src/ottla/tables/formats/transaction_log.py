@@ -1,0 +1,154 @@
+"""The interface to a table format, which orders commits and lists the current files.
+
+Implemented by `delta.py` and `iceberg.py`. What the format cannot express (topic, ranges, counts,
+quarantine) is attached to each commit as facts, which `ledger.py` stores permanently.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.base.errors import UserError
+from ottla.base.values import dataclass
+from ottla.tables.entries import DataFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+
+
+class CommitTakenError(UserError):
+    """Another writer made the commit of that number, or changed the files concerned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """The state of the table in its format. `commit_count` counts only commits of loads."""
+
+    version: int
+    commit_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A commit to be made, completely or not at all."""
+
+    commit_id: int
+    next_offsets: Mapping[str, int]
+    """By application id (`orders-0`): the format rejects a second commit of the same range."""
+    added: Sequence[DataFile]
+    removed: Sequence[DataFile]
+    has_new_rows: bool
+    """Whether the commit adds or removes rows, rather than only moving them between files."""
+    schema: "pa.Schema"
+    partition_columns: Sequence[str]
+    facts: Mapping[str, Any]
+    """The ledger's facts of the commit, as JSON types."""
+    committed_ms: int
+    field_ids: Mapping[str, int] = field(default_factory=dict)
+    """The field ids with which the files were written, from `TransactionLog.field_ids`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """One commit made by Ottla, as recorded in the format's own history."""
+
+    version: int
+    facts: Mapping[str, Any]
+
+
+class TransactionLog(Protocol):
+    """The log of one table. Nothing is cached that another writer could invalidate."""
+
+    @property
+    def directory(self) -> str:
+        """The directory of the format's own files, relative to the table."""
+
+    @property
+    def is_widened_by_readers(self) -> bool:
+        """Whether files with `int` may be in a table with a `bigint` column, which readers then
+        widen.
+        """
+
+    def state(self) -> LogState | None:
+        """The current state; `None` without a table; raises `UserError` for others' tables."""
+
+    def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
+        """The field ids that files must have, by the paths of columns and fields; empty if none."""
+
+    def commit(self, change: Change) -> int:
+        """Commits durably and returns the version; if it raises `CommitTakenError`, nothing
+        changed.
+        """
+
+    def history(self, since_commit: int) -> list[Committed]:
+        """Ottla's commits from `since_commit` on, oldest first, except those cleaned up."""
+
+    def files(self, version: int | None = None) -> list[str]:
+        """Data files in order of first partition and offset, relative to the table.
+
+        Raises `UserError` for a version that no longer exists.
+        """
+
+    def version_at(self, time_ms: int) -> int:
+        """The version that was current at that time; raises `UserError` before the first."""
+
+    def next_offset(self, application: str) -> int | None:
+        """The value set by the last commit with this application id."""
+
+    def repair(self) -> None:
+        """Removes incomplete writes of a power failure; only for the writer that holds the lock."""
+
+    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+        """Removes data files that no version of the last `kept_ms` uses; returns their paths."""
+
+
+def no_table(address: str) -> UserError:
+    return UserError(f"{address} holds no table that ottla loaded")
+
+
+def commit_taken(address: str, change: Change) -> CommitTakenError:
+    return CommitTakenError(
+        f"{address}: another writer has made commit {change.commit_id}, or replaced its files, "
+        f"and nothing was changed; run it again"
+    )
+
+
+def version_made(log: TransactionLog, address: str, change: Change) -> int:
+    """Returns the version of this commit; raises `CommitTakenError` if another writer made it.
+
+    This commit may have succeeded in spite of an error, if the response was lost.
+    """
+    found = log.history(change.commit_id)
+    if found and found[0].facts == change.facts:
+        return found[0].version
+    raise commit_taken(address, change)
+
+
+def partition_values(file: DataFile) -> dict[str, str | None]:
+    """The columns in the directory's name."""
+    return {
+        name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
+    }
+
+
+def bounds(parts: Sequence[DataFile]) -> tuple[dict[str, int], dict[str, int]]:
+    """The lowest and highest values of columns in a file; `timestamp` in microseconds.
+
+    Readers use them to skip files without matching rows.
+    """
+    lowest = {
+        "partition": min(one.partition for one in parts),
+        "offset": min(one.first_offset for one in parts),
+    }
+    highest = {
+        "partition": max(one.partition for one in parts),
+        "offset": max(one.last_offset for one in parts),
+    }
+    times = [one.times for one in parts if one.times is not None]
+    if len(times) == len(parts):
+        lowest["timestamp"] = min(first for first, _ in times)
+        highest["timestamp"] = max(last for _, last in times)
+    return lowest, highest

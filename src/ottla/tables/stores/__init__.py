@@ -1,0 +1,1 @@
+"""Where tables are: in a directory, or in an object store."""

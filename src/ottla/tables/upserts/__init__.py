@@ -1,0 +1,1 @@
+"""Changes merged into a table with the latest row of each key."""

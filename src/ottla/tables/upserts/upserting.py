@@ -1,0 +1,162 @@
+"""Merges the changes of a load into a table with the latest row of each key.
+
+`split_writer.py` has written every record of the range as a change, verified like any load. Here
+tasks rewrite the files that have rows of changed keys, without superseded rows
+(`latest_writer.py`): for each key of a partition the highest offset wins, and a delete leaves no
+row. One commit replaces the old files with the new ones. A merge reads the changes and the files
+that may have their keys, never the rest of the table. Equal keys in different partitions are
+different rows, as in Kafka's compaction.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from os import cpu_count
+
+from ottla.base.errors import TaskError
+from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
+from ottla.tables.entries import (
+    DataFile,
+    FileRole,
+    MergeCounts,
+    by_partition,
+    changes_of,
+    rows_only,
+    total_size,
+    whole_files,
+)
+from ottla.tables.stores.store import TableStore
+from ottla.tables.upserts.latest_writer import BundleReport, LatestWriter
+from ottla.tables.upserts.resolution import KEYS_AT_ONCE, LatestChanges, Resolution, Resolving
+from ottla.tables.writing.engine import no_tasks_shown, shared_out
+from ottla.tables.writing.transaction import Transaction
+
+LEAST_ROWS = 20_000
+"""Rows below which a separate task costs more than it saves."""
+
+LEAST_SIZE = 8 * 1024 * 1024
+"""Bytes below which a separate task costs more than it saves."""
+
+_File = Sequence[DataFile]
+"""A file, as the list of its parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedFiles:
+    """The files that the commit adds and replaces, and the counts of the merge."""
+
+    files: tuple[DataFile, ...]
+    replaced: tuple[DataFile, ...]
+    counts: MergeCounts
+
+
+def merge_changes(
+    transaction: Transaction, written: Sequence[DataFile], again: Mapping[int, OffsetRange]
+) -> MergedFiles:
+    """Merges the changes that were written; `again` are the ranges of a rerun, by partition.
+
+    Raises `TaskError` if the written rows differ from those read.
+    """
+    table, engine = transaction.table, transaction.options.engine
+    changes = rows_only(written)
+    resolutions = _resolved(transaction, by_partition(changes))
+    merge = LatestWriter(
+        table=table.path,
+        directory=transaction.directory,
+        style=transaction.style,
+        partitioning=transaction.layout.partitioning,
+        resolutions=resolutions,
+        again=again,
+    )
+    rows = table.current_files() if transaction.commit_id else []
+    old = _may_change(table.store, whole_files(rows_only(rows)), merge)
+    bundles = _bundles(transaction, old, whole_files(changes))
+    texts = engine.run([partial(merge.write, bundle) for bundle in bundles], no_tasks_shown)
+    reports = [BundleReport(**json.loads(text)) for text in texts]
+    files = transaction.written(path for report in reports for path in report.written)
+    gone = {path for report in reports for path in report.replaced}
+    replaced = tuple(part for parts in old for part in parts if part.path in gone)
+    _check(transaction.directory, (*changes, *replaced), files, reports)
+    return MergedFiles(
+        files=(*files, *(file for file in written if file.role is FileRole.QUARANTINE)),
+        replaced=replaced,
+        counts=MergeCounts(
+            upserted=sum(report.upserted_count for report in reports),
+            superseded=sum(report.superseded_count for report in reports),
+        ),
+    )
+
+
+def remove_changes(transaction: Transaction) -> None:
+    """Removes the files of changes, which no commit names."""
+    table = transaction.table
+    left = table.store.find(changes_of(transaction.directory))
+    table.remove_files([file.path for file in left])
+
+
+def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
+    """The files that may have superseded rows, according to their bounds."""
+    changes = LatestChanges(store, merge.resolutions)
+
+    def may_change(part: DataFile) -> bool:
+        again = merge.again.get(part.partition)
+        is_again = again is not None and part.last_offset >= again.from_offset
+        return is_again or changes.may_change(part)
+
+    return [parts for parts in files if any(may_change(part) for part in parts)]
+
+
+def _resolved(
+    transaction: Transaction, changes: Mapping[int, Sequence[DataFile]]
+) -> dict[int, Resolution]:
+    """Resolves the changes, by partition; large partitions have a task each."""
+    resolving = Resolving(
+        table=transaction.table.path,
+        directory=transaction.directory,
+        keys_at_once=KEYS_AT_ONCE,
+    )
+    shares = shared_out(
+        changes, lambda number: sum(part.row_count for part in changes[number]), LEAST_ROWS
+    )
+    work = [
+        partial(resolving.resolve, {number: changes[number] for number in share})
+        for share in shares
+    ]
+    texts = transaction.options.engine.run(work, no_tasks_shown)
+    found = [Resolution(**json.loads(text)) for text in texts]
+    return {resolution.partition: resolution for resolution in found}
+
+
+def _bundles(
+    transaction: Transaction, old: Sequence[_File], changes: Sequence[_File]
+) -> list[list[_File]]:
+    """The files that each task merges: small files together, which become one, large ones alone."""
+    options = transaction.options
+    files = sorted([*old, *changes], key=lambda parts: parts[0].partition)
+    whole = total_size(part for parts in files for part in parts)
+    fair = whole // (options.min_tasks or cpu_count() or 1) + 1
+    limit = min(options.target_size, fair if options.min_tasks else max(fair, LEAST_SIZE))
+
+    def is_large(parts: _File) -> bool:
+        return parts[0].size >= options.target_size // 2
+
+    large = [[parts] for parts in files if is_large(parts)]
+    small = [parts for parts in files if not is_large(parts)]
+    return [*large, *shared_out(small, lambda parts: parts[0].size, limit)]
+
+
+def _check(
+    directory: str,
+    read: Sequence[DataFile],
+    files: Sequence[DataFile],
+    reports: Sequence[BundleReport],
+) -> None:
+    """Raises `TaskError` unless each row read was either written or superseded."""
+    counts = [sum(one.row_count for one in some) for some in (files, reports)]
+    reads = [sum(one.row_count for one in read), sum(one.read_count for one in reports)]
+    if counts[0] != counts[1] or reads[0] != reads[1]:
+        raise TaskError(
+            f"{directory}: {counts[0]} rows were written of {counts[1]}, and {reads[1]} "
+            f"read of {reads[0]}; the table is unchanged, run it again"
+        )

@@ -1,0 +1,1 @@
+"""Files of a commit that readers do not see yet."""

@@ -1,0 +1,77 @@
+"""Copies the rows that a rerun leaves as they are out of the files that it replaces."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.base.partitions import OffsetRange
+from ottla.tables.entries import DataFile, directory_like, whole_files
+from ottla.tables.files.data_files import part_batches
+from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle, open_parquet, read_footer
+from ottla.tables.stores.store import TableStore
+from ottla.tables.writing.transaction import Transaction
+
+NOTHING = OffsetRange(from_offset=0, until_offset=0)
+
+
+def touched_files(
+    files: Sequence[DataFile], ranges: Mapping[int, OffsetRange]
+) -> tuple[DataFile, ...]:
+    """The files that may have rows of the ranges (by partition), with all of their partitions."""
+    paths = {
+        file.path
+        for file in files
+        if (read := ranges.get(file.partition)) is not None
+        and file.first_offset < read.until_offset
+        and read.from_offset <= file.last_offset
+    }
+    return tuple(file for file in files if file.path in paths)
+
+
+def copy_others(
+    transaction: Transaction, replaced: Iterable[DataFile], ranges: Mapping[int, OffsetRange]
+) -> tuple[DataFile, ...]:
+    """Copies the rows of replaced files that are outside the ranges (by partition).
+
+    Each copy is in the same place of the new commit's directory (`data/load-…/day=…/`).
+    """
+    copies: list[DataFile] = []
+    for number, parts in enumerate(whole_files(replaced)):
+        if all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
+            continue
+        directory = directory_like(parts[0], transaction.directory)
+        target = f"{directory}/part-copied-{number:05d}.parquet"
+        copies += _copy(transaction.table.store, parts, ranges, target, transaction.style)
+    return tuple(copies)
+
+
+def _copy(
+    store: TableStore,
+    parts: Sequence[DataFile],
+    ranges: Mapping[int, OffsetRange],
+    target: str,
+    style: ParquetStyle,
+) -> list[DataFile]:
+    """Copies the rows of a file except those of the ranges; no file if no row is left.
+
+    `target` is relative to the table. The columns are unchanged.
+    """
+    import pyarrow.compute as pc
+
+    with (
+        open_parquet(store, parts[0].path) as opened,
+        ParquetOutput(store, target, style) as output,
+    ):
+        for part in parts:
+            read = ranges.get(part.partition, NOTHING)
+            for batch in part_batches(opened, part):
+                offsets = batch.column("offset")
+                is_outside = pc.or_(
+                    pc.less(offsets, read.from_offset), pc.greater_equal(offsets, read.until_offset)
+                )
+                output.write(batch.filter(is_outside), part.partition)
+        if not output.close():
+            return []
+    return read_footer(store, target)
+
+
+def _is_within(part: DataFile, wanted: OffsetRange) -> bool:
+    return wanted.from_offset <= part.first_offset and part.last_offset < wanted.until_offset
