@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.closing import Closing
-from ottla.base.other_names import answers_other_keywords
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
 from ottla.client.administration.quotas import QuotaAdmin
@@ -38,7 +38,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     ['orders', 'teas']
     """
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
     ) -> None:

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ottla.base.closing import AsyncClosing
-from ottla.base.other_names import answers_other_keywords
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client import admin
 from ottla.client.cluster import Cluster
 
@@ -45,7 +45,7 @@ class Admin(AsyncClosing):
     ['orders', 'teas']
     """
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
     ) -> None:

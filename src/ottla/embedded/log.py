@@ -23,8 +23,8 @@ from ottla.base.arguments import (
 from ottla.base.clock import read_clock
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
-from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.topics.partition import Partition
@@ -85,7 +85,7 @@ def open(
 ) -> "FollowedLog": ...
 
 
-@answers_other_keywords
+@answers_unknown_arguments
 def open(
     path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: bool = False
 ) -> ReadableLog:
@@ -195,7 +195,7 @@ class Log(HeldBroker, ReadableLog):
 
     # Topics
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def create_topic(
         self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
     ) -> None:

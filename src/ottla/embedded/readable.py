@@ -14,8 +14,8 @@ from ottla.base.arguments import (
 )
 from ottla.base.closing import Closing
 from ottla.base.errors import UserError
-from ottla.base.other_names import LOG, OtherNames, answers_other_keywords
 from ottla.base.partitions import TopicPartition
+from ottla.base.unknown_arguments import answers_unknown_arguments
 
 if TYPE_CHECKING:
     from ottla.embedded.scanning import Region, Scan, Tail
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="ReadableLog")
 
 
-class ReadableLog(OtherNames, Closing, ABC):
+class ReadableLog(Closing, ABC):
     """Topics to read: by record, as tables, and as records arrive. What `Log` and `FollowedLog`
     share.
 
     >>> isinstance(log, ottla.ReadableLog)
     True
     """
-
-    _other_names = LOG
 
     @abstractmethod
     def close(self) -> None:
@@ -101,7 +99,7 @@ class ReadableLog(OtherNames, Closing, ABC):
     def _check_open(self) -> None:
         """Raises `UserError` after `close`."""
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def read(
         self, topic: str, partition: int = 0, *, from_offset: int = 0, until: int | None = None
     ) -> "Iterator[Record]":
@@ -127,7 +125,7 @@ class ReadableLog(OtherNames, Closing, ABC):
                 yield record
                 self._check_open()
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def scan(
         self,
         topic: str,
@@ -163,7 +161,7 @@ class ReadableLog(OtherNames, Closing, ABC):
 
         return Scan(self, topic, spans)
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def tail(
         self,
         topic: str,

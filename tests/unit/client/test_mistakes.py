@@ -188,38 +188,17 @@ def test_a_client_that_is_closed_connects_to_nobody(log: ottla.Log) -> None:
         assert refusal(call, None) == "this client is closed; create another"
 
 
-def test_names_of_other_clients_are_answered_with_ours(log: ottla.Log) -> None:
-    with (
-        ottla.Producer(log) as producer,
-        ottla.Consumer(log) as consumer,
-        ottla.Admin(log) as admin,
-    ):
-        sending = producer.send("orders", b"tea")
-        for client in (producer, consumer, sending, admin):
-            for name, hint in client._other_names.items():
-                with pytest.raises(AttributeError) as missing:
-                    getattr(client, name)
-                assert str(missing.value).endswith(f"has no {name!r}: {hint}")
-                assert not hasattr(type(client), name)
-            assert not hasattr(client, "no_such_name")
-
-
 KEYWORDS: list[tuple[Call, str]] = [
-    (lambda log: ottla.Producer(bootstrap_servers="h:1"), "the brokers are the target"),  # type: ignore[call-arg]
     (lambda log: ottla.Producer(log, linger_ms=5), 'settings={"linger.ms": VALUE}'),  # type: ignore[call-arg]
     (lambda log: ottla.aio.Producer(log, acks=1), 'settings={"acks": VALUE}'),  # type: ignore[call-arg]
     (lambda log: ottla.Consumer(log, group_id="kitchen"), "Consumer has no argument 'group_id'"),  # type: ignore[call-arg]
-    (lambda log: ottla.Consumer(log).commit(asynchronous=False), "commit_async does not"),  # type: ignore[call-arg]
-    (lambda log: ottla.Consumer(log).consume(max_records=5), "use num_messages=COUNT"),  # type: ignore[call-arg]
-    (lambda log: ottla.Consumer(log).subscribe("orders", listener=print), "use on_assign=f"),  # type: ignore[call-arg]
-    (lambda log: ottla.Admin(bootstrap_servers="h:1"), "the brokers are the target"),  # type: ignore[call-arg]
     (lambda log: ottla.aio.Admin(log, client_id="c"), 'settings={"client.id": VALUE}'),  # type: ignore[call-arg]
     (lambda log: ottla.Admin(log).create_topic("a", num_partitions=2), "did you mean partitions?"),  # type: ignore[call-arg]
 ]
 
 
 @pytest.mark.parametrize(("call", "answer"), KEYWORDS)
-def test_arguments_of_other_clients_are_answered_with_ours(
+def test_unknown_arguments_are_answered_with_what_may_be_meant(
     log: ottla.Log, call: Call, answer: str
 ) -> None:
     check_unknown_argument(call, log, answer)

@@ -213,7 +213,6 @@ def test_a_directory_may_be_named_as_a_brokers_address_is(
 KEYWORDS: list[tuple[Call, str]] = [
     (lambda log: log.create_topic("a", configs={}), "'configs': did you mean config?"),
     (lambda log: log.create_topic("a", num_partitions=3), "did you mean partitions?"),
-    (lambda log: log.create_topic("a", replication_factor=1), "has no other replicas"),
     (lambda log: log.tail("orders", timeout=1), "did you mean timeout_s?"),
     (lambda log: log.scan("orders", from_timestamp=1), "did you mean from_time_ms?"),
     (lambda log: log.read("orders", offset=1), "did you mean from_offset?"),
@@ -230,13 +229,6 @@ def test_an_unknown_argument_is_answered_with_the_one_that_was_meant(
     log: ottla.Log, call: Call, answer: str
 ) -> None:
     check_unknown_argument(call, log, answer)
-
-
-def test_names_of_clients_are_answered_with_those_of_a_log(log: ottla.Log) -> None:
-    for name, hint in log._other_names.items():
-        with pytest.raises(AttributeError) as missing:
-            getattr(log, name)
-        assert str(missing.value) == f"ottla.Log has no {name!r}: {hint}"
 
 
 ARROW = "pyarrow is not installed: pip install 'ottla\\[arrow]'"

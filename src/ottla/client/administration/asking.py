@@ -6,7 +6,6 @@ from typing import Protocol, TypeVar
 from ottla.base.arguments import check_topic_names
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
-from ottla.base.other_names import ADMIN, OtherNames
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.calls import check_calls
 from ottla.client.cluster import LEADS_NOT, Cluster
@@ -29,10 +28,8 @@ class Answered(Protocol):
 Part = TypeVar("Part", bound=Answered)
 
 
-class Asking(OtherNames):
+class Asking:
     """Holds the cluster; the methods for each noun are a class derived from this one."""
-
-    _other_names = ADMIN
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -7,8 +7,8 @@ from typing import Any
 from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
@@ -98,7 +98,7 @@ class TopicAdmin(Asking):
                 found.append(_described(one))
         return sorted(found, key=lambda one: one.name)
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def create_topic(
         self,
         name: str,
@@ -119,7 +119,7 @@ class TopicAdmin(Asking):
             validate_only=validate_only,
         )
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def create_topics(
         self,
         topics: Mapping[str, int],

@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla.base.arguments import check_offset, check_place, check_places
 from ottla.base.errors import ApiError, UserError
-from ottla.base.other_names import CONSUMER, OtherNames, answers_other_keywords
 from ottla.base.partitions import Offsets, Place, TopicPartition
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.consumer.arguments import (
     Listener,
     Placed,
@@ -28,12 +28,10 @@ from ottla.client.groups import OUTSIDER, GroupMetadata
 from ottla.client.target import Target
 
 
-class ConsumerBase(OtherNames):
+class ConsumerBase:
     """Subscriptions, positions and pauses of a consumer."""
 
-    _other_names = CONSUMER
-
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self,
         target: Target,
@@ -62,7 +60,7 @@ class ConsumerBase(OtherNames):
         self._core.check_open()
         return self._core
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def subscribe(
         self,
         topics: Topics = (),

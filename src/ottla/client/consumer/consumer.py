@@ -19,8 +19,8 @@ from ottla.base.arguments import (
     check_time,
     check_times,
 )
-from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import Offsets, Place, TopicPartition
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.consumer.arguments import offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
@@ -112,7 +112,7 @@ class Consumer(ConsumerBase):
                 return record
         return next(self._records) if self._fill(timeout) else None
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
         """Up to `num_messages` records; fewer if no more arrive within `timeout` seconds.
 
@@ -284,7 +284,7 @@ class Consumer(ConsumerBase):
 
     # Commits
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def commit(
         self, record: ConsumerRecord | None = None, *, offsets: Offsets | None = None
     ) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 from ottla.base.arguments import check_count, check_offset, check_place, check_time
 from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, UserError
-from ottla.base.other_names import answers_other_keywords
 from ottla.base.partitions import TopicPartition
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.base.values import dataclass
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
@@ -64,7 +64,7 @@ class SimpleConsumer(Closing):
     [b'coffee', b'cake']
     """
 
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self,
         target: Target,

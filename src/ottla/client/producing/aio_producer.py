@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from ottla.base.arguments import check_topic_name
 from ottla.base.closing import AsyncClosing
-from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.base.partitions import Offsets
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Group, ProducerCore, check_callback
 from ottla.client.producing.partitioners import Partitioner
@@ -21,7 +21,7 @@ from ottla.client.producing.serializers import Serializer
 from ottla.client.target import Target
 
 
-class Producer(OtherNames, AsyncClosing):
+class Producer(AsyncClosing):
     """Sends records in batches, from one event loop. Use it in an `async with` statement.
 
     Arguments are those of `ottla.Producer`.
@@ -31,9 +31,7 @@ class Producer(OtherNames, AsyncClosing):
     3
     """
 
-    _other_names = PRODUCER
-
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self,
         target: Target,

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from ottla.base.arguments import check_topic_name
 from ottla.base.closing import Closing
-from ottla.base.other_names import PRODUCER, OtherNames, answers_other_keywords
 from ottla.base.partitions import Offsets
+from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Group, ProducerCore, check_callback
@@ -22,7 +22,7 @@ from ottla.client.target import Target
 from ottla.runtime.loops import check_may_block
 
 
-class Producer(OtherNames, Closing):
+class Producer(Closing):
     """Sends records in batches. Threads may share it. Use it in a `with` statement.
 
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are producer
@@ -35,9 +35,7 @@ class Producer(OtherNames, Closing):
     'orders'
     """
 
-    _other_names = PRODUCER
-
-    @answers_other_keywords
+    @answers_unknown_arguments
     def __init__(
         self,
         target: Target,

@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any
 
 from ottla.base.errors import OttlaError
-from ottla.base.other_names import SENDING, OtherNames
 from ottla.client.producing.batches import RecordBatchInMaking
 from ottla.client.producing.sent_record import SentRecord
 from ottla.runtime.loops import check_may_block
 
 
-class Sending(OtherNames):
+class Sending:
     """A record that was sent; the methods are those of `concurrent.futures.Future`.
 
     >>> sending = producer.send("orders", b"tea", partition=0)
@@ -22,7 +21,6 @@ class Sending(OtherNames):
     """
 
     __slots__ = ("_batch", "_index")
-    _other_names = SENDING
 
     def __init__(self, batch: RecordBatchInMaking, index: int) -> None:
         self._batch = batch
