@@ -24,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 
 BROKER = {
     "base": "clock files principal timers timestamps",
-    "broker": "background broker coordinator_runtime waiting",
+    "broker": "answers appends background broker coordinator_runtime fetches scheduler waiting",
     "broker/groups": "coordinator",
     "broker/log_jobs": "jobs moves",
     "broker/quotas": "throttled_clients",

@@ -107,7 +107,7 @@ def _dispatched(scale: Scale) -> Report:
 def _asker(stack: contextlib.ExitStack, path: Path, settings: dict[str, str]) -> Asker:
     broker = broker_in(path, settings)
     stack.callback(broker.close)
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=1))
     asker = Asker(broker)
     for _ in range(100):
         asker.ask(produce(160), 9)

@@ -76,7 +76,7 @@ def run(scale: Scale) -> Iterator[Report]:
 def filled(directory: Path, size: int) -> Broker:
     """A broker with a compacted topic of so many bytes, which is not compacted yet."""
     broker = open_broker([str(directory)], OFF, clock=SystemClock())
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=1, overrides=CONFIG))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=1, overrides=CONFIG))
     log = broker.topics.partition(TOPIC, 0).log
     for batch in _batches(size):
         log.writer.append_as_leader(batch, leader_epoch=0, now_ms=now_ms())
@@ -111,10 +111,10 @@ def _batches(size: int) -> Iterator[bytearray]:
 
 def _task(broker: Broker) -> CleaningTask:
     moment = Timestamps(now_ms=now_ms(), monotonic_ms=0)
-    task = broker.cleaner.task_for((TOPIC, 0), moment)
+    task = broker.log_jobs.cleaner.task_for((TOPIC, 0), moment)
     assert task is not None
-    broker.cleaner.forget(task.key)
-    broker.cleaner.fail(task, RuntimeError("only its plan is wanted"), moment)
+    broker.log_jobs.cleaner.forget(task.key)
+    broker.log_jobs.cleaner.fail(task, RuntimeError("only its plan is wanted"), moment)
     return task
 
 

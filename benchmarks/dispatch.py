@@ -70,7 +70,7 @@ def broker_in(path: Path, settings: dict[str, str] | None = None) -> Broker:
 
 
 def _deeds(broker: Broker, log: Log) -> dict[str, Callable[[], object]]:
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=1))
     log.create_topic(TOPIC)
     asker = Asker(broker)
     for _ in range(100):
@@ -106,7 +106,7 @@ class Asker:
             output = Output()
             # A copy, as from a socket: offsets are stamped into the batch.
             later = self._dispatcher.dispatch(memoryview(bytearray(frame)), self._client, output)
-            self._broker.write_out()
+            self._broker.appends.write_out()
             assert later is None
             assert output.size
 

@@ -85,7 +85,7 @@ def made(partition_count: int = 1, name: str = TOPIC, **settings: str) -> Fill:
 
     def fill(place: Place) -> None:
         with place.server.lock:
-            place.broker.create_topic(
+            place.broker.admin.create_topic(
                 NewTopic(name=name, partition_count=partition_count, overrides=overrides)
             )
 
@@ -104,11 +104,11 @@ def append_all(place: Place, batches: Iterator[bytearray], origin: AppendOrigin)
     partition = place.broker.topics.partition(TOPIC, 0)
     for number, one in enumerate(batches):
         with place.server.lock:
-            place.broker.append(partition, one, now_ms=place.clock.now_ms(), origin=origin)
+            place.broker.appends.append(partition, one, now_ms=place.clock.now_ms(), origin=origin)
             if not number % EACH_MANY:
-                place.broker.write_out()
+                place.broker.appends.write_out()
     with place.server.lock:
-        place.broker.write_out()
+        place.broker.appends.write_out()
 
 
 def producers(*, is_transactional: bool) -> Fill:
@@ -163,8 +163,8 @@ def segments(place: Place) -> None:
     partition = place.broker.topics.partition(TOPIC, 0)
     for _ in range(place.count):
         with place.server.lock:
-            place.broker.append(partition, batch(place), now_ms=place.clock.now_ms())
-            place.broker.write_out()
+            place.broker.appends.append(partition, batch(place), now_ms=place.clock.now_ms())
+            place.broker.appends.write_out()
             partition.log.writer.roll(place.clock.now_ms())
 
 
@@ -174,8 +174,8 @@ def epochs(place: Place) -> None:
     for number in range(place.count):
         with place.server.lock:
             partition.leader_epoch = number
-            place.broker.append(partition, batch(place), now_ms=place.clock.now_ms())
-            place.broker.write_out()
+            place.broker.appends.append(partition, batch(place), now_ms=place.clock.now_ms())
+            place.broker.appends.write_out()
 
 
 def offsets(group_count: Callable[[int], int]) -> Fill:
@@ -201,7 +201,7 @@ def commit(place: Place, group_id: str, indexes: range) -> None:
         machine = place.broker.groups.machine_of(group_id, at)
         answer = place.broker.groups.carry_out(machine.commit(request, at), at)
         assert not any(answer.partitions.values())
-        place.broker.write_out()
+        place.broker.appends.write_out()
 
 
 def transactions(*, are_open: bool) -> Fill:
@@ -221,7 +221,7 @@ def transactions(*, are_open: bool) -> Fill:
                     )
                     added = [TopicPartition(TOPIC, 0)]
                     place.broker.transactions.add_partitions(claim, added, place.at)
-                place.broker.write_out()
+                place.broker.appends.write_out()
 
     return fill
 
@@ -231,11 +231,13 @@ def topics(place: Place) -> None:
     for first in range(0, place.count, EACH_MANY):
         names = [f"topic-{one}" for one in range(first, min(first + EACH_MANY, place.count))]
         with place.server.lock:
-            place.broker.create_topics([NewTopic(name=one, partition_count=1) for one in names])
+            place.broker.admin.create_topics(
+                [NewTopic(name=one, partition_count=1) for one in names]
+            )
             for name in names:
                 partition = place.broker.topics.partition(name, 0)
-                place.broker.append(partition, batch(place), now_ms=place.clock.now_ms())
-            place.broker.write_out()
+                place.broker.appends.append(partition, batch(place), now_ms=place.clock.now_ms())
+            place.broker.appends.write_out()
         flush(place)  # files that wait for a sync stay open, and a process may have so many
 
 
@@ -262,7 +264,7 @@ def waiting_fetches(place: Place) -> None:
     )
     for client in place.clients[1:]:
         client.send(fetch, 4)
-    while place.broker.waiting_fetch_count < place.count - 1:
+    while len(place.broker.fetches.waiting) < place.count - 1:
         place.settle()
 
 

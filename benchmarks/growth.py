@@ -158,7 +158,7 @@ class Place:
 
     def _is_calm(self) -> bool:
         with self.server.lock:
-            due_ms = self.broker.next_deadline_ms
+            due_ms = self.broker.scheduler.next_deadline_ms
             is_due = due_ms is not None and due_ms <= self.clock.monotonic_ms()
             long = self.server._long_requests
             return not (is_due or long.has_begun or long.has_work or self.server._ready)

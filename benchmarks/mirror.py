@@ -68,7 +68,7 @@ def contestants_of(directory: Path, address: str, size: int) -> dict[str, Callab
 def fill(directory: Path, size: int, count: int, record_size: int) -> int:
     """Writes a source of about so many bytes; returns how many."""
     broker = open_broker([str(directory)], {}, clock=SystemClock())
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=PARTITIONS))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=PARTITIONS))
     logs = [one.log for one in broker.topics.get(TOPIC).partitions.values()]
     builder = RecordBatchBuilder()
     for _ in range(count):

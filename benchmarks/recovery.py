@@ -102,8 +102,10 @@ def _broker(directory: Path, seconds: list[float]) -> Broker:
 
 def _create_partitions(directory: Path, count: int) -> None:
     broker = _broker(directory, [])
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=count))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=count))
     for partition in range(count):
-        broker.append(broker.topics.partition(TOPIC, partition), batch_of(1, 100), now_ms=now_ms())
-    broker.write_out()
+        broker.appends.append(
+            broker.topics.partition(TOPIC, partition), batch_of(1, 100), now_ms=now_ms()
+        )
+    broker.appends.write_out()
     broker.close()

@@ -68,7 +68,7 @@ def _slices(broker: Broker, at: Timestamps) -> list[float]:
     has_more = [True]
 
     def run_slice() -> None:
-        has_more[0] = broker.retention.run_slice(at)
+        has_more[0] = broker.log_jobs.retention.run_slice(at)
 
     while has_more[0]:
         taken.append(seconds_of(run_slice))
@@ -79,7 +79,7 @@ def _with_segments(directory: Path, segments: int, overrides: dict[str, str]) ->
     """A log whose every segment has one batch, opened again, so that nothing is in memory."""
     clock = SystemClock()
     broker = open_broker([str(directory)], SMALL_INDEXES, clock=clock)
-    broker.create_topic(NewTopic(name="t", overrides=dict(overrides)))
+    broker.admin.create_topic(NewTopic(name="t", overrides=dict(overrides)))
     for made in range(segments):
         if made % FILES_HELD == 0:
             # A segment that was written keeps three files open, one that was not keeps one.
@@ -87,8 +87,10 @@ def _with_segments(directory: Path, segments: int, overrides: dict[str, str]) ->
             broker = open_broker([str(directory)], SMALL_INDEXES, clock=clock)
         builder = RecordBatchBuilder()
         builder.append(None, bytes(100), now_ms())
-        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=now_ms())
-        broker.write_out()
+        broker.appends.append(
+            broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=now_ms()
+        )
+        broker.appends.write_out()
         broker.topics.partition("t", 0).log.writer.roll(now_ms())
     broker.close()
     return open_broker([str(directory)], SMALL_INDEXES, clock=clock)
@@ -103,7 +105,7 @@ def _idle(scale: Scale) -> Report:
         settings = {**SMALL_INDEXES, "log.initial.task.delay.ms": "1000"}
         reopen = partial(open_broker, [str(directory)], settings, clock=clock)
         broker = reopen()
-        broker.create_topic(NewTopic(name="many", partition_count=partitions))
+        broker.admin.create_topic(NewTopic(name="many", partition_count=partitions))
         with Log(broker, Environment(clock=clock), reopen) as log:
             for partition in range(partitions):
                 log.append("many", b"value", partition=partition)

@@ -535,7 +535,7 @@ def _opened_alone(directory: Path, scale: Scale) -> Iterator[tuple[Server, Mappi
         broker = open_broker(
             Path(path), num_partitions="1", message_max_bytes=str(MESSAGE_MAX_BYTES)
         )
-        broker.create_topic(NewTopic(name=TOPIC, partition_count=scale.of(200, 2)))
+        broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=scale.of(200, 2)))
         with _kept_up(broker) as server:
             yield server, KNOWN
 

@@ -125,7 +125,7 @@ def secured_place(folder: Path) -> Iterator[SecuredPlace]:
         authorizer_class_name=AUTHORIZER,
     )
     for name in (TOPIC, HIDDEN):
-        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
     broker.security.create_acls(
         [
             rule(ResourceType.TOPIC, TOPIC, Operation.READ),

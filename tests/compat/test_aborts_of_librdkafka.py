@@ -154,7 +154,7 @@ def wired(directory: Path, *, backoff_ms: int) -> Iterator[tuple[Wire, Client]]:
         wire = stack.enter_context(closing(Wire()))
         address = f"PLAINTEXT://127.0.0.1:{wire.port}"
         broker = open_broker(directory, advertised_listeners=address)
-        broker.create_topic(NewTopic(name="t"))
+        broker.admin.create_topic(NewTopic(name="t"))
         wire.begin(stack.enter_context(serving(broker)).addresses[0])
         client = Client(wire.port, backoff_ms)
         client.producer.init_transactions(PATIENCE_S)

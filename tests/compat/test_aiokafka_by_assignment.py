@@ -39,7 +39,7 @@ Use = Callable[[Any], Coroutine[Any, Any, Any]]
 @pytest.fixture
 def broker(tmp_path: Path) -> Broker:
     broker = open_broker(tmp_path / "data")
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=2))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=2))
     return broker
 
 

@@ -66,7 +66,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         num_partitions=str(PARTITION_COUNT),
         offsets_topic_num_partitions="4",
     )
-    broker.create_topic(NewTopic(name=TOPIC))
+    broker.admin.create_topic(NewTopic(name=TOPIC))
     with serving(broker) as server:
         home = Home(broker, "{}:{}".format(*server.address))
         produce(home.address)

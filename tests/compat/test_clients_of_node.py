@@ -69,7 +69,7 @@ def broker(tmp_path: Path) -> Broker:
         num_partitions=str(PARTITION_COUNT),
         offsets_topic_num_partitions="4",
     )
-    broker.create_topic(NewTopic(name=TOPIC))
+    broker.admin.create_topic(NewTopic(name=TOPIC))
     return broker
 
 

@@ -94,7 +94,7 @@ class Home:
 def home(tmp_path: Path) -> Iterator[Home]:
     settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
     broker = open_broker(tmp_path / "data", group_initial_rebalance_delay_ms="0", **settings)
-    broker.create_topic(NewTopic(name=TOPIC))
+    broker.admin.create_topic(NewTopic(name=TOPIC))
     with serving(broker) as server:
         home = Home(broker, "{}:{}".format(*server.address))
         produce(home.address)

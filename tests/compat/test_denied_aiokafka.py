@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         transaction_state_log_num_partitions="1",
         offsets_topic_num_partitions="1",
     )
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=2))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=2))
     with serving(broker) as server:
         yield server
 

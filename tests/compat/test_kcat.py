@@ -70,7 +70,7 @@ def broker(tmp_path: Path) -> Broker:
         group_initial_rebalance_delay_ms="0",
         offsets_topic_num_partitions="4",
     )
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=2))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=2))
     return broker
 
 

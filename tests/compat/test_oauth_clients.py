@@ -107,7 +107,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         super_users="User:ana",
     )
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=1))
     with serving(broker) as server:
         yield Secured(server, authority.write(directory / "ca.pem"))
 

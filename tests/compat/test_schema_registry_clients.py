@@ -42,7 +42,7 @@ TURING = {"first": "Alan", "last": "Turing"}
 def url(tmp_path: Path) -> Iterator[str]:
     broker = open_broker(tmp_path)
     with serving(broker) as server:
-        listeners = client_listeners(broker.config)
+        listeners = client_listeners(broker.settings.config)
         registry = ServedRegistry("127.0.0.1:0", listeners, server.addresses)
         yield f"http://127.0.0.1:{registry.port}"
         registry.close()
@@ -183,7 +183,7 @@ def test_schemas_are_there_after_a_restart(tmp_path: Path) -> None:
     for expected in (b"[]", b'["people-value"]'):
         broker = open_broker(tmp_path)
         with serving(broker) as server:
-            listeners = client_listeners(broker.config)
+            listeners = client_listeners(broker.settings.config)
             registry = ServedRegistry("127.0.0.1:0", listeners, server.addresses)
             url = f"http://127.0.0.1:{registry.port}"
             with urlopen(f"{url}/subjects") as answer:

@@ -96,8 +96,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     }
     (directory / "d").mkdir()
     broker = login_broker(directory / "d", **settings)
-    broker.create_topic(NewTopic(name=TOPIC, partition_count=1))
-    broker.create_topic(NewTopic(name=HIDDEN, partition_count=1))
+    broker.admin.create_topic(NewTopic(name=TOPIC, partition_count=1))
+    broker.admin.create_topic(NewTopic(name=HIDDEN, partition_count=1))
     broker.security.create_acls(
         [
             rule(Kind.TOPIC, TOPIC, Operation.READ),

@@ -41,7 +41,7 @@ def server(tmp_path: Path, clock: FakeClock) -> Iterator[Server]:
         authorizer_class_name=AUTHORIZER,
     )
     for name in (OWN, OTHERS):
-        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
     broker.security.create_acls(
         [
             rule(ResourceType.TOPIC, OWN, Operation.WRITE),

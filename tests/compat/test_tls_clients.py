@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         ssl_keystore_location=str(authority().server().write(tmp_path / "server.pem")),
         ssl_truststore_location=str(trusted),
     )
-    broker.create_topic(NewTopic(name=TOPIC))
+    broker.admin.create_topic(NewTopic(name=TOPIC))
     with serving(broker) as server:
         yield Place(server.address[1], trusted, certificate, key)
 

@@ -242,7 +242,7 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
         transaction_state_log_num_partitions="2",
     )
     for name in (SOURCE, TARGET):
-        broker.create_topic(NewTopic(name=name, partition_count=2))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=2))
     with serving(broker) as server:
         home = Home(broker, "{}:{}".format(*server.address), PRODUCERS[request.param])
         yield home
@@ -340,7 +340,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     """A broker with numbers in one partition of the source."""
     broker = open_broker(tmp_path / "data", group_initial_rebalance_delay_ms="0")
     for name in (SOURCE, TARGET):
-        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
     with serving(broker) as server:
         address = "{}:{}".format(*server.address)
         plain = Producer({"bootstrap.servers": address, "log_level": 0})

@@ -69,7 +69,7 @@ def test_jobs_show_how_far_a_move_between_directories_is(tmp_path: Path) -> None
     paths = [str(tmp_path / name) for name in ("a", "b")]
     slow = {"replica_alter_log_dirs_io_max_bytes_per_second": "1", "log_segment_bytes": "300"}
     broker = open_broker(OsFileSystem(), *paths, **slow)
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     produce(broker, *(b"%d" % number for number in range(100)))
     to = next(one for one in paths if not Path(one, "t-0").exists())
     with serving(broker) as server, console_over(f"127.0.0.1:{server.address[1]}") as browser:

@@ -252,7 +252,7 @@ def _look(broker: Broker, original: Original, seen: Seen) -> None:
         seen.overrides[topic.name] = dict(topic.overrides)
     seen.kept = what_is_kept(broker)
     with contextlib.suppress(ApiError):  # where the only directory is offline
-        seen.producer_id = broker.allocate_producer_id()
+        seen.producer_id = broker.producer_ids.allocate()
     _look_at_groups(broker, original, seen)
 
 

@@ -150,13 +150,13 @@ class _Writer:
             value = b"value-%d-" % number + b"x" * (number % 37)
             builder.append(name, value, NOW_MS + number)
             rows.append((NOW_MS + number, name, value))
-        info = self.broker.append(
+        info = self.broker.appends.append(
             self.broker.topics.partition(*key),
             bytearray(builder.build()),
             now_ms=NOW_MS,
             origin=origin,
         )
-        self.broker.write_out()
+        self.broker.appends.write_out()
         content = self.original.partitions.setdefault(key, Content())
         for offset, row in enumerate(rows, info.first_offset):
             content.rows[offset] = Row(offset, *row)
@@ -180,13 +180,13 @@ class _Writer:
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        self.broker.append(
+        self.broker.appends.append(
             self.broker.topics.partition(*key),
             bytearray(marker),
             now_ms=NOW_MS,
             origin=AppendOrigin.COORDINATOR,
         )
-        self.broker.write_out()
+        self.broker.appends.write_out()
         if not is_commit:
             self.original.partitions[key].aborted.append((producer, first))
 
@@ -238,7 +238,7 @@ def _create_topics(writer: _Writer) -> None:
         ("compacted", 1, COMPACTED),
     ):
         topic = NewTopic(name=name, partition_count=count, overrides=dict(overrides))
-        writer.broker.create_topic(topic)
+        writer.broker.admin.create_topic(topic)
         writer.original.overrides[name] = dict(overrides)
 
 
@@ -254,7 +254,7 @@ def _grow_older(writer: _Writer, path: Path) -> None:
 
 def _note_content(original: Original, broker: Broker) -> None:
     original.kept = what_is_kept(broker)
-    original.producer_id = broker.allocate_producer_id()
+    original.producer_id = broker.producer_ids.allocate()
     for topic in broker.topics:
         for index, partition in topic.partitions.items():
             log = partition.log
@@ -339,7 +339,7 @@ def _fill(writer: _Writer) -> None:
         writer.broker.transactions.init_producer(
             InitRequest(transactional_id=f"tx-{number}", timeout_ms=60_000), at(0)
         )
-    writer.broker.write_out()
+    writer.broker.appends.write_out()
 
 
 def _go_on(writer: _Writer, producer: int = 90) -> None:
@@ -363,7 +363,7 @@ def _commit(writer: _Writer, base: int) -> None:
             ),
             Timestamps(now_ms=NOW_MS, monotonic_ms=0),
         )
-        broker.write_out()
+        broker.appends.write_out()
         writer.original.committed[group] = base + number
     assert broker.topics.find(CONSUMER_OFFSETS) is not None
 
@@ -374,10 +374,10 @@ def _compact(broker: Broker) -> None:
     for directory in broker.directories:
         for log in directory.logs.values():
             log.writer.flush()
-    task = broker.cleaner.task_for(("compacted", 0), at(0))
+    task = broker.log_jobs.cleaner.task_for(("compacted", 0), at(0))
     assert task is not None
     cleaning.carry_out(task)
-    assert not broker.cleaner.trouble_of(task.key).failure_count
+    assert not broker.log_jobs.cleaner.trouble_of(task.key).failure_count
 
 
 def _remaining(broker: Broker, content: Content) -> dict[int, Row]:

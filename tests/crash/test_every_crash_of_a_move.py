@@ -70,8 +70,8 @@ class Told:
 def produce(broker: Broker, told: Told, count: int) -> None:
     first = told.last.written
     for content in numbered(count, first=first):
-        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
     told.tell(written=first + count)
 
 
@@ -82,7 +82,7 @@ def flush(broker: Broker, told: Told) -> None:
 
 def begin(file_system: FileSystem, promises: list[Said]) -> tuple[Broker, Told]:
     broker = opened(file_system, ids=itertools.count(1000), **TINY_INDEXES)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     return broker, Told(promises)
 
 
@@ -93,22 +93,22 @@ def move_and_go_on(file_system: FileSystem, promises: list[Said]) -> None:
     flush(broker, told)
     produce(broker, told, 3)
     key, log = TopicPartition("t", 0), broker.topics.partition("t", 0).log
-    broker.log_access.begin_cleaning(key, log, lambda: None)
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.access.begin_cleaning(key, log, lambda: None)
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     produce(broker, told, 2)
     flush(broker, told)
     for _ in range(3):
         produce(broker, told, 1)
         pass_time(broker)
-    broker.log_access.end_cleaning(key, log)
-    while broker.moves:
+    broker.log_jobs.access.end_cleaning(key, log)
+    while broker.log_jobs.moves:
         produce(broker, told, 1)
         pass_time(broker)
     produce(broker, told, 2)
     flush(broker, told)
     for time_ms in (1e9, 2e9, 3e9):
-        broker.run_due_jobs(at(time_ms))
+        broker.scheduler.run_due(at(time_ms))
     broker.close()
 
 
@@ -118,11 +118,11 @@ def move_with_a_start(file_system: FileSystem, promises: list[Said]) -> None:
     produce(broker, told, 9)
     broker.admin.delete_records({("t", 0): 4})
     told.tell(start=4)
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     broker.admin.delete_records({("t", 0): 6})
     told.tell(start=6)
-    while broker.moves:
+    while broker.log_jobs.moves:
         pass_time(broker)
     flush(broker, told)
     broker.close()
@@ -133,14 +133,14 @@ def move_there_and_back(file_system: FileSystem, promises: list[Said]) -> None:
     broker, told = begin(file_system, promises)
     produce(broker, told, 9)
     for path in ("/e", "/d", "/e", "/f", "/d"):
-        broker.moves.request("t", 0, path)
+        broker.log_jobs.moves.request("t", 0, path)
         pass_time(broker)
-    broker.moves.request("t", 0, "/f")
-    while broker.moves:
+    broker.log_jobs.moves.request("t", 0, "/f")
+    while broker.log_jobs.moves:
         pass_time(broker)
     produce(broker, told, 1)
-    broker.moves.request("t", 0, "/d")
-    while broker.moves:
+    broker.log_jobs.moves.request("t", 0, "/d")
+    while broker.log_jobs.moves:
         pass_time(broker)
     flush(broker, told)
 
@@ -162,10 +162,10 @@ def delete_while_moving(file_system: FileSystem, promises: list[Said]) -> None:
     """Neither the log nor its copy comes back once the topic is gone."""
     broker, told = begin(file_system, promises)
     produce(broker, told, 9)
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     told.note(may_be_gone=True)
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     told.note(is_gone=True)
     pass_time(broker)
     broker.close()
@@ -201,12 +201,12 @@ def check(point: CrashPoint) -> None:
     found = values(broker.topics.partition("t", 0).log)
     for _ in range(200):
         pass_time(broker)
-        if not broker.moves:
+        if not broker.log_jobs.moves:
             break
-    assert not broker.moves
+    assert not broker.log_jobs.moves
     assert values(broker.topics.partition("t", 0).log) == found
-    broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.write_out()
     broker.close()
     after = point.file_system.crash(CrashMode.STRICT)
     again = opened(after, **TINY_INDEXES)
@@ -283,7 +283,7 @@ def test_a_start_that_finishes_a_move_can_be_cut_off_too(crash_seconds: float) -
     def start(file_system: FileSystem, promises: list[Said]) -> None:
         broker = opened(file_system, ids=itertools.count(9000), **TINY_INDEXES)
         for time_ms in (0.0, 1e9, 2e9):
-            broker.run_due_jobs(at(time_ms))
+            broker.scheduler.run_due(at(time_ms))
 
     points = every_crash_point(
         start, make_file_system=lambda: left.crash(CrashMode.KEEP), seeds=1, share=A_THIRD

@@ -26,8 +26,8 @@ def opened(file_system: FileSystem, path: str = "/d") -> Broker:
 
 def append(broker: Broker, contents: list[bytes]) -> None:
     for content in contents:
-        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
 
 
 def content_of(file_system: FileSystem, path: str = "/d") -> list[bytes]:
@@ -52,7 +52,7 @@ def nine() -> FakeFileSystem:
     """A directory with nine records in several segments, stopped cleanly."""
     file_system = disk("/d")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     append(broker, NINE)
     broker.close()
     return file_system.crash(CrashMode.STRICT)

@@ -31,8 +31,8 @@ def opened(file_system: FileSystem, *paths: str) -> Broker:
 
 def append(broker: Broker, content: bytes) -> None:
     for index in range(2):
-        broker.append(broker.topics.partition("t", index), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", index), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
 
 
 def content_of(file_system: FileSystem, *paths: str) -> tuple[list[bytes], ...]:
@@ -55,7 +55,7 @@ def snapshots(file_system: FileSystem) -> Snapshots:
 def old() -> FakeFileSystem:
     file_system = disk(*PATHS)
     broker = opened(file_system, *PATHS)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     append(broker, b"old")
     broker.close()
     return file_system.crash(CrashMode.STRICT)

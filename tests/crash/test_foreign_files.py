@@ -78,10 +78,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("foreign") / "data"
     broker = open_broker(OsFileSystem(), str(path))
     for name in ("one", "two"):
-        broker.create_topic(NewTopic(name=name, partition_count=1, overrides=SMALL))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1, overrides=SMALL))
         for number in range(COUNT):
-            broker.append(broker.topics.partition(name, 0), batch(b"%d" % number), now_ms=NOW_MS)
-            broker.write_out()
+            broker.appends.append(
+                broker.topics.partition(name, 0), batch(b"%d" % number), now_ms=NOW_MS
+            )
+            broker.appends.write_out()
     broker.close()
     return path
 

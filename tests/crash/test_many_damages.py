@@ -65,8 +65,8 @@ class Directory:
 def directory_of(age: Age) -> Directory:
     files = disk(DIRECTORY)
     broker = open_broker(files, ids=itertools.count(1000, 7919))
-    broker.create_topic(NewTopic(name="one", partition_count=1, overrides=SMALL))
-    broker.create_topic(NewTopic(name="two", partition_count=2, overrides=SMALL))
+    broker.admin.create_topic(NewTopic(name="one", partition_count=1, overrides=SMALL))
+    broker.admin.create_topic(NewTopic(name="two", partition_count=2, overrides=SMALL))
     rows: dict[tuple[str, int], Rows] = {key: {} for key in PARTITIONS}
     write(broker, rows, 7)
     if age is Age.OLD:
@@ -96,8 +96,8 @@ def write(broker: Broker, rows: dict[tuple[str, int], Rows], count: int) -> None
         for key in PARTITIONS:
             value = b"%s-%d-%d" % (key[0].encode(), key[1], len(rows[key]))
             rows[key][len(rows[key])] = value
-            broker.append(broker.topics.partition(*key), batch(value), now_ms=NOW_MS)
-        broker.write_out()
+            broker.appends.append(broker.topics.partition(*key), batch(value), now_ms=NOW_MS)
+        broker.appends.write_out()
 
 
 # Damage

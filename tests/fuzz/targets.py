@@ -152,9 +152,9 @@ class Served:
                 later = Dispatcher(broker).dispatch(frame, PEER, Output())
         except ProtocolError:
             later = None
-        broker.write_out()
+        broker.appends.write_out()
         if later is not None:
-            broker.cancel(later.pending_id)
+            broker.fetches.cancel(later.pending_id)
 
 
 class LoggingIn:
@@ -172,7 +172,7 @@ class LoggingIn:
             listener_name_clients_plain_sasl_jaas_config=LOGIN,
         )
         set_password(self._broker, "ana", SECRET)
-        self._settings = login_settings(self._broker.config, "CLIENTS")
+        self._settings = login_settings(self._broker.settings.config, "CLIENTS")
         self._counts: Counter[LoginOutcome] = Counter()
 
     def __call__(self, data: bytes) -> None:
@@ -208,9 +208,9 @@ def few_partitions() -> Any:
 
 def _broker() -> Broker:
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
-    broker.create_topic(NewTopic(name="topic-7", partition_count=2))
-    broker.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
-    broker.write_out()
+    broker.admin.create_topic(NewTopic(name="topic-7", partition_count=2))
+    broker.appends.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
+    broker.appends.write_out()
     return broker
 
 

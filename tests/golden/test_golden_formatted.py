@@ -35,7 +35,7 @@ def test_a_node_by_itself_continues_with_what_it_was_formatted_with(formatted: P
         assert set(broker.security.state.credentials) == {
             (user, "SCRAM-SHA-256") for user, _ in before.credentials
         }
-        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
         broker.close()
     after = image_of(OsFileSystem(), str(formatted))
     assert set(after.topics) == {"t", "u"}
@@ -51,6 +51,6 @@ def test_a_node_of_several_is_left_alone(formatted: Path) -> None:
     before = {path: path.read_bytes() for path in formatted.rglob("__cluster_metadata-0/*")}
     broker = open_broker(formatted)
     with pytest.raises(ApiError, match="of a cluster with other nodes"):
-        broker.create_topic(NewTopic(name="t"))
+        broker.admin.create_topic(NewTopic(name="t"))
     broker.close()
     assert {path: path.read_bytes() for path in before} == before

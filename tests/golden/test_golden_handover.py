@@ -77,8 +77,8 @@ def test_an_image_written_from_nothing_reads_as_the_same_image() -> None:
 def test_changes_follow_in_the_log_and_all_else_stays(directory: Path) -> None:
     before = image_of(directory)
     broker = opened(directory)
-    broker.create_topic(NewTopic(name="made-here"))
-    broker.delete_topic(broker.topics.get("zipped"))
+    broker.admin.create_topic(NewTopic(name="made-here"))
+    broker.admin.delete_topic(broker.topics.get("zipped"))
     change = ConfigChange(name="retention.ms", value="5")
     broker.admin.alter_topic("keep-forever", Alteration(changes=[change]))
     broker.close()

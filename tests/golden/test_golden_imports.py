@@ -56,7 +56,9 @@ def wait_a_year(broker: Broker) -> None:
     monotonic_ms = 1.0
     for _ in range(12):
         monotonic_ms += 400_000.0
-        broker.run_due_jobs(Timestamps(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms))
+        broker.scheduler.run_due(
+            Timestamps(now_ms=late + int(monotonic_ms), monotonic_ms=monotonic_ms)
+        )
 
 
 def broker_now() -> int:
@@ -133,16 +135,16 @@ def test_what_kafkas_settings_let_go_goes(directory: Path) -> None:
 
 def test_quotas_broker_settings_and_producer_ids_are_there(directory: Path) -> None:
     broker = open_broker(directory)
-    assert broker.config.topic_defaults.retention_ms == 172_800_000
-    assert broker.config.log_cleaner_threads == 2
-    assert broker.allocate_producer_id() >= 2000
+    assert broker.settings.config.topic_defaults.retention_ms == 172_800_000
+    assert broker.settings.config.log_cleaner_threads == 2
+    assert broker.producer_ids.allocate() >= 2000
     assert len(list(broker.topics)) == 14
     assert broker.quotas.connection_rate_of("127.0.0.9") is not None
     assert broker.unconfirmed.lines == ()
     broker.close()
     again = open_broker(directory)
     assert again.unconfirmed.lines == ()
-    assert again.config.topic_defaults.retention_ms == 172_800_000
+    assert again.settings.config.topic_defaults.retention_ms == 172_800_000
     again.close()
 
 
@@ -179,8 +181,8 @@ def test_the_metadata_log_is_no_topic_and_stays_as_it_was_without_a_change(
     broker = open_broker(directory)
     assert broker.topics.find("__cluster_metadata") is None
     for make in (
-        lambda: broker.create_topic(NewTopic(name="__cluster_metadata")),
-        lambda: broker.create_topic(NewTopic(name="__cluster_metadata")),
+        lambda: broker.admin.create_topic(NewTopic(name="__cluster_metadata")),
+        lambda: broker.admin.create_topic(NewTopic(name="__cluster_metadata")),
     ):
         with pytest.raises(ApiError) as caught:
             make()
@@ -225,7 +227,9 @@ def test_a_damaged_metadata_log_deletes_nothing_and_says_why(
     before = offsets(broker)
     wait_a_year(broker)
     assert offsets(broker) == before
-    assert broker.cleaner.next_task(Timestamps(now_ms=broker_now(), monotonic_ms=0)) is None
+    assert (
+        broker.log_jobs.cleaner.next_task(Timestamps(now_ms=broker_now(), monotonic_ms=0)) is None
+    )
     broker.close()
     assert str(log) in caplog.text
     assert "ottla adopt" in caplog.text
@@ -240,7 +244,7 @@ def test_a_directory_without_the_metadata_log_deletes_nothing(
     shutil.rmtree(directory / METADATA)
     broker = open_broker(directory)
     before = offsets(broker)
-    broker.create_topic(NewTopic(name="made-here", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="made-here", partition_count=1))
     wait_a_year(broker)
     broker.close()
     assert "metadata.log.dir" in caplog.text

@@ -110,8 +110,8 @@ def test_a_broker_ends_what_kafka_left_open_when_its_time_is_up(tmp_path: Path) 
     open_ids = [key for key, state in states.items() if state is TransactionState.ONGOING]
     assert len(states) == 4
     assert open_ids == ["tx-E"]
-    broker.run_due_jobs(Timestamps(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
-    broker.write_out()
+    broker.scheduler.run_due(Timestamps(now_ms=STOPPED_MS + TIMEOUT_MS, monotonic_ms=TIMEOUT_MS))
+    broker.appends.write_out()
     (ended,) = (broker.transactions.known[0].transactions[key] for key in open_ids)
     assert ended.state is TransactionState.COMPLETE_ABORT
     broker.close()
@@ -125,7 +125,7 @@ def golden_partitions() -> list[Path]:
 def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
     """What producers sent is sent again, and each marker written again."""
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
-    broker.create_topic(NewTopic(name="txn", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="txn", partition_count=1))
     content = b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
     aborted: list[int] = []
     for batch in iter_batches(content):
@@ -133,7 +133,7 @@ def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
         now_ms = batch.max_timestamp_ms
         if marker is None:
             sent = bytes(8) + bytes(batch.bytes_view()[8:])
-            broker.append(broker.topics.partition("txn", 0), bytearray(sent), now_ms=now_ms)
+            broker.appends.append(broker.topics.partition("txn", 0), bytearray(sent), now_ms=now_ms)
             continue
         aborted += [batch.base_offset] * (not marker.is_commit)
         broker.transactions.markers.write(
@@ -147,7 +147,7 @@ def test_markers_make_of_the_same_batches_the_same_log(directory: Path) -> None:
             0,
             now_ms=now_ms,
         )
-    broker.write_out()
+    broker.appends.write_out()
     log = broker.topics.partition("txn", 0).log
     assert b"".join(bytes(one.log.map()) for one in log.segments.values) == content
     assert log.last_stable_offset == log.log_end_offset

@@ -60,7 +60,7 @@ def test_who_asks_waits_for_the_pass_that_is_under_way(tmp_path: Path) -> None:
     with ottla.open(tmp_path, {"log.cleaner.enable": False}) as log:
         fill(log)
         log.flush()
-        cleaner = log.broker.cleaner
+        cleaner = log.broker.log_jobs.cleaner
         task = cleaner.task_for(("t", 0), now())
         assert task is not None
         asking = threading.Thread(target=log.compact, args=["t"])
@@ -118,11 +118,11 @@ def test_a_broker_compacts_in_another_process(tmp_path: Path) -> None:
 def test_both_engines_make_the_same_bytes(new_engine: str, tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
     engine = engine_of(new_engine, lock)
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
     result = engine(task, Throttle())
     assert result == ThreadEngine(OsFileSystem(), lock)(task, Throttle())
-    broker.cleaner.finish(task, result, now())
+    broker.log_jobs.cleaner.finish(task, result, now())
     assert size_of(broker, lock) < 6000
     broker.close()
 
@@ -131,7 +131,7 @@ def test_both_engines_make_the_same_bytes(new_engine: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("new_engine", ["thread", "process"])
 def test_a_damaged_segment_is_named_by_both_engines(new_engine: str, tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
     path = Path(task.log.segments.values[1].log.path)
     content = bytearray(path.read_bytes())
@@ -147,7 +147,7 @@ def test_a_pass_whose_failure_cannot_be_written_down_takes_the_directory_offline
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, lock = broker_with_keys(tmp_path / "data")
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
 
     def fail(_: CleaningTask, __: Throttle) -> CompactionResult:
@@ -156,7 +156,7 @@ def test_a_pass_whose_failure_cannot_be_written_down_takes_the_directory_offline
 
     Cleaning(broker, fail, clock=SystemClock(), lock=lock).carry_out(task)
     assert broker.directories[0].is_offline
-    assert broker.cleaner.states.is_free(task.key)
+    assert broker.log_jobs.cleaner.states.is_free(task.key)
     assert "Traceback" not in caplog.text
 
 
@@ -165,15 +165,15 @@ def test_a_pass_that_nobody_wants_any_more_ends_soon_and_leaves_nothing(
     new_engine: str, tmp_path: Path
 ) -> None:
     broker, lock = broker_with_keys(tmp_path)
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
     outcome: list[Exception | CompactionResult] = []
     # At a byte a second it would take hours.
     thread = threading.Thread(target=note, args=[engine_of(new_engine, lock), task, outcome])
     thread.start()
     with lock:
-        broker.cleaner.states.pause(task.key)
-        broker.cleaner.states.resume(task.key)
+        broker.log_jobs.cleaner.states.pause(task.key)
+        broker.log_jobs.cleaner.states.resume(task.key)
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert isinstance(outcome[0], StoppedError)
@@ -191,7 +191,7 @@ def note(engine: Engine, task: CleaningTask, outcome: list[Exception | Compactio
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_a_failure_that_is_tried_again(tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
 
     def killed(task: CleaningTask, limit: Throttle) -> CompactionResult:
@@ -200,7 +200,7 @@ def test_a_process_that_is_killed_is_a_failure_that_is_tried_again(tmp_path: Pat
         return ProcessEngine(os.environ)(task, at_most(1.0))
 
     Cleaning(broker, killed, clock=SystemClock(), lock=lock).carry_out(task)
-    trouble = broker.cleaner.trouble_of(task.key)
+    trouble = broker.log_jobs.cleaner.trouble_of(task.key)
     assert trouble.failure_count == 1
     assert "the cleaner's process" in trouble.reason
     broker.close()
@@ -229,7 +229,7 @@ def test_no_more_than_so_many_bytes_a_second_are_read_and_written(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, lock = broker_with_keys(tmp_path)
-    task = broker.cleaner.next_task(now())
+    task = broker.log_jobs.cleaner.next_task(now())
     assert task is not None
     asleep: list[float] = []
     monkeypatch.setattr("ottla.runtime.cleaning.time.sleep", asleep.append)
@@ -272,14 +272,14 @@ def at_most(bytes_per_second: float) -> Throttle:
 def test_another_number_of_threads_holds_from_the_next_look_on(tmp_path: Path) -> None:
     broker, lock = broker_with_keys(tmp_path)
     for name in ("u", "v"):
-        broker.create_topic(NewTopic(name=name, partition_count=1, overrides=CONFIG))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1, overrides=CONFIG))
         for number in range(60):
             builder = ottla.RecordBatchBuilder()
             builder.append(b"key", b"%d" % number + bytes(100), now().now_ms)
-            broker.append(
+            broker.appends.append(
                 broker.topics.partition(name, 0), bytearray(builder.build()), now_ms=now().now_ms
             )
-        broker.write_out()
+        broker.appends.write_out()
         broker.topics.partition(name, 0).log.writer.flush()
     begun: list[str] = []
     may_end = threading.Event()
@@ -306,14 +306,14 @@ def test_another_number_of_threads_holds_from_the_next_look_on(tmp_path: Path) -
 def broker_with_keys(path: Path) -> tuple[Broker, threading.RLock]:
     clock = SystemClock()
     broker = open_broker([str(path)], EAGER, clock=clock)
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=CONFIG))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, overrides=CONFIG))
     for number in range(300):
         builder = ottla.RecordBatchBuilder()
         builder.append(b"key%d" % (number % 7), b"%d" % number, clock.now_ms())
-        broker.append(
+        broker.appends.append(
             broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=clock.now_ms()
         )
-    broker.write_out()
+    broker.appends.write_out()
     broker.topics.partition("t", 0).log.writer.flush()
     return broker, threading.RLock()
 

@@ -335,8 +335,10 @@ def test_a_search_by_time_in_a_compressed_batch_goes_in_turns(tmp_path: Path) ->
     builder = RecordBatchBuilder(compression=Compression.GZIP)
     for number in range(1000):
         builder.append(None, bytes(100), 1_000_000 + number)
-    broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=1_000_000)
-    broker.write_out()
+    broker.appends.append(
+        broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=1_000_000
+    )
+    broker.appends.write_out()
     wanted = ListOffsetsPartition(partition_index=0, timestamp=1_000_999)
     search = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[wanted])])
     with stepped(broker) as server, server.client() as client:
@@ -407,7 +409,7 @@ def test_topics_that_are_being_made_or_deleted_are_finished_for_a_client_that_ha
             topic = broker.topics.find("many")
             assert (topic is None) is isinstance(request, DeleteTopicsRequest)
             assert topic is None or len(topic.partitions) == 40
-            assert not broker._store.under_way
+            assert not broker.topic_store.under_way
 
 
 @pytest.mark.slow
@@ -427,7 +429,7 @@ def step_until_begun(
     server: SteppedServer, broker: Broker, client: WireClient, request: Message, version: int
 ) -> None:
     """Until topics are being made or deleted; a disk that is quick may have done it by then."""
-    server.step_until(lambda: bool(broker._store.under_way) or has_answer(client))
+    server.step_until(lambda: bool(broker.topic_store.under_way) or has_answer(client))
     if has_answer(client):
         answer = client.receive(request.API_KEY or 0, version)
         results = answer.topics if isinstance(request, CreateTopicsRequest) else answer.responses
@@ -487,11 +489,11 @@ def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path:
     )
     with stepped(broker) as server, server.client() as slow, server.client() as quick:
         slow.send(many, 4)
-        server.step_until(lambda: broker.waiting_fetch_count == 1 and server.is_idle())
+        server.step_until(lambda: len(broker.fetches.waiting) == 1 and server.is_idle())
         builder = RecordBatchBuilder()
         builder.append(None, b"v", 0)
         partition = broker.topics.partition("t", count - 1)
-        broker.append(partition, bytearray(builder.build()), now_ms=0)
+        broker.appends.append(partition, bytearray(builder.build()), now_ms=0)
         answered = 0
         while not has_answer(slow):
             quick.send(VERSIONS, 0)
@@ -501,4 +503,4 @@ def test_a_fetch_of_many_partitions_is_woken_without_holding_up_others(tmp_path:
         assert answered > 5
         found = slow.receive(ApiKey.FETCH, 4).responses[0].partitions
         assert [one.partition_index for one in found if one.records] == [count - 1]
-    assert broker.waiting_fetch_count == 0
+    assert len(broker.fetches.waiting) == 0

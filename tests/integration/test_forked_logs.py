@@ -122,7 +122,8 @@ with ottla.open(path) as log:
     }
     found = in_child(lambda: {name: refusal(call) for name, call in calls.items()})
     partition, batch = log.broker.topics.partition("t", 0), bytearray(builder.build())
-    direct = in_child(lambda: refusal(lambda: log.broker.append(partition, batch, now_ms=1)))
+    appends = log.broker.appends
+    direct = in_child(lambda: refusal(lambda: appends.append(partition, batch, now_ms=1)))
     log.append("t", b"parent again")
 print(json.dumps([found, direct]))
 """,

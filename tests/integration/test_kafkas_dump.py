@@ -45,8 +45,8 @@ def test_kafkas_dump_finds_nothing_beside_a_running_broker_or_after_it(
         builder = RecordBatchBuilder()
         builder.append(b"k", b"v" * (number % 90), NOW_MS + 10_000 + (number * 7) % 20)
         partition = broker.topics.partition("plain", 0)
-        broker.append(partition, bytearray(builder.build()), now_ms=NOW_MS)
-        broker.write_out()
+        broker.appends.append(partition, bytearray(builder.build()), now_ms=NOW_MS)
+        broker.appends.write_out()
         assert dumped(copy).complaints == []
     broker.close()
     assert dumped(copy, is_stopped=True).complaints == []

@@ -34,15 +34,15 @@ def lies(codec: Compression) -> Iterator[bytearray]:
 @pytest.mark.parametrize("codec", CODECS)
 def test_librdkafka_reads_all_that_was_stored(tmp_path: Path, codec: Compression) -> None:
     broker = open_broker(tmp_path)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     refused = 0
     for records in lies(codec):
         try:
-            broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
+            broker.appends.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
         except ApiError:
             refused += 1
-    broker.append(broker.topics.partition("t", 0), batch(b"last"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"last"), now_ms=NOW_MS)
+    broker.appends.write_out()
     end = broker.topics.partition("t", 0).log.log_end_offset
     assert refused
     assert end > 100

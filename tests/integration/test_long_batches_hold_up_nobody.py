@@ -57,7 +57,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     broker = open_broker(tmp_path)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     with serving(broker) as server:
         yield server
 

@@ -41,7 +41,7 @@ def broker(tmp_path: Path) -> Broker:
     broker = login_broker(
         tmp_path, delegation_token_secret_key="sealed", connections_max_reauth_ms="3600000"
     )
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     limits = {"producer_byte_rate": 1000.0}
     alter_quota(broker, QuotaAlteration(names=quota_entity({"user": USER}), limits=limits))
     return broker

@@ -298,7 +298,7 @@ def filled(*values: bytes, before: int = 0) -> SourceLog:
     source = SourceLog()
     for number in range(before):
         source.create(f"before-{number}")
-        source.broker.delete_topic(source.broker.topics.get(f"before-{number}"))
+        source.broker.admin.delete_topic(source.broker.topics.get(f"before-{number}"))
     source.create()
     for value in values:
         source.append(value)

@@ -67,10 +67,10 @@ def test_fetches_that_one_record_wakes_are_answered_over_several_rounds(tmp_path
         clients = [server.client() for _ in range(5)]
         for client in clients:
             client.send(fetch, 4)
-        server.step_until(lambda: broker.waiting_fetch_count == 5)
+        server.step_until(lambda: len(broker.fetches.waiting) == 5)
         builder = RecordBatchBuilder()
         builder.append(None, b"v", 0)
-        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=0)
+        broker.appends.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=0)
         left = []
         while left[-1:] != [0]:
             assert not left or server.server._has_left, "it does not sleep"
@@ -149,10 +149,10 @@ class Done:
         self._done = [waiting]
 
     @property
-    def has_done(self) -> bool:
+    def has_answers(self) -> bool:
         return bool(self._done)
 
-    def take_done(self) -> list[Waiting[Any]]:
+    def take_answered(self) -> list[Waiting[Any]]:
         done, self._done = self._done, []
         return done
 

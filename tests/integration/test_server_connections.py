@@ -35,7 +35,7 @@ PATIENCE_S = LONG_MS / 3000
 @pytest.fixture
 def broker(tmp_path: Path) -> Broker:
     broker = open_broker(tmp_path / "data")
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return broker
 
 
@@ -135,8 +135,8 @@ def test_a_client_that_hangs_up_during_its_long_poll_is_forgotten(
 ) -> None:
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
-        wait_until(lambda: len(broker._waiting) == 1)
-    wait_until(lambda: len(broker._waiting) == 0)
+        wait_until(lambda: len(broker.fetches.waiting) == 1)
+    wait_until(lambda: len(broker.fetches.waiting) == 0)
 
 
 def test_without_acks_nothing_comes_back(server: Server) -> None:
@@ -209,10 +209,10 @@ def test_clients_of_each_listener_are_sent_to_where_it_says(tmp_path: Path) -> N
 def test_another_thread_that_appends_wakes_the_pollers(server: Server, broker: Broker) -> None:
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
-        wait_until(lambda: len(broker._waiting) == 1)
+        wait_until(lambda: len(broker.fetches.waiting) == 1)
         with server.lock:
-            broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-            broker.write_out()
+            broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+            broker.appends.write_out()
         server.wake()
         client.socket.settimeout(PATIENCE_S)
         assert b"value" in records_of(client)
@@ -221,9 +221,9 @@ def test_another_thread_that_appends_wakes_the_pollers(server: Server, broker: B
 def test_a_deleted_topic_ends_the_polls_on_it(server: Server, broker: Broker) -> None:
     with WireClient(server.address) as client:
         client.send(fetch(), 11)
-        wait_until(lambda: len(broker._waiting) == 1)
+        wait_until(lambda: len(broker.fetches.waiting) == 1)
         with server.lock:
-            broker.delete_topic(broker.topics.get("t"))
+            broker.admin.delete_topic(broker.topics.get("t"))
         server.wake()
         client.socket.settimeout(PATIENCE_S)
         answer = client.receive(ApiKey.FETCH, 11).responses[0].partitions[0]

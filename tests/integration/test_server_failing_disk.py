@@ -39,7 +39,7 @@ def disk() -> Disk:
 @pytest.fixture
 def server(disk: Disk, tmp_path: Path) -> Iterator[Server]:
     broker = open_broker(disk, str(tmp_path / "data"))
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     with serving(broker) as server:
         yield server
 

@@ -39,7 +39,7 @@ PRODUCE_VERSION, METADATA_VERSION = 9, 5
 @pytest.fixture
 def broker(tmp_path: Path) -> Broker:
     broker = open_broker(tmp_path)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     limits = {"producer_byte_rate": float(LIMIT)}
     names = quota_entity({"client-id": "test"})
     alter_quota(broker, QuotaAlteration(names=names, limits=limits))

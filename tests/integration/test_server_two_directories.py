@@ -82,7 +82,7 @@ def paths(tmp_path: Path) -> tuple[str, str]:
 def server(disks: Disks, paths: tuple[str, str]) -> Iterator[Server]:
     """Topic t has partition 0 in a and partition 1 in b."""
     broker = open_broker(disks, *paths)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     with serving(broker) as server:
         yield server
 
@@ -170,7 +170,7 @@ def test_a_directory_that_vanishes_is_offline_from_the_next_checkpoint_on(
         assert produced(client, 0) is produced(client, 1) is ErrorCode.NONE
         shutil.rmtree(paths[1])
         in_an_hour = SystemClock().monotonic_ms() + 3_600_000
-        server._broker.run_due_jobs(Timestamps(now_ms=0, monotonic_ms=in_an_hour))
+        server._broker.scheduler.run_due(Timestamps(now_ms=0, monotonic_ms=in_an_hour))
         check_only_a_is_served(client)
 
 
@@ -178,7 +178,7 @@ def test_a_directory_that_is_away_at_the_start_is_served_around(
     disks: Disks, paths: tuple[str, str]
 ) -> None:
     broker = open_broker(disks, *paths)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     broker.close()
     Path(paths[1], "meta.properties").unlink()
     Path(paths[1], "meta.properties").mkdir()
@@ -224,7 +224,7 @@ def test_a_server_that_needs_a_disk_ends_with_its_last_one(
     disks: Disks, paths: tuple[str, str]
 ) -> None:
     broker = open_broker(disks, *paths)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     listeners = [Listener(name="PLAINTEXT", address=("127.0.0.1", 0), advertised=None)]
     server = Server(broker, listeners, clock=FakeClock(), needs_disk=True)
     server.start()
@@ -265,7 +265,7 @@ def test_a_disk_that_is_really_full_takes_one_directory_offline(
     place = str(small_disk / "b")
     settings = {"log_index_size_max_bytes": "4096"}
     broker = open_broker(OsFileSystem(), paths[0], place, **settings)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     answered = 0
     with serving(broker) as server:
         while True:

@@ -98,7 +98,7 @@ def test_metadata_names_the_listener_that_a_client_came_by(tmp_path: Path) -> No
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_large_requests_and_answers_pass_whole(tmp_path: Path, version: ssl.TLSVersion) -> None:
     broker = tls_broker(tmp_path, fetch_max_bytes=str(1 << 30))
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     context = trusting()
     context.minimum_version = context.maximum_version = version
     values = [os.urandom(size) for size in (1, 5_000, 300_000, 900_000, 700_000)]
@@ -434,7 +434,7 @@ def test_only_the_owner_reads_the_keys_that_a_client_has_set(tmp_path: Path) -> 
 def test_certificates_are_changed_under_load_and_no_request_fails(tmp_path: Path) -> None:
     """Each client asks, connects again, and asks, while the certificate is another every time."""
     broker = tls_broker(tmp_path)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     seen: set[int] = set()
     failures: list[BaseException] = []
     done = threading.Event()

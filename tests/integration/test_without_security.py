@@ -50,7 +50,7 @@ def test_requests_to_a_plain_broker_call_no_function_of_security(
     tmp_path: Path, called: set[str]
 ) -> None:
     broker = open_broker(tmp_path)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     with serving(broker) as server, WireClient(server.address) as client:
         assert client.ask(ApiVersionsRequest(), 0).error_code == 0
         assert client.ask(MetadataRequest(topics=None), 9).topics

@@ -73,7 +73,7 @@ class Consumer:
         except ApiError:
             self.start_over()
             return
-        told = context.respond(self.broker.fetch(FetchQuery(context.partitions, max_size)))
+        told = context.respond(self.broker.fetches.fetch(FetchQuery(context.partitions, max_size)))
         if is_lost:
             self.start_over()
             return
@@ -103,8 +103,8 @@ class Consumer:
 def apply(broker: Broker, consumers: list[Consumer], step: tuple[str, int]) -> None:
     name, number = step
     if name == "append":
-        broker.append(broker.topics.partition("t", number), batch(b"a", b"b"), now_ms=1)
-        broker.write_out()
+        broker.appends.append(broker.topics.partition("t", number), batch(b"a", b"b"), now_ms=1)
+        broker.appends.write_out()
     elif name == "delete records":
         broker.admin.delete_records({("t", number): -1})
     elif name == "steal the slot":
@@ -135,7 +135,7 @@ def test_a_session_gives_the_records_and_ends_that_full_fetches_give(
     steps: list[tuple[str, int]],
 ) -> None:
     broker = open_broker(disk("/d"), max_incremental_fetch_session_cache_slots="1")
-    broker.create_topic(NewTopic(name="t", partition_count=PARTITION_COUNT))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=PARTITION_COUNT))
     with_session, without = Consumer(broker, True), Consumer(broker, False)
     for step in steps:
         apply(broker, [with_session, without], step)

@@ -117,7 +117,9 @@ class Cluster:
 
 def new_groups(broker: Broker, cluster: Cluster | None = None) -> GroupCoordinator:
     of_group = broker.settings.groups.of
-    return GroupCoordinator(broker, broker.config, broker.new_id, of_group, AllTimers(), cluster)
+    return GroupCoordinator(
+        broker, broker.settings.config, broker.options.new_id, of_group, AllTimers(), cluster
+    )
 
 
 class StagedOffsets(RuleBasedStateMachine):
@@ -137,7 +139,7 @@ class StagedOffsets(RuleBasedStateMachine):
         broker = open_broker(self.disk, **SETTINGS)
         for name in TOPICS:
             if broker.topics.find(name) is None:
-                broker.create_topic(NewTopic(name=name, partition_count=2))
+                broker.admin.create_topic(NewTopic(name=name, partition_count=2))
         return broker
 
     @property
@@ -174,7 +176,7 @@ class StagedOffsets(RuleBasedStateMachine):
             marker, producer_id=producer, producer_epoch=0, timestamp_ms=self.at.now_ms
         )
         partition = self.broker.topics.partition(CONSUMER_OFFSETS, 0)
-        self.broker.append(
+        self.broker.appends.append(
             partition, bytearray(batch), now_ms=self.at.now_ms, origin=AppendOrigin.COORDINATOR
         )
         self.coordinator.end_transaction(0, producer, is_commit=is_commit)
@@ -204,9 +206,9 @@ class StagedOffsets(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete_topic(self, topic: str) -> None:
-        self.broker.delete_topics([self.broker.topics.get(topic)])
+        self.broker.admin.delete_topics([self.broker.topics.get(topic)])
         self.coordinator.advance(self.at)
-        self.broker.create_topic(NewTopic(name=topic, partition_count=2))
+        self.broker.admin.create_topic(NewTopic(name=topic, partition_count=2))
         for group in GROUPS:
             for place in PLACES:
                 if place.topic == topic:
@@ -214,18 +216,18 @@ class StagedOffsets(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        self.broker.write_out()
+        self.broker.appends.write_out()
         for topic in self.broker.topics:
             for partition in topic.partitions.values():
                 partition.log.writer.flush()
-        while (task := self.broker.cleaner.next_task(self.at)) is not None:
+        while (task := self.broker.log_jobs.cleaner.next_task(self.at)) is not None:
             key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
             result = compact(task.plan, key_filter, Surroundings(file_system=self.disk))
-            self.broker.cleaner.finish(task, result, self.at)
+            self.broker.log_jobs.cleaner.finish(task, result, self.at)
 
     @rule()
     def restart(self) -> None:
-        self.broker.write_out()
+        self.broker.appends.write_out()
         self.disk = self.disk.crash(CrashMode.KEEP)
         self.broker = self._opened()
 
@@ -242,7 +244,7 @@ class StagedOffsets(RuleBasedStateMachine):
     @invariant()
     def a_restart_reads_the_same(self) -> None:
         live = self.coordinator.machine_of(GROUPS[0], self.at)
-        self.broker.write_out()
+        self.broker.appends.write_out()
         again = new_groups(self.broker).machines(self.at)[0]
         assert shown(again.offsets) == shown(live.offsets)
         assert {one.group_id for one in again.list_groups()} == {
@@ -257,7 +259,7 @@ class StagedOffsetsInACluster(StagedOffsets):
         self.in_cluster: GroupCoordinator | None = None
         super().__init__()
         self.epoch = 0
-        self.broker.create_topic(offsets_topic(self.broker.config))
+        self.broker.admin.create_topic(offsets_topic(self.broker.settings.config))
         self._begin()
 
     @property

@@ -270,7 +270,7 @@ class LogBroker(ManagedReplicas):
         if number % 3 == 0:
             records = transactional(value, number)
         try:
-            info = self._broker.append(found, records, now_ms=self._at.now_ms)
+            info = self._broker.appends.append(found, records, now_ms=self._at.now_ms)
             if number % 4 == 0:
                 self._end_transactions(found, is_commit=number % 8 == 0)
         except ApiError as error:
@@ -279,8 +279,8 @@ class LogBroker(ManagedReplicas):
         assert found.replication is not None
         found.replication.await_commit(pending, info.last_offset + 1)
         pending.all_awaited()
-        self._broker.write_out()
-        self._broker.take_answered(now_ms)
+        self._broker.appends.write_out()
+        self._broker.answers.take_answered(now_ms)
         return ErrorCode.NONE
 
     def _end_transactions(self, partition: Partition, *, is_commit: bool) -> None:
@@ -296,7 +296,7 @@ class LogBroker(ManagedReplicas):
                 producer_epoch=0,
                 timestamp_ms=NOW_MS,
             )
-            self._broker.append(
+            self._broker.appends.append(
                 partition,
                 bytearray(marker),
                 now_ms=self._at.now_ms,
@@ -326,7 +326,9 @@ class LogBroker(ManagedReplicas):
             replica_log_start=asked.log_start_offset,
         )
         fetcher = Fetcher(asked.follower, asked.broker_epoch)
-        (found,) = self._broker.fetch(FetchQuery([wanted], 1 << 20, fetcher=fetcher)).partitions
+        (found,) = self._broker.fetches.fetch(
+            FetchQuery([wanted], 1 << 20, fetcher=fetcher)
+        ).partitions
         fields: dict[str, Any] = {}
         if isinstance(found, NoRecordsError):
             assert found.diverging is not None
@@ -346,8 +348,8 @@ class LogBroker(ManagedReplicas):
         )
 
     def tick(self, now_ms: float) -> None:
-        self._broker.run_due_jobs(self._at)
-        self._broker.take_answered(now_ms)
+        self._broker.scheduler.run_due(self._at)
+        self._broker.answers.take_answered(now_ms)
 
     def altered(self, attempt: int, answers: tuple[AlteredAnswer, ...], now_ms: float) -> None:
         self._replicas.altered(attempt, answers, self._at)

@@ -118,21 +118,21 @@ class CompactingWorld(World):
 
     def clean(self) -> None:
         partition = self.partitions[self.chance.choice([one for one in TOPICS if one != "by-size"])]
-        task = self.broker.cleaner.task_for((partition.topic, 0), read_clock(self.clock))
+        task = self.broker.log_jobs.cleaner.task_for((partition.topic, 0), read_clock(self.clock))
         if task is None:
             return
         key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
         try:
             result = compact(task.plan, key_filter, Surroundings(file_system=self.files))
         except OSError as error:
-            self.broker.cleaner.fail(task, error, read_clock(self.clock))
+            self.broker.log_jobs.cleaner.fail(task, error, read_clock(self.clock))
             return
         if self.files is self.disk and self.chance.random() < 0.3:
             self.let_things_happen(partition)
         until = max(self.compacted_until[partition.topic], result.end_offset)
         self.compacted_until[partition.topic] = until
         with suppress(StorageError):
-            self.broker.cleaner.finish(task, result, read_clock(self.clock))
+            self.broker.log_jobs.cleaner.finish(task, result, read_clock(self.clock))
         with suppress(StorageError):  # The disk may fail a read, too; what follows looks again.
             self.take_compaction(partition)
 
@@ -142,12 +142,12 @@ class CompactingWorld(World):
         self.let_time_pass(self.chance.randrange(10 * MINUTE, HOUR))
         if self.chance.random() < 0.3:
             key = (partition.topic, 0)
-            self.broker.cleaner.states.pause(key)
+            self.broker.log_jobs.cleaner.states.pause(key)
             offset = self.chance.randint(self.lowest_cut(partition), partition.end)
             self.log(partition).maintenance.truncate_to(offset, now_ms=self.clock.now_ms())
             partition.ends_at(offset)
             self.forget_what_was_cut_off(partition)
-            self.broker.cleaner.states.resume(key)
+            self.broker.log_jobs.cleaner.states.resume(key)
 
     def take_compaction(self, partition: Partition) -> None:
         """What is gone had a later record of its key after it, or was a tombstone."""

@@ -103,7 +103,7 @@ class World:
         self._values = iter(range(10**9))
         self.broker = self.open(self.disk)
         for topic, overrides in self.topics.items():
-            self.broker.create_topic(NewTopic(name=topic, overrides=dict(overrides)))
+            self.broker.admin.create_topic(NewTopic(name=topic, overrides=dict(overrides)))
         self.deeds: dict[Callable[[], None], int] = {
             self.append_some: 60,
             self.roll: 8,
@@ -155,7 +155,7 @@ class World:
             cluster_id="a-cluster-for-tests-01",
         )
         broker = assemble([DIRECTORY], file_system, broker_config(SETTINGS), options)
-        broker.run_due_jobs(read_clock(self.clock))  # from now on its jobs count
+        broker.scheduler.run_due(read_clock(self.clock))  # from now on its jobs count
         return broker
 
     def log(self, partition: Partition) -> PartitionLog:
@@ -173,8 +173,8 @@ class World:
 
     def run_jobs(self) -> None:
         while True:
-            self.broker.run_due_jobs(read_clock(self.clock))
-            due_ms = self.broker.next_job_ms
+            self.broker.scheduler.run_due(read_clock(self.clock))
+            due_ms = self.broker.scheduler.next_job_ms
             if due_ms is None or due_ms > self.clock.monotonic_ms():
                 return
 
@@ -227,12 +227,12 @@ class World:
         record = (partition.end, value, time_ms)
         now_ms = self.clock.now_ms()
         try:
-            info = self.broker.append(
+            info = self.broker.appends.append(
                 self.broker.topics.partition(partition.topic, 0),
                 bytearray(builder.build()),
                 now_ms=now_ms,
             )
-            self.broker.write_out()
+            self.broker.appends.write_out()
         except (ApiError, StorageError):
             partition.maybe.append((partition.end + len(partition.maybe), *record[1:]))
             return
@@ -296,7 +296,7 @@ class World:
                 dict(self.topics[topic.name]),
             ]
         )
-        self.broker._store.configure(topic, {**topic.overrides, **change})
+        self.broker.topic_store.configure(topic, {**topic.overrides, **change})
 
     def set_the_clock(self) -> None:
         self.clock.step(self.chance.choice([-2 * HOUR, -MINUTE, HOUR, 6 * HOUR]))

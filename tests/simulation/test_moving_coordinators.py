@@ -142,9 +142,9 @@ class World:
     def _work(self, broker_id: int) -> None:
         broker = self.cluster.brokers[broker_id]
         self.cluster.orders.now_ms += self.chance.choice((0, 0, 20))
-        broker.run_due_jobs(self.cluster.orders.at)
-        broker.write_out()
-        self.answered.update(broker.take_answered(self.cluster.orders.now_ms))
+        broker.scheduler.run_due(self.cluster.orders.at)
+        broker.appends.write_out()
+        self.answered.update(broker.answers.take_answered(self.cluster.orders.now_ms))
 
     def _carry_a_marker(self) -> None:
         if self.markers:

@@ -95,7 +95,7 @@ class TransactionWorld:
         self.file_system: FakeFileSystem = disk("/d")
         self.broker = self._open()
         for topic, _ in PLACES:
-            self.broker.create_topic(NewTopic(name=topic, partition_count=1))
+            self.broker.admin.create_topic(NewTopic(name=topic, partition_count=1))
         self.lives = [self._new_life(slot) for slot in SLOTS]
         self.deeds: list[tuple[Callable[[], None], int]] = [
             (self.client_acts, 60),
@@ -176,7 +176,7 @@ class TransactionWorld:
         if self._late:
             self.counts["late"] += 1
             self._late.pop(self.chance.randrange(len(self._late)))()
-            self.broker.write_out()
+            self.broker.appends.write_out()
 
     def life_ends(self) -> None:
         """Another one takes the slot; the old one may not know it, and continue for a while."""
@@ -337,7 +337,7 @@ class TransactionWorld:
         )
         builder.append(b"k", value.encode(), self._at().now_ms)
         records = bytearray(builder.build())
-        return self.broker.append(
+        return self.broker.appends.append(
             self.broker.topics.partition(*where), records, now_ms=self._at().now_ms
         )
 
@@ -362,7 +362,7 @@ class TransactionWorld:
         try:
             return deed()
         finally:
-            self.broker.write_out()
+            self.broker.appends.write_out()
 
     def _read(self, where: tuple[str, int], isolation: Isolation) -> tuple[list[Read], int]:
         wanted = PartitionQuery(topic=where[0], index=where[1], offset=0, max_size=1 << 20)
@@ -374,7 +374,7 @@ class TransactionWorld:
         while offset < end:
             wanted = PartitionQuery(topic=where[0], index=where[1], offset=offset, max_size=1 << 20)
             query = FetchQuery([wanted], max_size=1 << 20, isolation=isolation)
-            (data,) = self.broker.fetch(query).partitions
+            (data,) = self.broker.fetches.fetch(query).partitions
             assert isinstance(data, FetchData)
             aborted = {(one.producer_id, one.first_offset) for one in data.aborted or ()}
             for batch in iter_batches(data.records.read() if data.records else b""):
@@ -392,7 +392,7 @@ class TransactionWorld:
     def _open(self) -> Broker:
         broker = open_broker(self.file_system, "/d", **SETTINGS)
         broker.transactions.machines(self._at())[0]
-        broker.write_out()
+        broker.appends.write_out()
         return broker
 
     def _new_life(self, slot: str) -> Life:
@@ -402,8 +402,8 @@ class TransactionWorld:
 
     def _pass_time(self, ms: int) -> None:
         self.elapsed_ms += ms
-        self.broker.run_due_jobs(self._at())
-        self.broker.write_out()
+        self.broker.scheduler.run_due(self._at())
+        self.broker.appends.write_out()
 
     def _at(self) -> Timestamps:
         now_ms = NOW_MS + self.elapsed_ms + self.fast_ms

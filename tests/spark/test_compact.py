@@ -43,13 +43,13 @@ def write_history(log: ottla.Log, seed: int, count: int = 300) -> None:
     now_ms = SystemClock().now_ms()
 
     def append(content: bytes) -> None:
-        log.broker.append(
+        log.broker.appends.append(
             log.broker.topics.partition("t", 0),
             bytearray(content),
             now_ms=now_ms,
             origin=AppendOrigin.COORDINATOR,
         )
-        log.broker.write_out()
+        log.broker.appends.write_out()
 
     def end(producer: int) -> None:
         marker = EndTransactionMarker(is_commit=chance.random() < 0.6, coordinator_epoch=0)
@@ -108,7 +108,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 def test_the_files_are_those_of_the_other_engines(data: Path, engine: SparkEngine) -> None:
     with ottla.open(data, BY_HAND) as log:
-        task = log.broker.cleaner.task_for(("t", 0), read_clock(SystemClock()))
+        task = log.broker.log_jobs.cleaner.task_for(("t", 0), read_clock(SystemClock()))
         assert task is not None
         assert len(task.plan.sources) > 5
         assert task.plan.first_dirty_offset > 0
@@ -119,7 +119,7 @@ def test_the_files_are_those_of_the_other_engines(data: Path, engine: SparkEngin
         assert task.plan.aborted
         assert engine(task, 1.0) == wanted
         assert files(data / "t-0") == made
-        log.broker.cleaner.finish(task, wanted, read_clock(SystemClock()))
+        log.broker.log_jobs.cleaner.finish(task, wanted, read_clock(SystemClock()))
 
 
 def test_a_log_is_compacted_and_reads_the_same(data: Path, engine: SparkEngine) -> None:
@@ -140,10 +140,10 @@ def test_old_formats_are_compacted_too(tmp_path: Path, engine: SparkEngine) -> N
         for number in range(60):
             builder = MessageSetBuilder(0, magic=1, compression=Compression.GZIP)
             builder.append(b"key %d" % (number % 7), b"%d" % number, now_ms)
-            log.broker.append(
+            log.broker.appends.append(
                 log.broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=now_ms
             )
-            log.broker.write_out()
+            log.broker.appends.write_out()
         log.broker.topics.partition("t", 0).log.writer.roll(now_ms)
         log.compact("t", engine)
         assert sorted(one.value for one in log.read("t")) == [b"%d" % one for one in range(53, 60)]
@@ -167,12 +167,12 @@ def test_a_driver_that_dies_before_the_files_are_in_place_changes_nothing(
 ) -> None:
     with ottla.open(data, BY_HAND) as log:
         before = list(log.read("t"))
-        task = log.broker.cleaner.task_for(("t", 0), read_clock(SystemClock()))
+        task = log.broker.log_jobs.cleaner.task_for(("t", 0), read_clock(SystemClock()))
         assert task is not None
         engine(task, 1.0)
         assert list((data / "t-0").glob("*.cleaned"))
         shutil.copytree(data, tmp_path / "found", ignore=shutil.ignore_patterns(".lock"))
-        log.broker.cleaner.fail(task, RuntimeError("it died"), read_clock(SystemClock()))
+        log.broker.log_jobs.cleaner.fail(task, RuntimeError("it died"), read_clock(SystemClock()))
     with ottla.open(tmp_path / "found", BY_HAND) as log:
         assert not list((tmp_path / "found" / "t-0").glob("*.cleaned"))
         assert list(log.read("t")) == before

@@ -37,7 +37,7 @@ class Asker:
         output = Output()
         self._dispatcher.set_time(at(self.monotonic_ms))
         later = self._dispatcher.dispatch(frame, self.client, output)
-        self.broker.write_out()
+        self.broker.appends.write_out()
         return later, output
 
     def ask(self, request: Message, version: int) -> Any:

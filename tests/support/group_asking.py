@@ -31,7 +31,7 @@ def group_asker() -> Asker:
         group_initial_rebalance_delay_ms="0",
         log_index_size_max_bytes="120",
     )
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return Asker(broker)
 
 

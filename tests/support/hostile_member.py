@@ -58,8 +58,10 @@ class HostileMember(HostileClient):
         broker = self._member.broker
         for name in ("t", "c"):
             for index in range(2):
-                broker.append(broker.topics.partition(name, index), keyed_batch(), now_ms=NOW_MS)
-        broker.write_out()
+                broker.appends.append(
+                    broker.topics.partition(name, index), keyed_batch(), now_ms=NOW_MS
+                )
+        broker.appends.write_out()
         return broker
 
     def _likely(self) -> dict[str, tuple[str | int, ...]]:

@@ -157,13 +157,13 @@ class HostileClient:
             assert not output.data, "half an answer"
             return
         self._take(later, request, version, output)
-        self._broker.write_out()
+        self._broker.appends.write_out()
 
     def _settle(self) -> None:
         self._dispatcher.set_time(self.at)
-        self._broker.run_due_jobs(self.at)
-        self._broker.write_out()
-        for pending_id in self._broker.take_answered(self.at.monotonic_ms):
+        self._broker.scheduler.run_due(self.at)
+        self._broker.appends.write_out()
+        for pending_id in self._broker.answers.take_answered(self.at.monotonic_ms):
             if pending_id in self._held:
                 later, request, version = self._held.pop(pending_id)
                 output = Output()
@@ -334,10 +334,12 @@ def _broker_with_state(directory: Path) -> Broker:
         **SETTINGS,
     )
     for name, overrides in (("t", {}), ("c", {"cleanup.policy": "compact"})):
-        broker.create_topic(NewTopic(name=name, partition_count=2, overrides=overrides))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=2, overrides=overrides))
         for index in range(2):
-            broker.append(broker.topics.partition(name, index), keyed_batch(), now_ms=NOW_MS)
-    broker.write_out()
+            broker.appends.append(
+                broker.topics.partition(name, index), keyed_batch(), now_ms=NOW_MS
+            )
+    broker.appends.write_out()
     return broker
 
 

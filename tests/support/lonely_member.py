@@ -76,9 +76,9 @@ class LonelyMember:
         later, output = self.asker.send(request, version)
         had_to_wait = later is not None
         while later is not None:
-            assert later.pending_id in self.broker.take_answered(0.0)
+            assert later.pending_id in self.broker.answers.take_answered(0.0)
             later, output = self.asker.go_on(later)
-            self.broker.write_out()
+            self.broker.appends.write_out()
             if later is not None:
                 self.deliver()
         if had_to_wait:
@@ -142,9 +142,9 @@ class LonelyMember:
         raise AssertionError("no transaction ends here")
 
     @property
-    def has_done(self) -> bool:
+    def has_answers(self) -> bool:
         return bool(self._done)
 
-    def take_done(self) -> list[Waiting[Any]]:
+    def take_answered(self) -> list[Waiting[Any]]:
         done, self._done = self._done, []
         return done

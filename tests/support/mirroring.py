@@ -44,7 +44,7 @@ class SourceLog:
 
     def create(self, name: str = "t", partitions: int = 1, **overrides: str) -> None:
         named = {key.replace("_", "."): text for key, text in overrides.items()}
-        self.broker.create_topic(
+        self.broker.admin.create_topic(
             NewTopic(name=name, partition_count=partitions, overrides={**SMALL_SEGMENTS, **named})
         )
 
@@ -69,12 +69,12 @@ class SourceLog:
         for number, value in enumerate(values):
             key = keys[number] if keys else b"key"
             builder.append(key, value, NOW_MS + number, [("h", b"x")])
-        self.broker.append(
+        self.broker.appends.append(
             self.broker.topics.partition(topic, partition),
             bytearray(builder.build()),
             now_ms=NOW_MS,
         )
-        self.broker.write_out()
+        self.broker.appends.write_out()
 
     def fill(self, count: int, *, topic: str = "t", partition: int = 0) -> None:
         """Batches of two records, whose values are their offsets."""
@@ -89,13 +89,13 @@ class SourceLog:
             producer_epoch=0,
             timestamp_ms=NOW_MS,
         )
-        self.broker.append(
+        self.broker.appends.append(
             self.broker.topics.partition(topic, partition),
             bytearray(marker),
             now_ms=NOW_MS,
             origin=AppendOrigin.COORDINATOR,
         )
-        self.broker.write_out()
+        self.broker.appends.write_out()
 
     def lead_again(self, topic: str = "t", partition: int = 0) -> None:
         """The next batches are of a later leader epoch."""
@@ -112,7 +112,7 @@ class SourceLog:
         lock, clock = RLock(), FakeClock()
         cleaning = Cleaning(self.broker, ThreadEngine(self.files, lock), clock=clock, lock=lock)
         self.broker.topics.partition(topic, partition).log.writer.flush()
-        task = self.broker.cleaner.task_for((topic, partition), at(0))
+        task = self.broker.log_jobs.cleaner.task_for((topic, partition), at(0))
         assert task is not None
         cleaning.carry_out(task)
 
@@ -123,7 +123,7 @@ class SourceLog:
             self.broker.groups.machines(at(0))[0].commit(request, at(0)), at(0)
         )
         assert not any(answer.partitions.values())
-        self.broker.write_out()
+        self.broker.appends.write_out()
 
     def _take(self, producer: int, count: int) -> int:
         first = self._sequences.get(producer, 0)

@@ -24,8 +24,8 @@ def opened(file_system: FileSystem, *, ids: Iterator[int] = _ids, **settings: st
 
 def produce(broker: Broker, *contents: bytes) -> None:
     for content in contents:
-        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
@@ -43,19 +43,19 @@ def place_of(broker: Broker) -> str:
 def pass_time(broker: Broker, count: int = 1) -> None:
     """Rounds of a server, a tenth of a second apart."""
     for _ in range(count):
-        broker.run_due_jobs(at(next(_rounds) * 100.0))
+        broker.scheduler.run_due(at(next(_rounds) * 100.0))
 
 
 def finish_moves(broker: Broker) -> None:
     for _ in range(500):
         pass_time(broker)
-        if not broker.moves:
+        if not broker.log_jobs.moves:
             return
     raise AssertionError("a move does not end")
 
 
 def move(broker: Broker, path: str = "/e") -> None:
-    broker.moves.request("t", 0, path)
+    broker.log_jobs.moves.request("t", 0, path)
     finish_moves(broker)
 
 

@@ -334,7 +334,7 @@ class ClusterInProcess:
     def let_pass(self, ms: float) -> None:
         self.orders.now_ms += ms
         for broker in self.brokers.values():
-            broker.run_due_jobs(self.orders.at)
+            broker.scheduler.run_due(self.orders.at)
 
     # Followers
 
@@ -461,7 +461,7 @@ class Unasked:
 
     inter_broker_listener = "PLAINTEXT"
     is_controller = False
-    has_done = False
+    has_answers = False
 
     def _refuse(self, *_: object) -> Any:
         raise AssertionError("the controller and the registries are asked nothing here")
@@ -474,7 +474,7 @@ class Unasked:
         waiting.result = ProducerIdBlock(broker_id=1, start=0, end=999)
         return waiting
 
-    def take_done(self) -> list[Waiting[object]]:
+    def take_answered(self) -> list[Waiting[Any]]:
         return []
 
 
@@ -498,7 +498,7 @@ class Asked:
         """`None` while it waits."""
         later = self._later
         if later is not None:
-            answered = self._asker.broker.take_answered(self._now.now_ms)
+            answered = self._asker.broker.answers.take_answered(self._now.now_ms)
             if later.pending_id in answered:
                 self._later = None
                 self._response = self._asker.finish(later, self._request, self._version)

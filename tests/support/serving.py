@@ -55,7 +55,7 @@ def serving(
     """Serves a broker on free ports of the loopback; the broker is closed at the end."""
     listeners = [
         dataclasses.replace(one, address=("127.0.0.1", 0))
-        for one in client_listeners(broker.config)
+        for one in client_listeners(broker.settings.config)
     ]
     embedding = Embedding(upkeep=upkeep, lock=lock or threading.RLock())
     server = Server(broker, listeners, clock=clock or SystemClock(), embedding=embedding)

@@ -104,5 +104,5 @@ def has_answer(client: WireClient) -> bool:
 
 def with_topic(directory: Path, partition_count: int = 20, **settings: str) -> Broker:
     broker = open_broker(directory, **settings)
-    broker.create_topic(NewTopic(name="t", partition_count=partition_count))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=partition_count))
     return broker

@@ -36,7 +36,7 @@ def transaction_asker(**settings: str) -> Asker:
         log_index_size_max_bytes="120",
         **settings,
     )
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return Asker(broker)
 
 

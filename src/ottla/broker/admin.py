@@ -6,13 +6,14 @@ changed nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
+from ottla.broker.appends import Appends
 from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.config_changes import Alteration
@@ -24,14 +25,22 @@ from ottla.broker.configs.settings import (
     configs_of,
     with_configs_of,
 )
-from ottla.broker.events import PartitionsAdded, setting_changes
+from ottla.broker.events import PartitionsAdded, TopicDeleted, setting_changes
+from ottla.broker.fetches import Fetches
 from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.topics.topics import Topic, TopicGrowth, check_growth
+from ottla.broker.topics.topics import (
+    NewTopic,
+    Topic,
+    TopicGrowth,
+    check_growth,
+    created,
+    partition_count_of,
+)
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
@@ -42,38 +51,95 @@ from ottla.config.topic import TopicConfig
 from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.storage.directory.log_directory import LogDirectory
 
+if TYPE_CHECKING:
+    from ottla.broker.groups.coordinator import GroupCoordinator
+
 T = TypeVar("T")
 
 
-class Configured(Protocol):
-    """The part of a broker that checks and applies changed settings."""
+class AdminBroker(Protocol):
+    """The parts of a broker that changes concern."""
 
     node_id: int
+    topic_store: TopicStore
+    settings: BrokerSettings
+    appends: Appends
+    fetches: Fetches
     quotas: ClientQuotas
-    on_event: OnEvent
 
-    def check_config(self, config: BrokerConfig) -> None:
-        """Raises `UserError` for settings that cannot be applied."""
+    @property
+    def on_event(self) -> OnEvent: ...
 
-    def reconfigure(self, config: BrokerConfig) -> None: ...
+    @property
+    def groups(self) -> "GroupCoordinator": ...
 
 
 class Admin:
-    def __init__(
-        self,
-        store: TopicStore,
-        cluster: StoredState[ClusterState],
-        settings: BrokerSettings,
-        broker: Configured,
-    ) -> None:
-        self._store = store
-        self._topics = store.topics
+    def __init__(self, broker: AdminBroker, cluster: StoredState[ClusterState]) -> None:
+        self._store = broker.topic_store
+        self._topics = broker.topic_store.topics
         self._cluster = cluster
-        self._settings = settings
+        self._settings = broker.settings
         self._broker = broker
         self._on_event = broker.on_event
 
     # Topics
+
+    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
+        """Creates a topic durably; if it raises `ApiError`, nothing is left of it."""
+        topic = self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
+        if not validate_only:
+            self._on_event(created(topic))
+        return topic
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
+        """Creates topics durably; returns the result of each."""
+        counts: list[int | ApiError] = freed_in_turns([])
+        for new in in_turns(wanted):
+            try:
+                counts.append(self._partition_count_of(new))
+            except ApiError as error:
+                counts.append(error.without_traceback())
+        counted = in_turns(zip(wanted, counts, strict=True))
+        made = iter(
+            self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
+        )
+        results = [one if isinstance(one, ApiError) else next(made) for one in in_turns(counts)]
+        for result in in_turns(results):
+            if isinstance(result, Topic):
+                self._on_event(created(result))
+        return results
+
+    def _partition_count_of(self, new: NewTopic) -> int:
+        default = self._settings.config.num_partitions
+        return partition_count_of(new, default=default, node_id=self._broker.node_id)
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Deletes a topic; its files are removed after `file.delete.delay.ms`.
+
+        Raises `ApiError`.
+        """
+        self.check_deletion(topic.name)
+        self.delete_topics([topic])
+
+    def check_deletion(self, name: str) -> None:
+        """Raises `ApiError` if a topic of this name must not be deleted."""
+        if not self._settings.config.delete_topic_enable:
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+        if name in INTERNAL_TOPICS:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{name}' is internal.")
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None:
+        """Deletes topics that `check_deletion` accepts; raises `ApiError`."""
+        self._broker.appends.write_out()
+        partitions = [one for topic in topics for one in topic.partitions.values()]
+        self._store.delete(topics)
+        for topic in in_turns(topics):
+            self._on_event(TopicDeleted(topic=topic.name, partition_count=topic.partition_count))
+        for partition in partitions:
+            self._broker.fetches.waiting.wake(partition)
+        for topic in topics:
+            self._broker.groups.topic_deleted(topic.name)
 
     def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
         """Adds partitions to a topic."""
@@ -156,7 +222,6 @@ class Admin:
         if validate_only:
             return
         self._settings.follow(self._cluster.state, config)
-        self._broker.reconfigure(config)
         self._store.change_defaults(config.topic_defaults)
         self._report(owner, before, values, alteration.by)
 
@@ -189,7 +254,6 @@ class Admin:
         if state is not self._cluster.state:
             self._cluster.replace(state)
             self._settings.follow(self._cluster.state, config)
-            self._broker.reconfigure(config)
             self._store.change_defaults(config.topic_defaults)
         return [one for one in new if one not in refused], refused
 
@@ -199,7 +263,7 @@ class Admin:
             config = self._settings.config_under(state)
             check_reconfiguration(self._settings.config, config)
             client_listeners(config)  # raises for invalid listeners
-            self._broker.check_config(config)
+            self._settings.check(config)
         except SettingError as error:
             # Kafka's code where one would expect INVALID_CONFIG (KAFKA-13609).
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error

@@ -1,39 +1,50 @@
 """Composes a broker: every part gets its collaborators when it is created.
 
 Parts are created in the order of their dependencies. The broker itself creates the parts that
-depend on it: the coordinators and the admin requests.
+depend on many others: the coordinators and the admin requests.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
-from ottla.base.timers import AllTimers
+from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import Budget
+from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import IN_ZOOKEEPER, FoundMetadata, find_metadata
+from ottla.broker.answers import Answers
+from ottla.broker.appends import Appends
 from ottla.broker.broker import Broker
 from ottla.broker.by_itself import NoMembership, OnlyReplicas
 from ottla.broker.configs.cluster_changes import cluster_changes
 from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.fetches import Fetches
 from ottla.broker.fetching import FetchQuery, FetchResult
 from ottla.broker.log_jobs.cleaner import Cleaner
+from ottla.broker.log_jobs.flushes import Flushes
 from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.log_access import LogAccess
+from ottla.broker.log_jobs.log_jobs import LogJobs
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
 from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
 from ottla.broker.metadata.stored_state import StoredState
-from ottla.broker.parts import BrokerParts, BrokerTimers
-from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds
+from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.throttled_clients import ThrottledClients
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.security import Security
 from ottla.broker.security.security_changes import SecurityChanges
 from ottla.broker.security.security_state import SecurityState
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
+from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import Removals, SegmentRemovals
 from ottla.broker.topics.topic_records import TopicChanges, TopicRecords
@@ -42,14 +53,24 @@ from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.image import MetadataReplay
+from ottla.metadata.quotas import Quotas
 from ottla.metadata.records import ProducerIdsRecord
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.replicas import Replicas
-    from ottla.broker.replication.effects import BeforeEffect
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTimers:
+    """All deadlines of a broker: `answers` of waiting clients, groups and transactions, `jobs` of
+    work that no request waits for.
+    """
+
+    answers: AllTimers = field(default_factory=Timers)
+    jobs: AllTimers = field(default_factory=Timers)
 
 
 def assemble(
@@ -70,10 +91,10 @@ def assemble(
     )
     node_id = str(opened.node_id)
     settings.complete({"broker.id": node_id, "node.id": node_id, "log.dirs": ",".join(paths)})
-    parts = _make_parts(opened, configs, settings, options, (file_system, found))
+    broker = _make(opened, configs, settings, options, (file_system, found))
     if not options.is_member:
-        parts.unconfirmed.report()
-    return Broker(parts, found.cluster.quotas, file_system.open_files)
+        broker.unconfirmed.report()
+    return broker
 
 
 def _find(
@@ -134,86 +155,121 @@ def _metadata_log(
     return log
 
 
-def _make_parts(
+def _make(
     opened: OpenedDirectories,
     configs: TopicConfigs,
     settings: BrokerSettings,
     options: BrokerOptions,
     disks: tuple[FileSystem, FoundMetadata],
-) -> BrokerParts:
+) -> Broker:
     file_system, found = disks
-    directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
+    open_files = file_system.open_files
+    timers = BrokerTimers()
     metadata = _metadata_log(opened, disks, settings.config, options)
+    files = (file_system, metadata)
+    store, log_jobs = _make_logs(opened, configs, settings, options, files, timers.jobs)
+    waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
+    security = Security(_rules(found, metadata, options), settings.config)
+    replicas = _replicas(opened.node_id, store, settings, options, (waiting, timers.answers))
+    appends = Appends(open_files, waiting)
+    fetches = Fetches(store.topics, replicas, settings, open_files, waiting)
+    throttled_clients = ThrottledClients(timers.answers)
+    budget = Budget()
+    answers = Answers(timers.answers, fetches, throttled_clients, budget)
+    answers.timed.append(metadata)
+    broker = Broker(
+        node_id=opened.node_id,
+        cluster_id=opened.cluster_id,
+        options=options,
+        on_event=options.on_event,
+        budget=budget,
+        open_files=open_files,
+        settings=settings,
+        directories=store.directories,
+        topics=store.topics,
+        topic_store=store,
+        metadata=metadata,
+        cluster=StoredState(found.cluster, metadata, cluster_changes(opened.node_id)),
+        unconfirmed=store.unconfirmed,
+        security=security,
+        quotas=_quotas(found.cluster.quotas, settings.config),
+        throttled_clients=throttled_clients,
+        auto_creation=AutoCreation(lambda: settings.config),
+        producer_ids=_producer_ids(opened, metadata, options),
+        appends=appends,
+        fetches=fetches,
+        answers=answers,
+        scheduler=Scheduler(
+            timers=timers.jobs,
+            answers=answers,
+            store=store,
+            log_jobs=log_jobs,
+            metadata=metadata,
+            open_files=open_files,
+        ),
+        log_jobs=log_jobs,
+        replicas=replicas,
+        membership=options.membership,
+        catalog=store.topics if replicas.topics is None else replicas.topics,
+    )
+    _schedule(broker)
+    _join_cluster(broker)
+    return broker
+
+
+def _join_cluster(broker: Broker) -> None:
+    """Has a member's replicas tell its coordinators what they lead, and answer clients."""
+    membership, replicas = broker.membership, broker.replicas
+    if isinstance(membership, NoMembership) or not replicas.have_followers:
+        return
+    from ottla.broker.coordinators import Coordinators
+
+    broker.answers.sources += [membership, replicas]
+    broker.answers.timed.append(replicas)
+    replicas.listeners.append(Coordinators(broker.groups, broker.transactions))
+
+
+def _make_logs(
+    opened: OpenedDirectories,
+    configs: TopicConfigs,
+    settings: BrokerSettings,
+    options: BrokerOptions,
+    files: tuple[FileSystem, "MetadataLog | NoMetadataLog"],
+    timers: AllTimers,
+) -> tuple[TopicStore, LogJobs]:
+    file_system, metadata = files
+    directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
 
     def config() -> BrokerConfig:
         return settings.config
 
     unconfirmed = Unconfirmed([one.path for one in directories])
     access = LogAccess(unconfirmed, lambda one: store.is_held(one, settings.ignored_topic_settings))
-    timers = BrokerTimers()
-    segment_removals = SegmentRemovals(timers.jobs)
-    retention = Retention(directories, access, segment_removals, options.on_event)
-    cleaner = Cleaner(directories, access, file_system, config, segment_removals, options.on_event)
+    removals = SegmentRemovals(timers)
+    retention = Retention(directories, access, removals, options.on_event)
+    cleaner = Cleaner(directories, access, file_system, config, removals, options.on_event)
 
     store = TopicStore(
         directories,
         file_system,
         configs,
         options.new_id,
-        _removals(timers.jobs, access, cleaner),
+        _removals(timers, access, cleaner),
         _topic_records(opened, metadata, unconfirmed),
     )
     store.load(opened)
-    waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
-
-    security = Security(_rules(found, metadata, options), settings.config)
-    cluster = StoredState(found.cluster, metadata, cluster_changes(opened.node_id))
-    moves = Moves(directories, access, store, file_system, config, timers.jobs)
+    moves = Moves(directories, access, store, file_system, config, timers)
     moves.resume(options.now_ms)
-    jobs = Jobs(timers.jobs)
-    schedule_log_jobs(jobs, directories, config, retention, _waking(store, waiting))
-    _schedule_tokens(jobs, security, config)
-    producer_ids = _producer_ids(opened, metadata)
-    replicas: Replicas | OnlyReplicas = OnlyReplicas()
-    if options.is_member:
-        schedule_replicas(jobs, directories, config)
-        heard = options.before_effect
-        replicas = _replicas(opened.node_id, store, settings, waiting, timers.answers, heard)
-    return BrokerParts(
-        node_id=opened.node_id,
-        cluster_id=opened.cluster_id,
-        options=options,
-        settings=settings,
-        directories=directories,
-        store=store,
-        cluster=cluster,
-        metadata=metadata,
-        unconfirmed=unconfirmed,
-        producer_ids=producer_ids,
-        allocate_producer_id=_allocation(producer_ids, options),
-        waiting=waiting,
-        log_access=access,
+    jobs = LogJobs(
+        access=access,
         retention=retention,
         cleaner=cleaner,
         moves=moves,
-        security=security,
-        segment_removals=segment_removals,
-        jobs=jobs,
-        timers=timers,
-        replicas=replicas,
+        flushes=Flushes(directories, moves, file_system.open_files),
+        segment_removals=removals,
+        periodic=Jobs(timers),
     )
-
-
-def _waking(
-    store: TopicStore, waiting: WaitingRoom[FetchQuery, FetchResult]
-) -> Callable[[TopicPartition], None]:
-    """Returns what is called when more of a log is checked, which fetches may wait for."""
-
-    def more_is_checked(key: TopicPartition) -> None:
-        with suppress(ApiError):  # nobody waits for a partition that is not served
-            waiting.wake(store.topics.partition(*key))
-
-    return more_is_checked
+    return store, jobs
 
 
 def _rules(
@@ -232,7 +288,13 @@ def _topic_records(
     return TopicRecords(log, changes, unconfirmed)
 
 
-def _producer_ids(opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog") -> ProducerIds:
+def _producer_ids(
+    opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog", options: BrokerOptions
+) -> ProducerIdSource:
+    membership = options.membership
+    if not isinstance(membership, NoMembership):
+        return ClusterProducerIds(membership.allocate_producer_ids)
+
     def reserve(end: int) -> None:
         record = ProducerIdsRecord(broker_id=opened.node_id, broker_epoch=-1, next_producer_id=end)
         log.commit([(record, 0)])
@@ -240,11 +302,10 @@ def _producer_ids(opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog")
     return ProducerIds(opened.next_producer_id, reserve)
 
 
-def _allocation(own: ProducerIds, options: BrokerOptions) -> Callable[[], int]:
-    membership = options.membership
-    if isinstance(membership, NoMembership):
-        return own.allocate
-    return ClusterProducerIds(membership.allocate_producer_ids).allocate
+def _quotas(quotas: Quotas, config: BrokerConfig) -> ClientQuotas:
+    limits = ClientQuotas(config.quota_window_num, config.quota_window_size_seconds * 1000)
+    limits.change(quotas)
+    return limits
 
 
 def _removals(timers: AllTimers, access: LogAccess, cleaner: Cleaner) -> Removals:
@@ -259,10 +320,11 @@ def _replicas(
     node_id: int,
     store: TopicStore,
     settings: BrokerSettings,
-    waiting: WaitingRoom[FetchQuery, FetchResult],
-    timers: AllTimers,
-    before_effect: "BeforeEffect | None",
-) -> "Replicas":
+    options: BrokerOptions,
+    waits: tuple[WaitingRoom[FetchQuery, FetchResult], AllTimers],
+) -> "Replicas | OnlyReplicas":
+    if not options.is_member:
+        return OnlyReplicas()
     # A broker without a cluster does not need these modules.
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
@@ -270,18 +332,31 @@ def _replicas(
 
     config = settings.config
     version = parse_inter_broker_version(config.inter_broker_protocol_version)
-    options = ReplicaOptions(
+    replica_options = ReplicaOptions(
         broker_id=node_id,
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
     )
-    return Replicas(options, store, lambda: settings.config, waiting, timers, before_effect)
+    return Replicas(replica_options, store, lambda: settings.config, *waits, options.before_effect)
 
 
-def _schedule_tokens(jobs: Jobs, security: Security, config: Callable[[], BrokerConfig]) -> None:
+def _schedule(broker: Broker) -> None:
+    jobs, directories, security = broker.log_jobs.periodic, broker.directories, broker.security
+
+    def config() -> BrokerConfig:
+        return broker.settings.config
+
+    def more_is_checked(key: TopicPartition) -> None:
+        """Wakes the fetches that may wait for it, when more of a log is checked."""
+        with suppress(ApiError):  # nobody waits for a partition that is not served
+            broker.fetches.waiting.wake(broker.topics.partition(*key))
+
     def expire_tokens(at: Timestamps) -> None:
         with suppress(ApiError):  # no disk accepts the change: expired tokens are unusable anyway
             security.drop_expired_tokens(at.now_ms)
 
+    schedule_log_jobs(jobs, directories, config, broker.log_jobs.retention, more_is_checked)
     if config().token_secret:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
+    if broker.replicas.have_followers:
+        schedule_replicas(jobs, directories, config)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.base.timestamps import Timestamps
-from ottla.broker.waiting import Waiting
 
 if TYPE_CHECKING:
     from ottla.broker.marker_requests import MarkerRequest
@@ -19,10 +17,6 @@ class NoMembership:
     """The counterpart of `Membership`: nobody is asked, so nothing is answered."""
 
     is_controller: Final = False
-    has_done: Final = False
-
-    def take_done(self) -> list[Waiting[Any]]:
-        return []
 
     def send_markers(self, request: "MarkerRequest") -> None:
         raise AssertionError("all partitions are led here: no marker is sent")
@@ -33,7 +27,6 @@ class OnlyReplicas:
 
     have_followers: Literal[False] = False
     topics: Final = None
-    has_answers: Final = False
 
     def when_leading(self, listener: Callable[[], Any]) -> None:
         """Does nothing: leadership never changes."""
@@ -43,9 +36,3 @@ class OnlyReplicas:
     ) -> ApiError:
         """Returns the error as it is: no other broker has the partition."""
         return error
-
-    def take_answered(self) -> list[Waiting[Any]]:
-        return []
-
-    def advance(self, at: Timestamps) -> None:
-        """Does nothing: no follower lags."""

@@ -17,7 +17,7 @@ from ottla.broker.transactions.coordinator import TransactionCoordinator
 
 
 class Coordinators:
-    """Listens to a broker's replicas. Work begun here continues in `Broker.advance`."""
+    """Listens to a broker's replicas. Work begun here continues in `Answers.advance`."""
 
     def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
         self._shards: dict[str, Shards[Any]] = {

@@ -15,6 +15,7 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
+from ottla.broker.appends import Appends
 from ottla.broker.coordinator_losses import KeptState
 from ottla.broker.stored_records import (
     STEP_RECORDS,
@@ -25,9 +26,8 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
-from ottla.record.batch import Batch, BuiltBatch, RecordBatch
+from ottla.record.batch import Batch, BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.log.append import AppendInfo
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.checked_batches import repair_hint
@@ -37,24 +37,23 @@ from ottla.storage.reading.sound_batches import sound_batches
 logger = logging.getLogger(__name__)
 
 
-class Appender(Protocol):
-    """The part of the broker that a coordinator needs."""
+class TopicCreator(Protocol):
+    def create_topic(self, new: NewTopic) -> Topic:
+        """Creates a topic durably; raises `ApiError`."""
+
+
+class CoordinatorBroker(Protocol):
+    """The parts of the broker that a coordinator needs."""
 
     topics: Topics
-    on_event: OnEvent
+    appends: Appends
     budget: Budget
 
-    def create_topic(self, new: NewTopic) -> Topic: ...
+    @property
+    def on_event(self) -> OnEvent: ...
 
-    def append(
-        self,
-        partition: Partition,
-        records: RecordBatch,
-        *,
-        now_ms: int,
-        acks: int = ...,
-        origin: AppendOrigin,
-    ) -> AppendInfo: ...
+    @property
+    def admin(self) -> TopicCreator: ...
 
 
 class ClusterPartitions(Protocol):
@@ -78,7 +77,7 @@ class InternalTopic:
 
     def __init__(
         self,
-        broker: Appender,
+        broker: CoordinatorBroker,
         new: NewTopic,
         compression: Compression,
         kept: KeptState,
@@ -145,10 +144,11 @@ class InternalTopic:
         partition = topic.partition(partition_for(place, count))
         batch = BuiltBatch(builder.build_writable())
         origin = AppendOrigin.COORDINATOR
-        return self._broker.append(partition, batch, now_ms=now_ms, origin=origin).first_offset
+        info = self._broker.appends.append(partition, batch, now_ms=now_ms, origin=origin)
+        return info.first_offset
 
     def _create(self) -> Topic:
-        topic = self._broker.create_topic(self._new)
+        topic = self._broker.admin.create_topic(self._new)
         self.unread.clear()
         return topic
 

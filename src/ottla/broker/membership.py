@@ -1,11 +1,11 @@
 """The cluster of which a broker is a member, for the handlers of its requests.
 
 A single broker has none. Requests to the controller's thread, to ZooKeeper or to the controller's
-broker are answered later, through `take_done`.
+broker are answered later, through `take_answered`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.broker.marker_requests import MarkerRequest
@@ -65,7 +65,7 @@ class Membership(Protocol):
         """
 
     @property
-    def has_done(self) -> bool: ...
+    def has_answers(self) -> bool: ...
 
-    def take_done(self) -> list[Waiting[object]]:
+    def take_answered(self) -> list[Waiting[Any]]:
         """Returns the requests whose `result` has arrived."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, StorageError
 from ottla.broker.waiting import Waiting
 
 BLOCK_SIZE = 1000
@@ -16,6 +16,14 @@ MOST_LOST = 1 << 40
 """More ids than the lost part of a metadata log can have reserved: a million per second for twelve
 days.
 """
+
+
+class ProducerIdSource(Protocol):
+    def reserve_below(self, end: int) -> None:
+        """Durably records that the ids below `end` are in use; raises `StorageError`."""
+
+    def allocate(self) -> int:
+        """Returns an id that no producer has had; raises `ApiError`."""
 
 
 class ProducerIds:
@@ -27,15 +35,20 @@ class ProducerIds:
         self._reserve = reserve
 
     def reserve_below(self, end: int) -> None:
-        """Durably records that the ids below `end` are in use."""
+        """The next start skips the ids below `end`; raises `StorageError`."""
         if end:
             self._reserve(max(end, self._block_end))
 
     def allocate(self) -> int:
-        """Returns an id that was never returned before, on this or an earlier start."""
+        """Returns an id that was never returned before, on this or an earlier start; raises
+        `ApiError`.
+        """
         if self._next_id == self._block_end:
             block_end = self._block_end + BLOCK_SIZE
-            self._reserve(block_end)
+            try:
+                self._reserve(block_end)
+            except StorageError as error:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
             self._block_end = block_end
         producer_id = self._next_id
         self._next_id += 1
@@ -68,6 +81,9 @@ class ClusterProducerIds(Generic[BlockT]):
         self._next_id = 0
         self._end = -1
         self._early_id = 0
+
+    def reserve_below(self, end: int) -> None:
+        """Does nothing: the cluster's controller knows which ids are in use."""
 
     def allocate(self) -> int:
         """Returns an id; raises a retriable `ApiError` until the next block has arrived."""

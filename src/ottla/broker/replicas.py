@@ -2,7 +2,7 @@
 
 Only a broker in a cluster has replicas; others do not import this module. Callers pass in the time,
 and call in one thread. Effects are carried out before the call returns. Appends of a leader count
-once `Broker.write_out` has written them.
+once `Appends.write_out` has written them.
 
 Listeners are notified when this broker begins or ceases to lead a partition, after its log is
 ready: coordinators then load or unload their state. Kafka's counterparts: `ReplicaManager`,

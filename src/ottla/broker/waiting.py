@@ -19,7 +19,7 @@ Other = TypeVar("Other")
 
 
 class Waiting(Generic[Result]):
-    """A waiting client; `result` is set when the broker returns this (`take_answered`)."""
+    """A waiting client; `result` is set when the broker returns this (`Answers.take_answered`)."""
 
     __slots__ = ("result",)
 

@@ -221,7 +221,7 @@ class ClusterBroker:
 
         def wake() -> None:
             """Wakes the server only if followers serve clients: others wait for nothing here."""
-            if broker.has_answers:
+            if broker.answers.has_answers:
                 place.wake()
 
         return FetcherParts(

@@ -135,10 +135,10 @@ class ClusterMembership:
         self._running().place.wake()
 
     @property
-    def has_done(self) -> bool:
+    def has_answers(self) -> bool:
         return bool(self._done)
 
-    def take_done(self) -> list[Waiting[Any]]:
+    def take_answered(self) -> list[Waiting[Any]]:
         done = []
         while self._done:
             done.append(self._done.popleft())

@@ -50,7 +50,7 @@ def compact_partition(log: "Log", cleaning: Cleaning, place: TopicPartition) -> 
     task = _cleaning_task(log, place)
     if task is not None:
         cleaning.carry_out(task)
-        trouble = log.broker.cleaner.trouble_of(task.key)
+        trouble = log.broker.log_jobs.cleaner.trouble_of(task.key)
         if trouble.failure_count:
             raise UserError(f"{task.log.name} could not be compacted: {trouble.reason}")
     return CompactedPartition(
@@ -65,6 +65,6 @@ def _cleaning_task(log: "Log", key: TopicPartition) -> CleaningTask | None:
     """A pass over one log, after any pass that is already running."""
     while True:
         with log.looking() as broker:
-            if broker.cleaner.states.is_free(key):
-                return broker.cleaner.task_for(key, read_clock(log.environment.clock))
+            if broker.log_jobs.cleaner.states.is_free(key):
+                return broker.log_jobs.cleaner.task_for(key, read_clock(log.environment.clock))
         time.sleep(PAUSE_S)

@@ -192,7 +192,7 @@ class HeldBroker(Closing):
         """
         at = read_clock(self._clock)
         result = deed(self.broker, at)
-        self.broker.write_out()
+        self.broker.appends.write_out()
         if self._is_served:
             assert self._listening is not None
             self._listening.wake()
@@ -213,21 +213,21 @@ class HeldBroker(Closing):
         except BaseException:
             self.pending.leave(pending_id)
             with self._lock:
-                broker.cancel(pending_id)
+                broker.fetches.cancel(pending_id)
             raise
         self._check_open()
 
     def stop_waiting(self, pending_id: Waiting[Any], broker: Broker) -> None:
         """Makes the thread that waits for a response continue without one."""
         with self._lock:
-            broker.cancel(pending_id)
+            broker.fetches.cancel(pending_id)
             self.pending.end(pending_id)
 
     def _advance(self, broker: Broker, at: Timestamps) -> float:
         """Advances the broker; returns seconds until more is due."""
         if not self._is_served:
-            broker.advance(at)
-        deadline_ms = broker.next_answer_ms
+            broker.answers.advance(at)
+        deadline_ms = broker.answers.next_deadline_ms
         if deadline_ms is None or self._is_served:
             return MAX_WAIT_S
         return min(max((deadline_ms - at.monotonic_ms) / 1000, PAUSE_S), MAX_WAIT_S)
@@ -237,7 +237,7 @@ class HeldBroker(Closing):
         """Releases the lock in the middle of a long `deed`, at a point where others may see its
         progress.
         """
-        broker.write_out()
+        broker.appends.write_out()
         self._lock.release()
         try:
             yield
@@ -316,7 +316,7 @@ class HeldBroker(Closing):
             raise UserError(f"an address is HOST:PORT, such as 127.0.0.1:9092, not {address!r}")
         if protocol not in PROTOCOLS:
             raise UserError(f"{protocol}: a protocol must be one of {', '.join(PROTOCOLS)}")
-        advertised = client_listeners(self.broker.config)[0].advertised
+        advertised = client_listeners(self.broker.settings.config)[0].advertised
         listener = Listener(
             name=protocol,
             address=parse_address(address),

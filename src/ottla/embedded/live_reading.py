@@ -90,7 +90,7 @@ def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds
     until_ms = log.environment.clock.monotonic_ms() + 1000 * check_seconds(seconds)
 
     def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
-        found = broker.fetch_or_wait(query, until_ms)
+        found = broker.fetches.fetch_or_wait(query, until_ms)
         if isinstance(found, Waiting):
             log.pending.enter(found)
         return broker, found

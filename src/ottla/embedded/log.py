@@ -28,6 +28,7 @@ from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topic_rules import TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
 from ottla.codec.compression import Compression
 from ottla.config.broker import check_known
@@ -174,8 +175,9 @@ def _loaded_broker(
         on_progress=environment.on_progress,
     )
     try:
-        broker.resume_transactions(read_clock(clock))
-        broker.write_out()  # finishes what a crash interrupted
+        if broker.topics.find(TRANSACTION_STATE) is not None:
+            broker.transactions.load(read_clock(clock))
+        broker.appends.write_out()  # finishes what a crash interrupted
     except BaseException:
         broker.close()
         raise
@@ -213,7 +215,7 @@ class Log(HeldBroker, ReadableLog):
     @done_whole
     def _create_topic(self, new: NewTopic) -> None:
         with HeldInterrupts():
-            self.broker.create_topic(new)
+            self.broker.admin.create_topic(new)
 
     @done_whole
     def delete_topic(self, name: str) -> None:
@@ -224,7 +226,7 @@ class Log(HeldBroker, ReadableLog):
         False
         """
         with HeldInterrupts():
-            self.broker.delete_topic(self.find_topic(name))
+            self.broker.admin.delete_topic(self.find_topic(name))
 
     def topics(self) -> dict[str, int]:
         """The partition count of every topic by name.
@@ -428,11 +430,11 @@ class Log(HeldBroker, ReadableLog):
 
     def _append_to(self, partition: Partition, records: Buffer | RecordBatch, now_ms: int) -> int:
         try:
-            info = self.broker.append(partition, records, now_ms=now_ms)
+            info = self.broker.appends.append(partition, records, now_ms=now_ms)
         except LongPreparationError as long:
-            info = self.broker.append(partition, long.prepare(), now_ms=now_ms)
-        self.broker.write_out()
-        if self.broker.has_answers:
+            info = self.broker.appends.append(partition, long.prepare(), now_ms=now_ms)
+        self.broker.appends.write_out()
+        if self.broker.answers.has_answers:
             if self._is_served:
                 assert self._listening is not None
                 self._listening.wake()
@@ -472,7 +474,9 @@ class Log(HeldBroker, ReadableLog):
         with self.looking() as broker:
             isolation = Isolation.LAST_STABLE
             found = {
-                index: broker.find_offset(topic, index, timestamp_ms, isolation=isolation)
+                index: broker.topics.online_partition(topic, index).find_offset(
+                    timestamp_ms, isolation=isolation
+                )
                 for index in sorted(self.find_topic(topic).partitions)
             }
         return {index: None if one is None else one.offset for index, one in found.items()}

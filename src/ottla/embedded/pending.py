@@ -38,7 +38,7 @@ class PendingAnswers:
 
     def end_answered(self, broker: Broker, at: Timestamps) -> None:
         """The same for all responses that the broker has now."""
-        for pending_id in broker.take_answered(at.monotonic_ms):
+        for pending_id in broker.answers.take_answered(at.monotonic_ms):
             self.end(pending_id)
 
     def end_all(self) -> None:

@@ -81,12 +81,12 @@ class Target:
             self._create(wanted, overrides)
         else:
             if wanted.overrides is not None and self.broker.unconfirmed.is_unknown(topic.name):
-                self.broker.adopt({topic.name: overrides})
+                self.broker.topic_store.confirm({topic.name: overrides})
             self._follow(topic, wanted, overrides)
         return sorted((wanted.overrides or {}).keys() - overrides.keys())
 
     def _create(self, wanted: SourceTopic, overrides: Mapping[str, str]) -> None:
-        self.broker.create_topic(
+        self.broker.admin.create_topic(
             NewTopic(
                 name=wanted.name,
                 partition_count=wanted.partition_count,
@@ -183,7 +183,7 @@ class Target:
             CommitRequest(claim=claim, offsets=changed), at
         )
         answer = groups.carry_out(decision, at)
-        self.broker.write_out()
+        self.broker.appends.write_out()
         for code in (answer.error, *answer.partitions.values()):
             if code:
                 raise UserError(f"group {group}: its offsets were refused: {ErrorCode(code).name}")

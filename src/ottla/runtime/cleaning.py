@@ -201,7 +201,7 @@ class Cleaning:
         An error must not end the thread, which nobody would notice.
         """
         with self._lock:
-            backoff_ms = self._broker.cleaner.backoff_ms
+            backoff_ms = self._broker.log_jobs.cleaner.backoff_ms
             try:
                 self._start_due()
             except Exception as error:
@@ -213,7 +213,7 @@ class Cleaning:
             return backoff_ms
 
     def _start_due(self) -> None:
-        cleaner = self._broker.cleaner
+        cleaner = self._broker.log_jobs.cleaner
         if self._running:
             self._throttle.limit(cleaner.max_bytes_per_second)
         while len(self._running) < cleaner.thread_count and not self._is_stopping:
@@ -231,7 +231,7 @@ class Cleaning:
 
     def carry_out(self, task: CleaningTask) -> None:
         """Runs one pass, and reports its result or error to the cleaner."""
-        cleaner = self._broker.cleaner
+        cleaner = self._broker.log_jobs.cleaner
         try:
             self._throttle.limit(cleaner.max_bytes_per_second)
             result = self._engine(task, self._throttle)

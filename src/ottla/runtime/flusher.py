@@ -48,7 +48,7 @@ class Flusher:
         self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
 
     def start(self) -> None:
-        self._broker.moves.leave_flushing()
+        self._broker.log_jobs.moves.leave_flushing()
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,7 +78,7 @@ class Flusher:
 
     def flush_due(self) -> None:
         """One round: every flush that is due now."""
-        steps = self._broker.due_flushes_in_steps(self._clock.monotonic_ms())
+        steps = self._broker.log_jobs.flushes.due_in_steps(self._clock.monotonic_ms())
         while (plans := self._next(steps)) is not None:
             self._carry_out(plans)
 

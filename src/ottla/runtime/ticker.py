@@ -55,7 +55,7 @@ class Ticker:
         """Runs one round; returns whether more is due now."""
         with self._lock:
             at = read_clock(self._clock)
-            self._broker.run_due_jobs(at)
+            self._broker.scheduler.run_due(at)
             self._settle()
-            due_ms = self._broker.next_job_ms
+            due_ms = self._broker.scheduler.next_job_ms
         return due_ms is not None and due_ms <= at.monotonic_ms

@@ -317,7 +317,7 @@ class Logins:
 
     def begin(self, connection: Holds, listener: str) -> Authentication:
         """Returns what handles the requests of a client before its login."""
-        max_size = self._broker.config.sasl_server_max_receive_size
+        max_size = self._broker.settings.config.sasl_server_max_receive_size
         connection.reader.limit(max_size, STRANGER_CAPACITY)
         return Authentication(self._broker, self._settings[listener], self._counts, connection)
 

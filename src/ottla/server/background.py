@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any
 
 from ottla.broker.background import Preparation, carry_out
+from ottla.broker.waiting import Waiting
 
 
 class BackgroundThread:
@@ -28,11 +30,11 @@ class BackgroundThread:
         self._queue.put(preparation)
 
     @property
-    def has_done(self) -> bool:
+    def has_answers(self) -> bool:
         return bool(self._done)
 
-    def take_done(self) -> list[Preparation]:
-        done = []
+    def take_answered(self) -> list[Waiting[Any]]:
+        done: list[Waiting[Any]] = []
         while self._done:
             done.append(self._done.popleft())
         return done

@@ -103,7 +103,7 @@ class Dispatcher:
     def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None:
         """Handles one request and appends the response to `output`, or returns what it waits for.
 
-        Records in the frame must stay there until `Broker.write_out`. Raises `ProtocolError` for a
+        Records in the frame must stay there until `Appends.write_out`. Raises `ProtocolError` for a
         request that Kafka, too, answers by closing the connection, and `StorageError` when appends
         of earlier requests could not be written.
         """
@@ -118,8 +118,8 @@ class Dispatcher:
             else:
                 self._scout.begin()
                 request, _ = route.read(frame, position, self._scout)
-            if route.looks_into_logs and self._broker.has_pending:
-                self._broker.write_out()  # a client must be able to read its earlier writes
+            if route.looks_into_logs and self._broker.appends.has_pending:
+                self._broker.appends.write_out()  # a client must be able to read its earlier writes
             answer = route.handle(
                 request,
                 RequestContext(self._broker, self._at, header, client, long_requests is not None),
@@ -153,8 +153,8 @@ class Dispatcher:
 
         def work(output: Output) -> PendingResponse | None:
             request, _ = route.read(frame, position, output.turn)
-            if route.looks_into_logs and self._broker.has_pending:
-                self._broker.write_out()
+            if route.looks_into_logs and self._broker.appends.has_pending:
+                self._broker.appends.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
             try:
                 answer = route.handle(request, context)
@@ -243,7 +243,7 @@ class Dispatcher:
                 from ottla.server.group_changes import one_at_a_time
 
                 route.handle = one_at_a_time(route.handle)
-            authorizer = self._broker.authorizer
+            authorizer = self._broker.security.authorizer
             if authorizer is not None:
                 # Created on demand: most brokers never need it.
                 from ottla.server.authorization.guards import guarded

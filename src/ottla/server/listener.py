@@ -109,7 +109,7 @@ class Server:
         self._listeners = listeners
         self._acceptors = Acceptors(
             listeners,
-            broker.config,
+            broker.settings.config,
             self._selector,
             self._add,
             self.wake,
@@ -119,8 +119,8 @@ class Server:
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
         self._connections: set[Connection] = set()
-        self._config = broker.config
-        self._memory = RequestMemory(broker.config.queued_max_request_bytes)
+        self._config = broker.settings.config
+        self._memory = RequestMemory(broker.settings.config.queued_max_request_bytes)
         self._strangers_memory = RequestMemory(STRANGERS_SIZE)
         self._logins = Logins(broker, self.connection_counts.logins)
         self._log_in_by: Timers[Connection] = Timers()
@@ -215,8 +215,8 @@ class Server:
         except UserError:
             self._close_all()
             raise
-        self._broker.run_long_work_in(self._background)
-        self._broker.check_configs_with(self._check_config)
+        self._broker.appends.prepare_in(self._background)
+        self._broker.settings.check_with(self._check_config)
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
         self._selector.register(self._wake_receiver, EVENT_READ, None)
@@ -251,7 +251,7 @@ class Server:
     def _has_left(self) -> bool:
         """Whether the last round has left something to the next one."""
         left = self._ready or self._passed_over or self._answered or self._to_close
-        return bool(left) or self._long_requests.has_work or self._broker.has_answers
+        return bool(left) or self._long_requests.has_work or self._broker.answers.has_answers
 
     def _is_late(self) -> bool:
         return monotonic() >= self._until_s
@@ -262,7 +262,7 @@ class Server:
         An append of another thread calls `wake`.
         """
         with self.lock:
-            deadline_ms = self._broker.next_deadline_ms
+            deadline_ms = self._broker.scheduler.next_deadline_ms
             login_ms = self._log_in_by.next_deadline_ms
         idle_check_ms = self._next_idle_check_ms if self._connections else None
         for other_ms in (idle_check_ms, login_ms, self._acceptors.wakes_ms):
@@ -307,7 +307,7 @@ class Server:
             self._acceptors.work(at.monotonic_ms)
         # A client that gets this response must find a new listener open; the old one must still
         # send it.
-        cut_off = self._follow_config() if self._broker.config is not self._config else ()
+        cut_off = self._follow_config() if self._broker.settings.config is not self._config else ()
         self._settle(at)
         self._to_close.extend((one, CloseReason.LISTENER) for one in cut_off)
         if self._monotonic_ms >= self._next_idle_check_ms:
@@ -472,13 +472,13 @@ class Server:
         """
         broker = self._broker
         self._until_s = monotonic() + SETTLING_S
-        broker.run_due_jobs(at)
+        broker.scheduler.run_due(at)
         self._write_out()
         self._until_s = monotonic() + ANSWERING_S
         answered = self._answered
         while True:
             if not answered:
-                answered.extend(broker.take_answered(at.monotonic_ms))
+                answered.extend(broker.answers.take_answered(at.monotonic_ms))
             if not answered:
                 break
             self._answer(answered.popleft())
@@ -494,7 +494,7 @@ class Server:
 
     def _write_out(self) -> None:
         try:
-            self._broker.write_out()
+            self._broker.appends.write_out()
         except StorageError as error:
             self._drop_answers(error)
 
@@ -587,7 +587,7 @@ class Server:
 
         Returns the connections of removed listeners.
         """
-        self._config = self._broker.config
+        self._config = self._broker.settings.config
         changes = self._acceptors.follow(self._config)
         for listener in changes.readvertised:
             for connection in self._connections_of(listener):
@@ -630,7 +630,7 @@ class Server:
             if isinstance(connection.later.pending_id, LongRequest):
                 self._long_requests.remove(connection.later.pending_id)
             else:
-                self._broker.cancel(connection.later.pending_id)
+                self._broker.fetches.cancel(connection.later.pending_id)
         connection.close()
         self._log_in_by.cancel(connection)
         self._memory.forget(connection)
@@ -664,18 +664,18 @@ class Server:
         for connection in self._memory.stalled(self._monotonic_ms - IDLE_CHECK_MS):
             self._close_for_memory(connection)
         self._close_slow()
-        if self._broker.config.connections_max_idle_ms >= 0:
+        if self._broker.settings.config.connections_max_idle_ms >= 0:
             idle = filter(self._is_idle, self._connections)
             self._to_close.extend((one, CloseReason.IDLE) for one in idle)
 
     def _is_idle(self, connection: Connection) -> bool:
         if connection.later is not None or connection in self._transfer_rates:
             return False
-        oldest_ms = self._monotonic_ms - self._broker.config.connections_max_idle_ms
+        oldest_ms = self._monotonic_ms - self._broker.settings.config.connections_max_idle_ms
         return connection.last_active_ms < oldest_ms
 
     def _close_slow(self) -> None:
-        config = self._broker.config
+        config = self._broker.settings.config
         if config.ottla_min_transfer_rate:
             for connection in self._transfer_rates.too_slow(
                 self._connections,
@@ -688,8 +688,8 @@ class Server:
     def _close_all(self) -> None:
         self._is_stopping = True
         self._broker.budget.lift()
-        self._broker.run_long_work_in(None)
-        self._broker.check_configs_with(None)
+        self._broker.appends.prepare_in(None)
+        self._broker.settings.check_with(None)
         self._background.stop()
         for connection in list(self._connections):
             self._close(connection, CloseReason.STOPPING)

@@ -48,7 +48,7 @@ def convert(data: FetchData, magic: int, wanted: PartitionQuery, broker: Broker)
         if converted:
             return converted
         wanted.offset = batches[-1].last_offset + 1
-        (result,) = broker.fetch(query).partitions
+        (result,) = broker.fetches.fetch(query).partitions
         if isinstance(result, ApiError):
             raise result
         data = result

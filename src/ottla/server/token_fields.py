@@ -21,7 +21,7 @@ def check_connection(context: RequestContext) -> None:
 
 
 def lifetimes_of(context: RequestContext) -> TokenLifetimes:
-    config = context.broker.config
+    config = context.broker.settings.config
     return TokenLifetimes(
         max_ms=config.delegation_token_max_lifetime_ms,
         expiry_ms=config.delegation_token_expiry_time_ms,
@@ -55,7 +55,7 @@ def may_see(token: DelegationToken, context: RequestContext) -> bool:
 def _allows(
     operation: Operation, resource_type: ResourceType, name: str, context: RequestContext
 ) -> bool:
-    authorizer = context.broker.authorizer
+    authorizer = context.broker.security.authorizer
     client = context.client
     return authorizer is None or authorizer.allows(
         client.principal, client.host, operation, resource_type, name

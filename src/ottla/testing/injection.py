@@ -83,7 +83,7 @@ class Injections:
             if found.is_dropped:
                 if found.is_handled:
                     go_on(request, context)
-                    context.broker.write_out()
+                    context.broker.appends.write_out()
                 raise ProtocolError(DROPPED)
             if found.error is not None:
                 if isinstance(request, ProduceRequest) and request.acks == 0:

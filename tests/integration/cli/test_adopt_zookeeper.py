@@ -60,7 +60,7 @@ def test_topics_get_the_settings_that_zookeeper_has(address: str, tmp_path: Path
     )
     assert "not taken over: the settings of other brokers (2)" in result.output
     broker = open_broker(tmp_path / "d")
-    assert broker.allocate_producer_id() == 2000
+    assert broker.producer_ids.allocate() == 2000
     found = {topic.name: topic.overrides for topic in broker.topics}
     assert list(broker.unconfirmed.unknown) == ["elsewhere"]
     assert broker.topics.get("plain").config.retention_ms == -1

@@ -12,8 +12,8 @@ def test_all_tables_ask_over_one_connection_until_the_settings_change(tmp_path: 
     settings = tmp_path / "client.properties"
     settings.write_text("")
     broker = open_broker(tmp_path / "data")
-    broker.create_topic(NewTopic(name="orders", partition_count=1))
-    broker.create_topic(NewTopic(name="teas", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="orders", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="teas", partition_count=1))
     with serving(broker) as server:
         host, port = server.address
         orders, teas, none = (

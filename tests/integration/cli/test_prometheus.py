@@ -51,14 +51,14 @@ SMALL_SEGMENTS = {"segment.bytes": "1024", "retention.bytes": "1024", "retention
 def metrics_port(tmp_path: Path) -> Iterator[int]:
     """The metrics of a broker that has done a bit of everything."""
     broker = open_broker(tmp_path / "data", group_initial_rebalance_delay_ms="0")
-    broker.create_topic(NewTopic(name="orders", partition_count=2, overrides=SMALL_SEGMENTS))
-    broker.create_topic(NewTopic(name="state", overrides={"cleanup.policy": "compact"}))
+    broker.admin.create_topic(NewTopic(name="orders", partition_count=2, overrides=SMALL_SEGMENTS))
+    broker.admin.create_topic(NewTopic(name="state", overrides={"cleanup.policy": "compact"}))
     served = ServedMetrics(("127.0.0.1", 0), SystemClock(), str)
     with serving(broker) as server:
         served.serve(broker, server)
         _use(server)
         with server.lock:
-            while broker.retention.run_slice(read_clock(SystemClock())):
+            while broker.log_jobs.retention.run_slice(read_clock(SystemClock())):
                 pass
         yield served.port
         served.close()

@@ -32,7 +32,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     broker = login_broker(
         tmp_path / "d", delegation_token_secret_key="sealed", connections_max_reauth_ms="1500"
     )
-    broker.create_topic(NewTopic(name="orders", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="orders", partition_count=1))
     with serving(broker) as server:
         yield f"127.0.0.1:{server.address[1]}"
 

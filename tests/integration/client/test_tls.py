@@ -41,7 +41,7 @@ def served(directory: Path, identity: Identity) -> Iterator[Place]:
         ssl_keystore_location=str(identity.write(directory / "server.pem")),
         ssl_truststore_location=str(authority().write(directory / "ca.pem")),
     )
-    broker.create_topic(NewTopic(name="orders"))
+    broker.admin.create_topic(NewTopic(name="orders"))
     with serving(broker) as server:
         yield Place(server.address[1], directory)
 

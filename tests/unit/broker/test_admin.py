@@ -33,8 +33,8 @@ def settings(**values: str) -> Alteration:
 
 def with_topics() -> Broker:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="plain"))
-    broker.create_topic(NewTopic(name="own", overrides={"retention.ms": "5"}))
+    broker.admin.create_topic(NewTopic(name="plain"))
+    broker.admin.create_topic(NewTopic(name="own", overrides={"retention.ms": "5"}))
     return broker
 
 
@@ -53,7 +53,7 @@ def refusal(broker: Broker, alteration: Alteration, scope: ConfigSource = OWN) -
 def test_a_topics_settings_hold_at_once_and_after_a_restart() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     broker.admin.alter_topic("t", settings(retention_ms="7", segment_bytes="1000"))
     assert retention_of(broker, "t") == (7, 7)
     broker.close()
@@ -92,17 +92,17 @@ def test_a_brokers_setting_reaches_the_topics_that_have_none_of_their_own() -> N
     assert retention_of(broker, "own") == (5, 5)
     broker.admin.alter_broker(OWN, settings(log_retention_ms="80"))
     assert retention_of(broker, "plain") == (80, 80), "its own counts before that of all"
-    assert broker.config.topic_defaults.retention_ms == 80
+    assert broker.settings.config.topic_defaults.retention_ms == 80
     broker.admin.alter_broker(OWN, settings())
     assert retention_of(broker, "plain") == (70, 70)
-    broker.create_topic(NewTopic(name="new"))
+    broker.admin.create_topic(NewTopic(name="new"))
     assert retention_of(broker, "new") == (70, 70)
 
 
 def test_a_brokers_settings_survive_a_restart_over_those_it_is_started_with() -> None:
     file_system = disk("/d", "/e")
     broker = open_broker(file_system, "/d", "/e", log_retention_ms="60")
-    broker.create_topic(NewTopic(name="plain"))
+    broker.admin.create_topic(NewTopic(name="plain"))
     broker.admin.alter_broker(ALL, settings(log_retention_ms="70"))
     broker.close()
     after = file_system.crash(CrashMode.STRICT)
@@ -143,24 +143,26 @@ def test_a_setting_without_effect_may_be_changed_if_kafka_allows_it() -> None:
     broker.admin.alter_broker(
         OWN, settings(num_io_threads="16", sasl_kerberos_min_time_before_relogin="58000")
     )
-    assert broker.config.given["num.io.threads"] == "16"
-    assert broker.config.given["sasl.kerberos.min.time.before.relogin"] == "58000"
+    assert broker.settings.config.given["num.io.threads"] == "16"
+    assert broker.settings.config.given["sasl.kerberos.min.time.before.relogin"] == "58000"
 
 
 def test_a_disk_that_fails_keeps_the_old_settings() -> None:
     probe = FaultyFileSystem(disk("/d", "/e"))
-    open_broker(probe, "/d", "/e").create_topic(NewTopic(name="plain", partition_count=2))
+    open_broker(probe, "/d", "/e").admin.create_topic(NewTopic(name="plain", partition_count=2))
     plan = FaultPlan(at_call=len(probe.calls), error=OSError(errno.EIO, "broken"))
     broker = open_broker(FaultyFileSystem(disk("/d", "/e"), plan), "/d", "/e")
-    broker.create_topic(NewTopic(name="plain", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="plain", partition_count=2))
     error = refusal(broker, settings(log_retention_ms="70"))
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert broker.config.topic_defaults.retention_ms == 604_800_000
+    assert broker.settings.config.topic_defaults.retention_ms == 604_800_000
     error = refusal(broker, settings(log_retention_ms="80"))
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     partition = broker.topics.partition("plain", 1)
     assert partition.directory.path == "/e"
-    assert broker.append(partition, batch(), now_ms=NOW_MS).size, "records are written and read"
+    assert broker.appends.append(partition, batch(), now_ms=NOW_MS).size, (
+        "records are written and read"
+    )
 
 
 def test_without_any_disk_nothing_can_be_changed() -> None:
@@ -181,11 +183,11 @@ def check_changes(point: CrashPoint) -> None:
     broker = open_broker(point.file_system, "/d", "/e")
     acknowledged = point.acknowledged[-1] if point.acknowledged else 604_800_000
     under_way = {604_800_000: 1, 1: 2, 2: 2}[acknowledged]
-    assert broker.config.topic_defaults.retention_ms in (acknowledged, under_way), point
+    assert broker.settings.config.topic_defaults.retention_ms in (acknowledged, under_way), point
     broker.admin.alter_broker(ALL, settings(log_retention_ms="3"))
     broker.close()
     again = open_broker(point.file_system.crash(CrashMode.STRICT), "/d", "/e")
-    assert again.config.topic_defaults.retention_ms == 3, point
+    assert again.settings.config.topic_defaults.retention_ms == 3, point
 
 
 @pytest.mark.slow
@@ -200,7 +202,7 @@ def test_a_broker_is_the_node_that_it_is_told_to_be() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system, node_id="7")
     assert broker.node_id == 7
-    assert (broker.config.node_id, broker.config.broker_id) == (7, 7)
+    assert (broker.settings.config.node_id, broker.settings.config.broker_id) == (7, 7)
     broker.close()
     after = file_system.crash(CrashMode.KEEP)
     with pytest.raises(UserError, match=r"/d belongs to node 7, but node.id is 8"):
@@ -216,7 +218,7 @@ STORED = {"retention.ms": "many", "segment.bytes": "1000", "max.message.bytes": 
 
 def with_invalid_settings() -> Broker:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     broker.admin.follow_topic("t", STORED, "a test")
     return broker
 
@@ -245,7 +247,7 @@ def test_a_topic_with_invalid_stored_settings_can_be_changed_and_cleared_of_them
     one = ConfigChange(name=name, operation=operation, value=value or "")
     broker.admin.alter_topic("t", Alteration(changes=[one]))
     assert topic.overrides.keys() == left
-    assert topic.config.max_message_bytes == broker.config.topic_defaults.max_message_bytes
+    assert topic.config.max_message_bytes == broker.settings.config.topic_defaults.max_message_bytes
     wrong = ConfigChange(name="retention.ms", value="few")
     with pytest.raises(ApiError, match="few"):
         broker.admin.alter_topic("t", Alteration(changes=[wrong]))
@@ -277,7 +279,7 @@ def test_defaults_change_in_turns_and_the_last_change_holds_for_all_topics(
     broker = open_broker(disk("/d"))
     for number in range(8):
         own = {"segment.bytes": "1000"} if number % 2 else {}
-        broker.create_topic(NewTopic(name=f"t-{number}", overrides=own))
+        broker.admin.create_topic(NewTopic(name=f"t-{number}", overrides=own))
 
     def alter(value: str) -> None:
         broker.admin.alter_broker(ALL, settings(log_retention_ms=value))
@@ -286,7 +288,7 @@ def test_defaults_change_in_turns_and_the_last_change_holds_for_all_topics(
         turns.begin(partial(alter, "7"))
         turns.run(slices_before)
         turns.begin(partial(alter, "9"))
-    value = broker.config.topic_defaults.retention_ms
+    value = broker.settings.config.topic_defaults.retention_ms
     assert value == 9
     assert {retention_of(broker, f"t-{number}") for number in range(8)} == {(value, value)}
     assert broker.topics.get("t-3").config.segment_bytes == 1000

@@ -25,16 +25,16 @@ def opened(file_system: FileSystem) -> Broker:
 
 def make_and_delete(file_system: FileSystem, done: list[Any]) -> None:
     broker = opened(file_system)
-    topic = broker.create_topic(NEW)
+    topic = broker.admin.create_topic(NEW)
     done.append("made")
-    done.append(broker.allocate_producer_id())
+    done.append(broker.producer_ids.allocate())
     broker.admin.grow_topic(TopicGrowth(name="t", partition_count=GROWN_COUNT))
     done.append("grown")
     done.append("deletion begun")
-    broker.delete_topic(topic)
+    broker.admin.delete_topic(topic)
     done.append("deleted")
     for time_ms in (0.0, float(DELAY_MS)):
-        broker.run_due_jobs(at(time_ms))
+        broker.scheduler.run_due(at(time_ms))
 
 
 def check(point: CrashPoint) -> None:
@@ -52,16 +52,16 @@ def check(point: CrashPoint) -> None:
         assert topic.config == TopicConfig(retention_ms=5, segment_index_bytes=120), point
     else:
         assert broker.directories[0].logs == {}, point
-        broker.create_topic(NEW)
+        broker.admin.create_topic(NEW)
     check_removals(broker, point)
-    assert broker.allocate_producer_id() not in done, point
+    assert broker.producer_ids.allocate() not in done, point
     broker.close()
 
 
 def check_removals(broker: Broker, point: CrashPoint) -> None:
     """What was deleted before the crash goes after it, wherever its removal had come to."""
     for time_ms in (0.0, float(DELAY_MS)):
-        broker.run_due_jobs(at(time_ms))
+        broker.scheduler.run_due(at(time_ms))
     names = point.file_system.list("/d")
     assert not [name for name in names if name.endswith("-delete")], point
 

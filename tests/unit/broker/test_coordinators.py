@@ -61,16 +61,21 @@ class Member:
         self.timers: AllTimers = Timers()
         self.groups = GroupCoordinator(
             broker,
-            broker.config,
+            broker.settings.config,
             lambda: id_of(1000),
             broker.settings.groups.of,
             self.timers,
             self.cluster,
         )
         self.transactions = TransactionCoordinator(
-            broker, self.groups, broker.config, lambda: True, self.timers, self.cluster
+            broker, self.groups, broker.settings.config, lambda: True, self.timers, self.cluster
         )
         self.coordinators = Coordinators(self.groups, self.transactions)
+        self._sent: list[MarkerRequest] = []
+        broker.membership = self  # type: ignore[assignment]
+
+    def send_markers(self, request: MarkerRequest) -> None:
+        self._sent.append(request)
 
     def lead(self, partition: TopicPartition, epoch: int = 1) -> None:
         self.coordinators.became_leader(partition, epoch)
@@ -84,7 +89,7 @@ class Member:
 
     def commit_log(self, partition: TopicPartition) -> None:
         """All in-sync replicas have what was appended."""
-        self.broker.write_out()
+        self.broker.appends.write_out()
         self.coordinators.high_watermark_moved(self.broker.topics.partition(*partition))
 
     def commit(self, offset: int, group_id: str = GROUP) -> ErrorCode:
@@ -131,7 +136,9 @@ class Member:
         return claim
 
     def requests(self, monotonic_ms: float = 0) -> list[MarkerRequest]:
-        return self.transactions.take_marker_requests(at(monotonic_ms))
+        self.transactions.advance(at(monotonic_ms))
+        sent, self._sent = self._sent, []
+        return sent
 
     def answer(self, request: MarkerRequest, code: ErrorCode, monotonic_ms: float = 0) -> None:
         errors = {
@@ -159,9 +166,9 @@ def member() -> Iterator[Member]:
         "group_initial_rebalance_delay_ms": "3000",
     }
     broker = open_broker(disk("/d"), **settings)
-    broker.create_topic(offsets_topic(broker.config))
-    broker.create_topic(state_topic(broker.config))
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+    broker.admin.create_topic(offsets_topic(broker.settings.config))
+    broker.admin.create_topic(state_topic(broker.settings.config))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     yield Member(broker)
     broker.close()
 

@@ -47,7 +47,7 @@ def commit(broker: Broker, group_id: str, offset: int) -> ErrorCode:
         claim=MemberClaim(group_id=group_id), offsets={WHERE: NewOffset(offset=offset)}
     )
     answer = broker.groups.carry_out(broker.groups.machines(at(0))[0].commit(request, at(0)), at(0))
-    broker.write_out()
+    broker.appends.write_out()
     return answer.partitions[WHERE]
 
 
@@ -282,7 +282,7 @@ def test_of_a_damaged_partition_transactions_that_are_sound_continue(
     for name in GROUPS:
         request = InitRequest(transactional_id=name, timeout_ms=60_000)
         answer = broker.transactions.init_producer(request, at(0))
-        broker.write_out()
+        broker.appends.write_out()
         claims[name] = ProducerClaim(
             transactional_id=name, producer_id=answer.producer_id, epoch=answer.epoch
         )

@@ -37,12 +37,14 @@ def killed(mode: CrashMode = CrashMode.KEEP, *, count: int = COUNT) -> FakeFileS
         (CONSUMER_OFFSETS, 2),
         (TRANSACTION_STATE, 1),
     ):
-        broker.create_topic(NewTopic(name=name, partition_count=partitions, overrides=SMALL))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=partitions, overrides=SMALL))
     broker.admin.grow_topic(TopicGrowth(name="grown", partition_count=3))
     for number in range(count):
         for key in PARTITIONS:
-            broker.append(broker.topics.partition(*key), batch(b"%d" % number), now_ms=NOW_MS)
-        broker.write_out()
+            broker.appends.append(
+                broker.topics.partition(*key), batch(b"%d" % number), now_ms=NOW_MS
+            )
+        broker.appends.write_out()
     return files.crash(mode)
 
 
@@ -106,8 +108,8 @@ def test_a_last_segment_that_is_lost_after_a_kill_is_missed_by_all(
     # No lost offset is given out again, nor after a power failure.
     end = broker.topics.partition(*key).log.log_end_offset
     assert end == COUNT
-    broker.append(broker.topics.partition(*key), batch(b"more"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition(*key), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.write_out()
     broker.topics.partition(*key).log.writer.flush()
     for mode in (CrashMode.KEEP, CrashMode.STRICT):
         again = open_broker(files.snapshot().crash(mode)).topics.partition(*key).log
@@ -223,8 +225,8 @@ def test_a_first_segment_that_was_deleted_is_not_missed(
 ) -> None:
     files = killed()
     broker = open_broker(files)
-    broker.append(broker.topics.partition("one", 0), batch(b"more"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("one", 0), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.write_out()
     log = broker.topics.partition("one", 0).log
     log.maintenance.delete_records_before(2)
     for one in log.maintenance.delete_segments_below_start():
@@ -289,8 +291,8 @@ def test_a_lost_end_is_no_torn_append_after_a_kill(
     count = COUNT
     if age == "old":  # a broker that had recovered the directory was killed too
         broker = open_broker(files)
-        broker.append(broker.topics.partition(*key), batch(b"late"), now_ms=NOW_MS)
-        broker.write_out()
+        broker.appends.append(broker.topics.partition(*key), batch(b"late"), now_ms=NOW_MS)
+        broker.appends.write_out()
         files, count = files.crash(CrashMode.KEEP), COUNT + 1
     damage(files)
     kinds = {one.kind for one in check(files, "/d").findings if not one.is_note}

@@ -29,9 +29,11 @@ def with_topic(count: int = 2) -> FakeFileSystem:
     """Topic t, whose even partitions lie in /d and whose odd ones in /e, with a record each."""
     file_system = disk("/d", "/e")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=count))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=count))
     for index in range(count):
-        broker.append(broker.topics.partition("t", index), batch(b"%d" % index), now_ms=NOW_MS)
+        broker.appends.append(
+            broker.topics.partition("t", index), batch(b"%d" % index), now_ms=NOW_MS
+        )
     broker.close()
     return file_system.crash(CrashMode.KEEP)
 
@@ -106,10 +108,10 @@ def test_a_directory_that_cannot_be_read_does_not_stop_the_start(
     spoil(file_system, "/e")
     broker = opened(file_system)
     assert [one.is_offline for one in broker.directories] == [False, True]
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     for deed in (
-        lambda: broker.append(broker.topics.partition("t", 1), batch(), now_ms=NOW_MS),
-        lambda: broker.find_offset("t", 1, -1),
+        lambda: broker.appends.append(broker.topics.partition("t", 1), batch(), now_ms=NOW_MS),
+        lambda: broker.topics.online_partition("t", 1).find_offset(-1),
     ):
         assert refused(deed) is ErrorCode.KAFKA_STORAGE_ERROR
     assert broker.topics.get("t").known_indexes == [0, 1]
@@ -120,7 +122,7 @@ def test_what_lay_in_a_directory_that_was_away_is_there_when_it_comes_back() -> 
     file_system = with_topic()
     hide_properties(file_system, "/e")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="u", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=2))
     broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
     after = stop(broker, file_system)
     mend(after, "/e")
@@ -174,9 +176,9 @@ def test_a_disk_that_fails_while_it_is_opened_is_offline_and_loses_nothing() -> 
         plan = FaultPlan(at_call=at_call, error=OSError(errno.EIO, "a fault of the test"))
         broker = opened_on(FaultyFileSystem(copy, plan))
         assert [one.is_offline for one in broker.directories] == [False, True]
-        assert broker.find_offset("t", 0, -1) is not None
+        assert broker.topics.online_partition("t", 0).find_offset(-1) is not None
         again = opened(copy.crash(CrashMode.KEEP))
-        found = again.find_offset("t", 1, -1)
+        found = again.topics.online_partition("t", 1).find_offset(-1)
         assert found is not None
         assert found.offset == 1
 
@@ -196,7 +198,7 @@ def test_a_topic_deleted_while_a_directory_was_away_is_removed_there_and_stays_g
     file_system = with_topic()
     hide_properties(file_system, "/e")
     broker = opened(file_system)
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     after = stop(broker, file_system)
     broker = opened(after)
     assert broker.topics.find("t") is None
@@ -208,7 +210,7 @@ def test_a_topic_deleted_while_a_directory_was_away_is_removed_there_and_stays_g
     assert deleted.startswith("t-1.")
     assert deleted.endswith("-delete")
     for time_ms in (0.0, 1e9, 2e9):
-        broker.run_due_jobs(at(time_ms))
+        broker.scheduler.run_due(at(time_ms))
     assert names(after, "/e") == []
     assert names(after, "/d") == []
 
@@ -217,8 +219,8 @@ def test_a_recreated_topic_while_a_directory_was_away_keeps_nothing_of_the_old_o
     file_system = with_topic()
     hide_properties(file_system, "/e")
     broker = opened(file_system)
-    broker.delete_topic(broker.topics.get("t"))
-    topic_id = broker.create_topic(NewTopic(name="t", partition_count=2)).topic_id
+    broker.admin.delete_topic(broker.topics.get("t"))
+    topic_id = broker.admin.create_topic(NewTopic(name="t", partition_count=2)).topic_id
     after = stop(broker, file_system)
     mend(after, "/e")
     for _ in range(2):
@@ -234,7 +236,7 @@ def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_removed_there_l
     file_system = with_topic()
     broker = opened(file_system)
     broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     after = stop(broker, file_system)
     broker = opened(after)
     assert broker.topics.find("t") is None
@@ -246,10 +248,10 @@ def test_a_topic_is_deleted_though_a_directory_has_failed_and_is_removed_there_l
 
 def test_new_partitions_go_where_the_fewest_are() -> None:
     broker = opened(disk("/d", "/e", "/f"), "/d", "/e", "/f")
-    broker.create_topic(NewTopic(name="t", partition_count=7))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=7))
     assert [len(one.logs) for one in broker.directories] == [3, 2, 2]
     broker.directories[1].health.fail(OSError(errno.EIO, "broken"))
-    broker.create_topic(NewTopic(name="u", partition_count=3))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=3))
     assert [len(one.logs) for one in broker.directories] == [4, 2, 4]
 
 
@@ -272,14 +274,14 @@ def cordoned(value: str) -> Broker:
 def test_where_every_directory_is_cordoned_nothing_is_made_or_grown() -> None:
     for value in ("*", "/d,/e"):
         broker = cordoned(value)
-        code = refused(lambda broker=broker: broker.create_topic(NewTopic(name="t")))
+        code = refused(lambda broker=broker: broker.admin.create_topic(NewTopic(name="t")))
         assert code is ErrorCode.INVALID_REPLICATION_FACTOR
         assert len(broker.topics) == 0
 
 
 def test_a_cordon_is_put_up_and_taken_down_while_the_broker_runs() -> None:
     broker = cordoned("")
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     for value, works in (("/d,/e", False), ("/d", True), ("*", False), ("", True)):
         change = ConfigChange(name="cordoned.log.dirs", value=value)
         broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
@@ -316,7 +318,7 @@ def test_a_group_whose_commits_are_away_has_no_coordinator_rather_than_no_commit
     file_system = disk("/d", "/e")
     broker = opened(file_system)
     assert set(coordinators(broker)) == {0}
-    broker.create_topic(NewTopic(name="__consumer_offsets", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="__consumer_offsets", partition_count=2))
     assert set(coordinators(broker)) == {0}
     after = stop(broker, file_system)
     hide_properties(after, "/e")

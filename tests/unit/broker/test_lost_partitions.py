@@ -39,9 +39,9 @@ def stopped(*, is_killed: bool = False) -> FakeFileSystem:
     # Ids that differ in one bit only would be taken for one that is damaged.
     broker = open_broker(files, ids=itertools.count(1000, 7919))
     for topic, count in (("t", 2), ("u", 1), (CONSUMER_OFFSETS, 1)):
-        broker.create_topic(NewTopic(name=topic, partition_count=count))
+        broker.admin.create_topic(NewTopic(name=topic, partition_count=count))
     for topic, index in PARTITIONS:
-        broker.append(
+        broker.appends.append(
             broker.topics.partition(topic, index), batch(f"{topic}-{index}".encode()), now_ms=NOW_MS
         )
     broker.close()
@@ -265,7 +265,7 @@ def test_no_new_topic_takes_a_directory_that_is_another_ones() -> None:
     files.rename("/d/u-0", "/d/t-2")
     broker = open_broker(files)
     with pytest.raises(ApiError, match="/d/x-0 is the log of t-0"):
-        broker.create_topic(NewTopic(name="x"))
+        broker.admin.create_topic(NewTopic(name="x"))
     with pytest.raises(ApiError, match="/d/t-2 is the log of u-0"):
         broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
 
@@ -288,7 +288,9 @@ def test_a_lost_partition_that_is_given_up_continues_where_it_ended() -> None:
     broker = open_broker(files)
     assert broker.topics.partition("t", 0).log.log_end_offset == 1
     assert (
-        broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS).first_offset
+        broker.appends.append(
+            broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS
+        ).first_offset
         == 1
     )
     broker.close()
@@ -311,11 +313,11 @@ def test_a_lost_topic_can_be_deleted_and_made_again() -> None:
     files = stopped()
     remove_partition(files, "u-0")
     broker = open_broker(files)
-    broker.delete_topic(broker.topics.get("u"))
+    broker.admin.delete_topic(broker.topics.get("u"))
     broker.close()
     broker = open_broker(files.crash(CrashMode.KEEP))
     assert broker.topics.find("u") is None
-    broker.create_topic(NewTopic(name="u", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=1))
     assert broker.topics.partition("u", 0).log.log_end_offset == 0
 
 
@@ -326,8 +328,8 @@ def test_a_topic_made_again_after_a_deletion_is_not_taken_for_lost_after_a_crash
 
     def make_again(disk: FakeFileSystem, _: list[object]) -> None:
         broker = open_broker(disk)
-        broker.delete_topic(broker.topics.get("u"))
-        broker.create_topic(NewTopic(name="u", partition_count=2))
+        broker.admin.delete_topic(broker.topics.get("u"))
+        broker.admin.create_topic(NewTopic(name="u", partition_count=2))
 
     ends = set()
     for point in every_crash_point(
@@ -344,8 +346,8 @@ def test_a_topic_made_again_after_a_deletion_is_not_taken_for_lost_after_a_crash
 def test_a_partition_is_missed_from_its_creation_on() -> None:
     files = stopped()
     broker = open_broker(files)
-    broker.delete_topic(broker.topics.get("u"))
-    broker.create_topic(NewTopic(name="u", partition_count=2))
+    broker.admin.delete_topic(broker.topics.get("u"))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=2))
     assert b"u 1 0" in read_file(files, join("/d", CHECKPOINT_RECOVERY_POINT))
     crashed = files.crash(CrashMode.KEEP)
     remove_partition(crashed, "u-1")

@@ -37,7 +37,7 @@ def create_rule(broker: Broker) -> None:
 CHANGES: dict[str, Callable[[Broker], object]] = {
     "a quota": set_quota,
     "a rule": create_rule,
-    "a producer id": Broker.allocate_producer_id,
+    "a producer id": lambda broker: broker.producer_ids.allocate(),
 }
 
 

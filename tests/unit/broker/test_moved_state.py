@@ -31,7 +31,7 @@ def file_system() -> FakeFileSystem:
 def broker(file_system: FakeFileSystem) -> Broker:
     """With a topic t of one partition, which lies in /d."""
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     return broker
 
 
@@ -40,8 +40,8 @@ def test_the_start_of_a_log_moves_though_it_lies_within_a_batch(
 ) -> None:
     for first in range(0, 30, 3):
         records = batch(*numbered(3, first=first))
-        broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
+    broker.appends.write_out()
     log = partition_of(broker).log
     log.maintenance.delete_records_before(13)
     broker.directories[0].checkpoints.write()
@@ -57,7 +57,7 @@ def test_the_start_of_a_log_moves_though_it_lies_within_a_batch(
 
 def test_records_deleted_during_a_move_are_gone_after_it(broker: Broker) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     partition_of(broker).log.maintenance.delete_records_before(38)
     finish_moves(broker)
@@ -91,10 +91,10 @@ def test_epochs_and_producers_move(broker: Broker, file_system: FakeFileSystem) 
     partition = partition_of(broker)
     for epoch in (0, 3, 4):
         partition.leader_epoch = epoch
-        broker.append(
+        broker.appends.append(
             broker.topics.partition("t", 0), batch(b"x", producer_id=70 + epoch), now_ms=NOW_MS
         )
-    broker.write_out()
+    broker.appends.write_out()
     log = partition.log
     log.maintenance.delete_records_before(2)
     move(broker)
@@ -104,7 +104,7 @@ def test_epochs_and_producers_move(broker: Broker, file_system: FakeFileSystem) 
     assert moved.epochs.entries == log.epochs.entries
     assert sorted(moved.producers.entries) == [70, 73, 74]
     assert moved.producers.entries[70].last_sequence == 0
-    info = broker.append(
+    info = broker.appends.append(
         broker.topics.partition("t", 0), batch(b"x", producer_id=70), now_ms=NOW_MS
     )
     assert info.size == 0, "its record is deleted, but the retry is known"
@@ -142,8 +142,8 @@ def test_what_the_cleaner_knows_moves(broker: Broker) -> None:
     broker.directories[0].checkpoints.move_cleaned(key, 7)
     move(broker)
     assert [one.checkpoints.cleaned.get(key) for one in broker.directories] == [None, 7, None]
-    broker.moves.request("t", 0, "/f")
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/f")
+    broker.log_jobs.moves.request("t", 0, "/e")
     assert [one.checkpoints.cleaned.get(key) for one in broker.directories] == [None, 7, None]
 
 

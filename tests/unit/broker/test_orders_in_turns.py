@@ -63,8 +63,8 @@ def apply(broker: Broker, order: Order, controller_epoch: int) -> Applied:
 
 
 def append(broker: Broker, place: TopicPartition) -> None:
-    broker.append(broker.topics.partition(*place), batch(), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition(*place), batch(), now_ms=1)
+    broker.appends.write_out()
 
 
 def test_a_replica_that_a_later_controller_brings_back_is_not_deleted_by_the_one_before() -> None:
@@ -164,7 +164,7 @@ def test_a_hosted_topic_with_an_invalid_setting_is_served_and_the_setting_named(
     assert apply(broker, order, 1).error is ErrorCode.NONE
     append(broker, KEPT)
     config = broker.topics.get("kept").config
-    defaults = broker.config.topic_defaults
+    defaults = broker.settings.config.topic_defaults
     assert (config.segment_bytes, config.retention_ms) == (1000, defaults.retention_ms)
     assert "kept" in caplog.text
     assert "retention.ms=many" in caplog.text

@@ -18,19 +18,21 @@ def broker_with_producer(
     timestamp_ms: int = NOW_MS, *, file_system: FileSystem | None = None
 ) -> Broker:
     broker = open_broker(file_system or disk("/d"))
-    broker.create_topic(NewTopic(name="t"))
-    broker.append(
+    broker.admin.create_topic(NewTopic(name="t"))
+    broker.appends.append(
         broker.topics.partition("t", 0),
         batch(producer_id=7, timestamp_ms=timestamp_ms),
         now_ms=NOW_MS,
     )
-    broker.write_out()
-    broker.run_due_jobs(at(0))
+    broker.appends.write_out()
+    broker.scheduler.run_due(at(0))
     return broker
 
 
 def producers_after(broker: Broker, elapsed_ms: int, *, fast_ms: int = 0) -> list[int]:
-    broker.run_due_jobs(Timestamps(now_ms=NOW_MS + elapsed_ms + fast_ms, monotonic_ms=elapsed_ms))
+    broker.scheduler.run_due(
+        Timestamps(now_ms=NOW_MS + elapsed_ms + fast_ms, monotonic_ms=elapsed_ms)
+    )
     return list(broker.topics.partition("t", 0).log.producers.entries)
 
 
@@ -60,7 +62,7 @@ def test_time_between_two_lives_counts_but_leaves_a_producer_an_hour() -> None:
     file_system = disk("/d")
     broker_with_producer(timestamp_ms=NOW_MS - 2 * DAY_MS, file_system=file_system).close()
     again = open_broker(file_system)
-    again.run_due_jobs(at(0))
+    again.scheduler.run_due(at(0))
     assert producers_after(again, CHECK_MS) == [7]
     assert producers_after(again, CHECK_MS + HOUR_MS - 1) == [7]
     assert producers_after(again, 2 * CHECK_MS + HOUR_MS) == []

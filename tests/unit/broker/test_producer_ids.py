@@ -15,7 +15,7 @@ from tests.support.metadata import image_of, segment
 
 
 def ids_of(file_system: FakeFileSystem) -> ProducerIds:
-    return open_broker(file_system)._producer_ids
+    return open_broker(file_system).producer_ids
 
 
 def disk() -> FakeFileSystem:
@@ -47,7 +47,7 @@ def test_an_id_whose_block_could_not_be_written_is_not_given() -> None:
 
     ids = ProducerIds(0, fail)
     for _ in range(2):
-        with pytest.raises(StorageError):
+        with pytest.raises(ApiError, match="disk error"):
             ids.allocate()
 
 
@@ -62,12 +62,12 @@ def test_the_metadata_log_has_the_first_id_of_the_next_block() -> None:
 def test_ids_that_the_damaged_part_of_a_log_had_counted_are_not_handed_out_again() -> None:
     file_system = disk()
     broker = open_broker(file_system)
-    given = [broker.allocate_producer_id() for _ in range(BLOCK_SIZE + 1)]
+    given = [broker.producer_ids.allocate() for _ in range(BLOCK_SIZE + 1)]
     broker.close()
     file = file_system.open(segment(), writable=True)
     place = file.size() - 5
     file.pwrite(bytes([file.pread(1, place)[0] ^ 1]), place)
-    again = open_broker(file_system)._producer_ids
+    again = open_broker(file_system).producer_ids
     assert again._next_id >= given[-1] + MOST_LOST // 2
     with pytest.raises(ApiError, match="cannot be read to its end"):
         again.allocate()

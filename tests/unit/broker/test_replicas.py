@@ -67,7 +67,7 @@ def test_a_lost_session_makes_a_follower_of_a_leader() -> None:
     orders.lead(1, {1: broker})
     replicas_of(broker).fence()
     with pytest.raises(ApiError) as error:
-        broker.append(orders.partition(broker), batch(b"late"), now_ms=0)
+        broker.appends.append(orders.partition(broker), batch(b"late"), now_ms=0)
     assert error.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert heard.events[-1] == ("follower", ORDERS, 0)
 
@@ -77,8 +77,8 @@ def test_what_one_broker_has_alone_is_not_read() -> None:
     orders = PartitionOrders(ORDERS, (1, 2))
     orders.lead(1, {1: broker})
     partition = orders.partition(broker)
-    broker.append(partition, batch(b"one", b"two"), now_ms=0)
-    broker.write_out()
+    broker.appends.append(partition, batch(b"one", b"two"), now_ms=0)
+    broker.appends.write_out()
     assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
 
 
@@ -87,8 +87,8 @@ def test_what_its_only_replica_has_is_read_at_once() -> None:
     orders = PartitionOrders(ORDERS, (1,))
     orders.lead(1, {1: broker})
     partition = orders.partition(broker)
-    broker.append(partition, batch(b"one", b"two"), now_ms=0)
-    broker.write_out()
+    broker.appends.append(partition, batch(b"one", b"two"), now_ms=0)
+    broker.appends.write_out()
     assert partition.log.high_watermark == 2
 
 
@@ -101,7 +101,7 @@ def test_an_epoch_is_on_the_disk_before_its_first_batch_and_not_before_that() ->
     file_system.calls.clear()
     orders.lead(1, {1: broker})
     assert [one for one in file_system.calls if one.kind is IoKind.SYNC] == []
-    broker.append(orders.partition(broker), batch(b"one"), now_ms=0)
+    broker.appends.append(orders.partition(broker), batch(b"one"), now_ms=0)
     path = f"/d/orders-0/{LEADER_EPOCHS}"
     epochs = LeaderEpochs.read(file_system, path)
     assert [(one.epoch, one.start_offset) for one in epochs.entries] == [(1, 0)]
@@ -141,13 +141,13 @@ def test_a_broker_that_returns_has_the_partitions_that_it_had_and_no_others() ->
     broker = open_member(1, file_system)
     third = PartitionOrders(TopicPartition("orders", 2), (1,))
     third.lead(1, {1: broker})
-    broker.append(third.partition(broker), batch(b"one"), now_ms=0)
+    broker.appends.append(third.partition(broker), batch(b"one"), now_ms=0)
     broker.close()
     again = open_member(1, file_system)
     assert list(again.topics.get("orders").partitions) == [2]
     assert third.partition(again).log.high_watermark == 1
     with pytest.raises(ApiError) as error:
-        again.append(third.partition(again), batch(b"two"), now_ms=0)
+        again.appends.append(third.partition(again), batch(b"two"), now_ms=0)
     assert error.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -156,10 +156,10 @@ def test_a_topic_of_another_id_is_refused_and_stays() -> None:
     broker = open_member(1, file_system)
     orders = PartitionOrders(ORDERS, (1,))
     orders.lead(1, {1: broker})
-    broker.append(orders.partition(broker), batch(b"one"), now_ms=0)
+    broker.appends.append(orders.partition(broker), batch(b"one"), now_ms=0)
     broker.close()
     again = open_member(1, file_system)
-    other = PartitionOrders(ORDERS, (1,), topic_id=again.new_id())
+    other = PartitionOrders(ORDERS, (1,), topic_id=again.options.new_id())
     assert refused(other.lead(1, {1: again})) == {1: [ErrorCode.INCONSISTENT_TOPIC_ID]}
     assert orders.partition(again).log.log_end_offset == 1
 
@@ -170,8 +170,8 @@ def test_readers_of_files_see_what_other_replicas_have() -> None:
     orders = PartitionOrders(ORDERS, (1, 2))
     orders.lead(1, {1: broker})
     for value in (b"one", b"two"):
-        broker.append(orders.partition(broker), batch(value), now_ms=0)
-    broker.write_out()
+        broker.appends.append(orders.partition(broker), batch(value), now_ms=0)
+    broker.appends.write_out()
     assert _offered(file_system) == 0
     replicas_of(broker).fetched(Fetch(partition=ORDERS, follower=2, fetch_offset=1))
     broker.directories[0].checkpoints.write_high_watermarks()

@@ -17,10 +17,10 @@ PATH = "/d/t-0/partition.metadata"
 def stopped() -> FakeFileSystem:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", overrides={"retention.ms": "-1"}))
-    broker.create_topic(NewTopic(name="u"))
+    broker.admin.create_topic(NewTopic(name="t", overrides={"retention.ms": "-1"}))
+    broker.admin.create_topic(NewTopic(name="u"))
     for topic in "tu":
-        broker.append(broker.topics.partition(topic, 0), batch(), now_ms=1)
+        broker.appends.append(broker.topics.partition(topic, 0), batch(), now_ms=1)
     broker.close()
     return file_system
 
@@ -41,7 +41,7 @@ def test_a_flipped_bit_is_repaired_from_the_topic_file() -> None:
         topic = broker.topics.get("t")
         assert topic.overrides == {"retention.ms": "-1"}
         assert topic.partitions[0].log.log_end_offset == 1
-        assert broker.find_offset("t", 0, 0) is not None
+        assert broker.topics.online_partition("t", 0).find_offset(0) is not None
         assert read_file(file_system, PATH) == content, bit
         broker.close()
 
@@ -62,13 +62,13 @@ def test_what_nobody_knows_is_not_served_and_others_are() -> None:
     query = FetchQuery(
         [PartitionQuery("t", 0, 0, 1000), PartitionQuery("u", 0, 0, 1000)], max_size=10_000
     )
-    refused, found = broker.fetch(query).partitions
+    refused, found = broker.fetches.fetch(query).partitions
     assert isinstance(refused, ApiError)
     assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not isinstance(found, ApiError)
     assert found.records is not None
     with pytest.raises(ApiError) as caught:
-        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     broker.close()
     assert read_file(file_system, PATH) == b"nonsense"

@@ -32,13 +32,13 @@ def written(number: int, *, is_deleted: bool) -> RecordingFileSystem:
     """What making topics writes, or deleting them."""
     file_system = RecordingFileSystem(disk("/d"))
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="first", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="first", partition_count=1))
     if not is_deleted:
         file_system.calls.clear()
-    broker.create_topics(named(number))
+    broker.admin.create_topics(named(number))
     if is_deleted:
         file_system.calls.clear()
-        broker.delete_topics([one for one in broker.topics if one.name != "first"])
+        broker.admin.delete_topics([one for one in broker.topics if one.name != "first"])
     return file_system
 
 
@@ -64,7 +64,7 @@ def test_the_metadata_log_is_written_once_for_all_topics_of_a_request(is_deleted
 def test_the_metadata_log_is_written_once_for_all_topics_that_a_request_grows() -> None:
     file_system = RecordingFileSystem(disk("/d"))
     broker = open_broker(file_system)
-    broker.create_topics(named(30))
+    broker.admin.create_topics(named(30))
     file_system.calls.clear()
     growths = [TopicGrowth(name=f"t{one}", partition_count=3) for one in range(31)]
     *none, refusal = broker.admin.grow_topics(growths)
@@ -77,12 +77,12 @@ def test_the_metadata_log_is_written_once_for_all_topics_that_a_request_grows() 
 
 def test_a_topic_that_goes_while_others_of_its_request_are_looked_at_is_not_grown() -> None:
     broker = open_broker(disk("/d"))
-    broker.create_topics(named(3))
+    broker.admin.create_topics(named(3))
 
     def delete() -> None:
         topic = broker.topics.find("t2")
         if topic is not None:
-            broker.delete_topic(topic)
+            broker.admin.delete_topic(topic)
 
     growths = [TopicGrowth(name=f"t{one}", partition_count=3) for one in range(3)]
     with with_others_in_between(delete):
@@ -102,10 +102,10 @@ def test_the_names_of_directories_are_synced_together() -> None:
 
 def test_one_topic_that_cannot_be_is_refused_and_the_others_are_made() -> None:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="old", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="old", partition_count=1))
     wanted = [*named(2), NewTopic(name="old"), NewTopic(name="t.1"), NewTopic(name="t_1")]
     wanted.append(NewTopic(name="none", partition_count=0))
-    results = broker.create_topics(wanted)
+    results = broker.admin.create_topics(wanted)
     codes = [one.code if isinstance(one, ApiError) else one.name for one in results]
     assert codes == [
         "t0",
@@ -123,21 +123,21 @@ def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        if broker.topics.find("t1") is None and "t1" not in broker._store.under_way:
+        if broker.topics.find("t1") is None and "t1" not in broker.topic_store.under_way:
             return
         try:
-            broker.create_topic(NewTopic(name="t1", partition_count=1))
+            broker.admin.create_topic(NewTopic(name="t1", partition_count=1))
         except ApiError as error:
             seen.append(error.code)
 
     with with_others_in_between(another):
-        broker.create_topics(named(3))
+        broker.admin.create_topics(named(3))
     another()
     with with_others_in_between(another):
-        broker.delete_topics([broker.topics.get("t1")])
+        broker.admin.delete_topics([broker.topics.get("t1")])
     assert set(seen) == {ErrorCode.TOPIC_ALREADY_EXISTS}
     assert len(seen) > 3
-    broker.create_topic(NewTopic(name="t1", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="t1", partition_count=1))
 
 
 @pytest.mark.slow
@@ -148,13 +148,13 @@ def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a
 
     def another() -> None:
         name = f"other{next(numbers)}"
-        broker.create_topic(NewTopic(name=name, partition_count=1))
-        broker.append(broker.topics.partition(name, 0), batch(), now_ms=1)
-        broker.write_out()
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
+        broker.appends.append(broker.topics.partition(name, 0), batch(), now_ms=1)
+        broker.appends.write_out()
         broker.directories[0].checkpoints.write()
 
     with with_others_in_between(another):
-        broker.create_topics(named(5, partition_count=3))
+        broker.admin.create_topics(named(5, partition_count=3))
     made = {topic.name: len(topic.partitions) for topic in broker.topics}
     assert sum(name.startswith("other") for name in made) > 5
     broker.close()
@@ -164,11 +164,11 @@ def test_others_make_and_fill_topics_while_many_are_being_made_and_all_outlive_a
 
 def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -> None:
     broker = open_broker(disk("/d"))
-    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        for deed in (lambda: broker.delete_topic(topic), lambda: grow(broker, topic, 99)):
+        for deed in (lambda: broker.admin.delete_topic(topic), lambda: grow(broker, topic, 99)):
             with pytest.raises(ApiError) as caught:
                 deed()
             seen.append(caught.value.code)
@@ -177,12 +177,12 @@ def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -
         grow(broker, topic, 20)
     assert len(topic.partitions) == 20
     assert set(seen) == {ErrorCode.REASSIGNMENT_IN_PROGRESS}
-    broker.delete_topic(topic)
+    broker.admin.delete_topic(topic)
 
 
 def grow(broker: Broker, topic: Topic, count: int) -> None:
     growth = TopicGrowth(name=topic.name, partition_count=count)
-    (refusal,) = broker._store.grow_all([growth], lambda _: topic)
+    (refusal,) = broker.topic_store.grow_all([growth], lambda _: topic)
     if refusal is not None:
         raise refusal
 
@@ -198,17 +198,17 @@ def refusal(deed: Callable[[], object]) -> ErrorCode | None:
 def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topics(named(3))
+    broker.admin.create_topics(named(3))
     topic = broker.topics.get("t1")
     seen: list[ErrorCode | None] = []
 
     def another() -> None:
-        seen.append(refusal(lambda: broker.delete_topics([topic])))
+        seen.append(refusal(lambda: broker.admin.delete_topics([topic])))
         seen.append(refusal(lambda: grow(broker, topic, 9)))
-        seen.append(refusal(lambda: broker._store.configure(topic, {"retention.ms": "5"})))
+        seen.append(refusal(lambda: broker.topic_store.configure(topic, {"retention.ms": "5"})))
 
     with with_others_in_between(another):
-        broker.delete_topics([topic])
+        broker.admin.delete_topics([topic])
     assert set(seen) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert {key.topic for key in broker.directories[0].logs} == {"t0", "t2"}
     broker.close()
@@ -222,11 +222,11 @@ def test_a_topic_made_where_another_of_its_name_has_just_gone_is_written_down() 
     for slices_before in range(12):
         file_system = disk("/d")
         broker = open_broker(file_system)
-        old = broker.create_topic(NewTopic(name="t", partition_count=1))
+        old = broker.admin.create_topic(NewTopic(name="t", partition_count=1))
         with TakingTurns() as turns:
-            turns.begin(partial(broker.delete_topics, [old]))
+            turns.begin(partial(broker.admin.delete_topics, [old]))
             turns.run(slices_before)
-            turns.begin(partial(broker.create_topics, [new]))
+            turns.begin(partial(broker.admin.create_topics, [new]))
         topic = broker.topics.find("t")
         was_refused.add(topic is None)
         entry = topics_of(file_system).get("t")
@@ -238,11 +238,11 @@ def test_a_topic_made_where_another_of_its_name_has_just_gone_is_written_down() 
 def test_the_settings_that_a_topic_has_after_two_changes_at_a_time_are_those_written_down() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     for slices_before in range(8):
         with TakingTurns() as turns:
             for age in ("5", "6", "7"):
-                turns.begin(partial(broker._store.configure, topic, {"retention.ms": age}))
+                turns.begin(partial(broker.topic_store.configure, topic, {"retention.ms": age}))
                 turns.run(slices_before)
         entry = topics_of(file_system)["t"]
         assert {"retention.ms": str(topic.config.retention_ms)} == entry.overrides
@@ -253,7 +253,7 @@ def test_changes_that_wait_for_each_other_are_finished_when_the_server_stops() -
     broker = open_broker(file_system)
     with TakingTurns() as turns:
         for one in range(8):
-            turns.begin(partial(broker.create_topics, [NewTopic(name=f"t{one}")]))
+            turns.begin(partial(broker.admin.create_topics, [NewTopic(name=f"t{one}")]))
             turns.run(one + 1)
         turns.requests.finish()
     assert len(broker.topics) == len(topics_of(file_system)) > 1
@@ -270,10 +270,10 @@ def test_a_crash_while_topics_are_made_and_deleted_leaves_each_whole_or_none_of_
         broker = open_broker(file_system, ids=count(1))
         acknowledged.append(set())
         with taken():
-            broker.create_topics(named(3, partition_count=2))
+            broker.admin.create_topics(named(3, partition_count=2))
         acknowledged.append({"t0", "t1", "t2"})
         with taken():
-            broker.delete_topics([broker.topics.get("t0"), broker.topics.get("t2")])
+            broker.admin.delete_topics([broker.topics.get("t0"), broker.topics.get("t2")])
         acknowledged.append({"t1"})
 
     def check(file_system: FakeFileSystem, acknowledged: list[set[str]]) -> Broker:
@@ -298,14 +298,14 @@ def test_settings_that_a_failing_disk_refuses_do_not_stay_in_effect() -> None:
     def changed(fault: FaultPlan) -> tuple[Broker, FaultyFileSystem]:
         disks = disk("/d", "/e")
         broker = open_broker(disks, "/d", "/e")
-        broker.create_topic(NewTopic(name="t", partition_count=1))
+        broker.admin.create_topic(NewTopic(name="t", partition_count=1))
         broker.close()
         file_system = FaultyFileSystem(disks, fault)
         broker = open_broker(file_system, "/d", "/e")
         topic = broker.topics.get("t")
         with TakingTurns() as turns:
             for age in ("5", "6"):
-                change = partial(broker._store.configure, topic, {"retention.ms": age})
+                change = partial(broker.topic_store.configure, topic, {"retention.ms": age})
                 turns.begin(partial(refusal, change))
                 turns.run(1)
         return broker, file_system
@@ -316,5 +316,5 @@ def test_settings_that_a_failing_disk_refuses_do_not_stay_in_effect() -> None:
     for at_call in range(written[0], len(probe.calls)):
         broker, _ = changed(replace(never, at_call=at_call))
         topic = broker.topics.get("t")
-        default = broker.config.topic_defaults.retention_ms
+        default = broker.settings.config.topic_defaults.retention_ms
         assert topic.config.retention_ms == int(topic.overrides.get("retention.ms", default))

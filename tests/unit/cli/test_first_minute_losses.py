@@ -22,11 +22,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("killed")
     broker = open_broker(OsFileSystem(), str(place / "open"))
     for name in ("one", "two", CONSUMER_OFFSETS):
-        broker.create_topic(NewTopic(name=name, partition_count=1, overrides=SMALL))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1, overrides=SMALL))
     for number in range(COUNT):
         for name in ("one", "two"):
-            broker.append(broker.topics.partition(name, 0), batch(b"%d" % number), now_ms=NOW_MS)
-        broker.write_out()
+            broker.appends.append(
+                broker.topics.partition(name, 0), batch(b"%d" % number), now_ms=NOW_MS
+            )
+        broker.appends.write_out()
     shutil.copytree(place / "open", place / "data")
     broker.close()
     table = ["--into", str(place / "table"), "--engine", "local"]

@@ -58,4 +58,4 @@ def test_internal_topics_of_a_cluster_have_as_many_replicas_as_in_kafka() -> Non
 def test_a_broker_that_is_alone_needs_no_cluster_for_its_internal_topics(tmp_path: Path) -> None:
     given = {"zookeeper.connect": "zk:2181"}
     with closing(open_broker([str(tmp_path)], given, clock=SystemClock())) as broker:
-        assert broker.config.offsets_topic_replication_factor == 1
+        assert broker.settings.config.offsets_topic_replication_factor == 1

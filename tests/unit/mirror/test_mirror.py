@@ -213,8 +213,10 @@ def test_a_target_that_somebody_wrote_to_is_refused(
     source.fill(5)
     with target_on(target) as opened:
         mirror_round(source.files, opened)
-        opened.broker.append(opened.broker.topics.partition("t", 0), batch(b"mine"), now_ms=NOW_MS)
-        opened.broker.write_out()
+        opened.broker.appends.append(
+            opened.broker.topics.partition("t", 0), batch(b"mine"), now_ms=NOW_MS
+        )
+        opened.broker.appends.write_out()
         report = mirror_round(source.files, opened)
         assert "another program wrote to the target" in report.refusals["t-0"]
         source.fill(3)
@@ -225,7 +227,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(
 def test_a_recreated_topic_is_refused(source: SourceLog, target: FakeFileSystem) -> None:
     source.fill(5)
     mirror_once(source.files, target)
-    source.broker.delete_topic(source.broker.topics.get("t"))
+    source.broker.admin.delete_topic(source.broker.topics.get("t"))
     source.create()
     source.fill(9)
     report = mirror_once(source.files, target)
@@ -239,7 +241,7 @@ def test_an_id_that_another_topic_of_the_target_has_is_refused(
 
     with target_on(target) as opened:
         taken = source.broker.topics.get("t").topic_id
-        opened.broker.create_topic(NewTopic(name="mine", topic_id=taken))
+        opened.broker.admin.create_topic(NewTopic(name="mine", topic_id=taken))
         report = mirror_round(source.files, opened)
         assert "Topic 'mine' has the id" in report.refusals["t"]
 

@@ -95,22 +95,22 @@ def cut(broker: Broker) -> None:
 
 
 def write(broker: Broker) -> None:
-    broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
 
 
 def write_elsewhere(broker: Broker) -> None:
-    broker.append(broker.topics.partition("t", 1), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.append(broker.topics.partition("t", 1), batch(b"more"), now_ms=NOW_MS)
 
 
 def replace_the_end(broker: Broker) -> None:
     cut(broker)
     for _ in range(5):
-        broker.append(broker.topics.partition("t", 0), batch(b"x", b"y"), now_ms=NOW_MS)
+        broker.appends.append(broker.topics.partition("t", 0), batch(b"x", b"y"), now_ms=NOW_MS)
 
 
 def one_batch_for_two(broker: Broker) -> None:
     cut(broker)
-    broker.append(broker.topics.partition("t", 0), batch(*[b"x"] * 10), now_ms=NOW_MS)
+    broker.appends.append(broker.topics.partition("t", 0), batch(*[b"x"] * 10), now_ms=NOW_MS)
 
 
 def forget_the_front(broker: Broker) -> None:
@@ -118,12 +118,12 @@ def forget_the_front(broker: Broker) -> None:
 
 
 def delete(broker: Broker) -> None:
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
 
 
 def recreate(broker: Broker) -> None:
     delete(broker)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
 
 
 def grow(broker: Broker) -> None:
@@ -164,7 +164,7 @@ def test_each_kind_of_wrong_copy_is_found(
 ) -> None:
     with target_on(target) as opened:
         harm(opened.broker)
-        opened.broker.write_out()
+        opened.broker.appends.write_out()
     assert any(one.startswith(expected) for one in differences(source.files, target))
 
 
@@ -232,6 +232,6 @@ def test_a_copy_that_lacks_a_record_of_a_compacted_source_is_found() -> None:
             opened.log("t", 0).writer.append_as_leader(
                 log_batch(b"other %d" % number), leader_epoch=0, now_ms=NOW_MS
             )
-        opened.broker.write_out()
+        opened.broker.appends.write_out()
     (found,) = differences(source.files, target)
     assert "the target does not have the source's record" in found

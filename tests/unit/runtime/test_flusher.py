@@ -15,9 +15,9 @@ from tests.support.brokers import NOW_MS, batch, disk, open_broker
 def test_a_flush_that_fails_takes_its_directory_offline_and_is_reported() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system, log_flush_interval_ms="0")
-    broker.create_topic(NewTopic(name="t"))
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
-    broker.write_out()
+    broker.admin.create_topic(NewTopic(name="t"))
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
+    broker.appends.write_out()
     plan = FaultPlan(at_call=0, error=OSError(errno.EIO, "broken"), is_lasting=True)
     told: list[bool] = []
     flusher = Flusher(
@@ -39,11 +39,11 @@ def test_a_clock_that_is_set_back_holds_no_flush_up() -> None:
     flusher = Flusher(
         broker, file_system, clock=clock, lock=threading.RLock(), on_failure=lambda: None
     )
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     log = broker.topics.partition("t", 0).log
     for _ in range(2):
-        broker.append(broker.topics.partition("t", 0), batch(), now_ms=clock.now_ms())
-        broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=clock.now_ms())
+        broker.appends.write_out()
         clock.advance(1000)
         flusher.flush_due()
         assert log.offsets.recovery_point == log.log_end_offset
@@ -57,7 +57,7 @@ def test_a_round_that_fails_is_repeated_later_and_its_cause_is_logged_once(
     broker = open_broker(disk("/d"))
     flusher = Flusher(broker, disk("/d"), clock=clock, lock=threading.RLock())
     with monkeypatch.context() as patch:
-        patch.setattr(type(broker), "due_flushes_in_steps", lambda *_: [].pop())
+        patch.setattr(type(broker.log_jobs.flushes), "due_in_steps", lambda *_: [].pop())
         assert [flusher.run_once() for _ in range(3)] == pytest.approx([0.2, 0.4, 0.8])
     assert flusher.run_once() == 0.2
     assert [one.getMessage() for one in caplog.records] == [

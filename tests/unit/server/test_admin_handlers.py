@@ -82,10 +82,10 @@ def file_system() -> FakeFileSystem:
 @pytest.fixture
 def broker(file_system: FakeFileSystem) -> Broker:
     broker = open_broker(file_system, "/d", "/e")
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     for _ in range(RECORD_COUNT):
-        broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
+    broker.appends.write_out()
     return broker
 
 
@@ -123,8 +123,8 @@ def test_minus_one_deletes_every_record(asker: Asker) -> None:
 
 
 def test_records_that_cannot_be_deleted_stay(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="c", overrides={"cleanup.policy": "compact"}))
-    broker.create_topic(NewTopic(name="__consumer_offsets"))
+    broker.admin.create_topic(NewTopic(name="c", overrides={"cleanup.policy": "compact"}))
+    broker.admin.create_topic(NewTopic(name="__consumer_offsets"))
     beyond = (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert deleted(asker, "t", (0, RECORD_COUNT + 1), (0, -2), (2, 0)) == [
         beyond,
@@ -139,7 +139,7 @@ def test_records_that_cannot_be_deleted_stay(asker: Asker, broker: Broker) -> No
 
 
 def test_partitions_are_added_per_topic(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="u"))
+    broker.admin.create_topic(NewTopic(name="u"))
     topics = [
         CreatePartitionsTopic(name="t", count=3, assignments=None),
         CreatePartitionsTopic(
@@ -226,7 +226,7 @@ def test_a_partition_on_the_move_is_reported_twice(asker: Asker, broker: Broker)
 
 def test_a_cordoned_directory_says_so_and_gets_no_partitions() -> None:
     broker = open_broker(disk("/d", "/e"), "/d", "/e", cordoned_log_dirs="/e")
-    broker.create_topic(NewTopic(name="t", partition_count=3))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=3))
     asker = Asker(broker)
     results = asker.ask(DescribeLogDirsRequest(topics=None), 5).results
     assert [(one.log_dir, one.is_cordoned, len(one.topics)) for one in results] == [
@@ -256,7 +256,9 @@ def test_the_end_of_an_epoch_is_reported(asker: Asker) -> None:
 
 
 def test_producers_of_a_partition_are_described(asker: Asker, broker: Broker) -> None:
-    broker.append(broker.topics.partition("t", 1), batch(b"a", b"b", producer_id=7), now_ms=NOW_MS)
+    broker.appends.append(
+        broker.topics.partition("t", 1), batch(b"a", b"b", producer_id=7), now_ms=NOW_MS
+    )
     topics = [ProducersOfTopic(name="t", partition_indexes=[0, 1, 2])]
     (topic,) = asker.ask(DescribeProducersRequest(topics=topics), 0).topics
     none, one, unknown = topic.partitions
@@ -309,7 +311,7 @@ def pages(asker: Asker, limit: int, *names: str) -> list[list[tuple[str, list[in
 
 
 def test_topics_are_described_page_by_page(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="a", partition_count=3))
+    broker.admin.create_topic(NewTopic(name="a", partition_count=3))
     assert pages(asker, 2000) == [[("a", [0, 1, 2]), ("t", [0, 1])]]
     assert pages(asker, 2) == [[("a", [0, 1])], [("a", [2]), ("t", [0])], [("t", [1])]]
     assert pages(asker, 3) == [[("a", [0, 1, 2])], [("t", [0, 1])]]

@@ -226,7 +226,7 @@ def test_a_password_of_a_broker_is_encrypted_in_zookeeper() -> None:
     assert set_of_broker(member, KEYSTORE_PASSWORD, "a secret") == (0, None)
     kept = config_at(member, "brokers/1")
     assert "a secret" not in kept[KEYSTORE_PASSWORD]
-    passwords = KeptPasswords(member.broker.config, token_bytes)
+    passwords = KeptPasswords(member.broker.settings.config, token_bytes)
     assert passwords.meant(kept) == ({KEYSTORE_PASSWORD: "a secret"}, {})
     location = "listener.name.plaintext.ssl.keystore.location"
     assert set_of_broker(member, location, "/b1.pem")[0] == 0
@@ -302,9 +302,11 @@ def delete(member: LonelyMember, **fields: Any) -> list[str]:
 
 
 def may_read(member: LonelyMember, topic: str) -> bool:
-    assert member.broker.authorizer is not None
+    assert member.broker.security.authorizer is not None
     ana = Principal("User", "ana")
-    return member.broker.authorizer.allows(ana, "h", Operation.READ, ResourceType.TOPIC, topic)
+    return member.broker.security.authorizer.allows(
+        ana, "h", Operation.READ, ResourceType.TOPIC, topic
+    )
 
 
 def test_rules_are_lists_by_resource_as_kafkas_authorizer_writes_them(

@@ -111,7 +111,7 @@ def order(member: LonelyMember, **fields: int) -> LeaderAndIsrRequest:
         partition_index=0, leader=ME, leader_epoch=0, isr=[ME], replicas=[ME], is_new=True
     )
     topic = LeaderAndIsrTopicState(
-        topic_name="other", topic_id=member.broker.new_id(), partition_states=[state]
+        topic_name="other", topic_id=member.broker.options.new_id(), partition_states=[state]
     )
     values = {
         "controller_id": ME,
@@ -349,7 +349,7 @@ def begin(member: LonelyMember, request: Message, version: int) -> PendingRespon
     """Asks the controller, and is left waiting for what it sends to the broker."""
     later, _ = member.asker.send(request, version)
     assert later is not None
-    assert later.pending_id in member.broker.take_answered(0.0)
+    assert later.pending_id in member.broker.answers.take_answered(0.0)
     later, _ = member.asker.go_on(later)
     assert later is not None
     return later
@@ -367,15 +367,15 @@ def test_a_client_that_has_made_a_topic_finds_it_here_and_one_that_deleted_it_do
     later = begin(member, request, 7)
     known = replicas_of(member.broker).metadata
     assert "orders" not in known.topics
-    assert member.broker.take_answered(0.0) == []
+    assert member.broker.answers.take_answered(0.0) == []
     member.deliver()
-    assert later.pending_id in member.broker.take_answered(0.0)
+    assert later.pending_id in member.broker.answers.take_answered(0.0)
     (result,) = member.asker.finish(later, request, 7).topics
     assert (result.error_code, len(replicas_of(member.broker).metadata.topics["orders"])) == (0, 3)
     gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
     later = begin(member, gone, 6)
     member.deliver()
-    assert later.pending_id in member.broker.take_answered(0.0)
+    assert later.pending_id in member.broker.answers.take_answered(0.0)
     assert member.asker.finish(later, gone, 6).responses[0].error_code == 0
     assert "orders" not in replicas_of(member.broker).metadata.topics
 
@@ -385,9 +385,9 @@ def test_a_topic_that_this_broker_does_not_hear_of_in_time_is_answered_so(
 ) -> None:
     request = one_topic(timeout_ms=500)
     later = begin(member, request, 7)
-    assert (member.broker.next_answer_ms or 0) <= 500
-    member.broker.run_due_jobs(at(500))
-    assert later.pending_id in member.broker.take_answered(500)
+    assert (member.broker.answers.next_deadline_ms or 0) <= 500
+    member.broker.scheduler.run_due(at(500))
+    assert later.pending_id in member.broker.answers.take_answered(500)
     (result,) = member.asker.finish(later, request, 7).topics
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
 

@@ -53,19 +53,21 @@ class Member:
             transaction_state_log_num_partitions="1",
         )
         self.groups = PartitionOrders(GROUP_PARTITION, (1, 2))
-        self.state = PartitionOrders(STATE_PARTITION, (1, 2), topic_id=self.broker.new_id())
-        records = PartitionOrders(TopicPartition("t", 0), (1,), topic_id=self.broker.new_id())
+        self.state = PartitionOrders(STATE_PARTITION, (1, 2), topic_id=self.broker.options.new_id())
+        records = PartitionOrders(
+            TopicPartition("t", 0), (1,), topic_id=self.broker.options.new_id()
+        )
         for orders in (self.groups, self.state, records):
             orders.lead(1, {1: self.broker})
-        while self.broker.next_answer_ms == 0.0:
-            self.broker.advance(at(0))
+        while self.broker.answers.next_deadline_ms == 0.0:
+            self.broker.answers.advance(at(0))
 
     def ask(self, api_key: ApiKey, request: Message, version: int) -> Any:
         handle = committed(api_key, handler_of(api_key))
         header = RequestHeader(api_key, version, 1, "test")
         context = RequestContext(self.broker, at(0), header, CLIENT, False)
         answer = handle(request, context)
-        self.broker.write_out()
+        self.broker.appends.write_out()
         return answer
 
     def commit(self, version: int = 8) -> Any:
@@ -92,7 +94,7 @@ class Member:
 
     def answered(self, later: Any) -> Any:
         assert isinstance(later, PendingResponse)
-        assert later.pending_id in self.broker.take_answered(0)
+        assert later.pending_id in self.broker.answers.take_answered(0)
         return later.finish(at(0))
 
 
@@ -103,7 +105,7 @@ def member() -> Member:
 
 def test_a_commit_is_answered_when_the_other_replica_has_it(member: Member) -> None:
     later = member.commit()
-    assert not member.broker.take_answered(0)
+    assert not member.broker.answers.take_answered(0)
     member.replicate(member.groups)
     (topic,) = member.answered(later).topics
     assert [one.error_code for one in topic.partitions] == [0]
@@ -126,7 +128,7 @@ def test_what_is_asked_meanwhile_waits_for_what_it_saw(member: Member) -> None:
     later = member.ask(ApiKey.OFFSET_FETCH, request, 8)
     assert isinstance(later, PendingResponse)
     member.replicate(member.groups)
-    member.broker.take_answered(0)
+    member.broker.answers.take_answered(0)
     answer: Any = later.finish(at(0))
     assert answer.groups[0].topics[0].partitions[0].committed_offset == 7
 
@@ -153,7 +155,9 @@ def test_a_handler_that_is_no_coordinators_stays_as_it_is() -> None:
 
 
 def test_a_marker_is_answered_for_when_the_other_replica_has_it(member: Member) -> None:
-    orders = PartitionOrders(TopicPartition("u", 0), (1, 2), topic_id=member.broker.new_id())
+    orders = PartitionOrders(
+        TopicPartition("u", 0), (1, 2), topic_id=member.broker.options.new_id()
+    )
     orders.lead(1, {1: member.broker})
     marker = WritableTransactionMarker(
         producer_id=7,
@@ -167,7 +171,7 @@ def test_a_marker_is_answered_for_when_the_other_replica_has_it(member: Member) 
     )
     request = WriteTransactionMarkersRequest(markers=[marker])
     later = member.ask(ApiKey.WRITE_TXN_MARKERS, request, 1)
-    assert not member.broker.take_answered(0)
+    assert not member.broker.answers.take_answered(0)
     member.replicate(orders)
     (answer,) = member.answered(later).markers
     assert [one.partitions[0].error_code for one in answer.topics] == [

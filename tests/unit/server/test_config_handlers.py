@@ -35,7 +35,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 @pytest.fixture
 def broker() -> Broker:
     broker = open_broker(disk("/d"), log_retention_hours="2", num_io_threads="3")
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     return broker
 
 
@@ -185,8 +185,8 @@ def test_a_setting_of_a_plugins_family_is_described_as_a_secret_and_kept_for_the
     )
     (answer,) = asker.ask(AlterConfigsRequest(resources=[whole]), 2).responses
     assert answer.error_code == 0
-    assert broker.config.given["rsm.config.key"] == "hunter4"
-    assert broker.config.given["other.plugin"] == "hunter2"
+    assert broker.settings.config.given["rsm.config.key"] == "hunter4"
+    assert broker.settings.config.given["other.plugin"] == "hunter2"
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_only_an_old_client_may_come_without_an_id(asker: Asker, version: int) -
 
 def test_topics_are_subscribed_to_by_an_expression(asker: Asker) -> None:
     enter(asker, subscribed_topic_names=None, subscribed_topic_regex="u.*|t")
-    asker.broker.create_topic(NewTopic(name="u1", partition_count=1))
+    asker.broker.admin.create_topic(NewTopic(name="u1", partition_count=1))
     answer = beat(asker)
     assert answer.member_epoch == 2
     assert len(answer.assignment.topic_partitions) == 2
@@ -159,7 +159,7 @@ def test_what_is_no_group_of_the_new_protocol_is_not_found(asker: Asker) -> None
 
 def test_a_deleted_topic_is_left_out_of_a_description(asker: Asker) -> None:
     enter(asker)
-    asker.broker.delete_topic(asker.broker.topics.get("t"))
+    asker.broker.admin.delete_topic(asker.broker.topics.get("t"))
     (member,) = describe(asker, 1).members
     assert member.assignment.topic_partitions == []
 

@@ -25,9 +25,9 @@ def versions(key: ApiKey) -> range:
 @pytest.fixture
 def broker() -> Broker:
     broker = open_broker(disk("/d"), log_index_size_max_bytes="120")
-    broker.create_topic(NewTopic(name="topic-7"))
-    broker.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
-    broker.write_out()
+    broker.admin.create_topic(NewTopic(name="topic-7"))
+    broker.appends.append(broker.topics.partition("topic-7", 0), batch(), now_ms=1)
+    broker.appends.write_out()
     return broker
 
 
@@ -52,7 +52,7 @@ def test_no_request_that_can_be_read_makes_a_handler_fail(broker: Broker, key: A
             assert key == ApiKey.PRODUCE, "only a failed produce without acks may close"
             continue
         if later is not None:
-            broker.cancel(later.pending_id)
+            broker.fetches.cancel(later.pending_id)
         elif output.data:
             asker.decode(request, version, output)
 
@@ -69,9 +69,9 @@ def test_random_bytes_are_a_protocol_error_or_a_request(broker: Broker, key: Api
         except ProtocolError:
             continue
         finally:
-            broker.write_out()
+            broker.appends.write_out()
         if later is not None:
-            broker.cancel(later.pending_id)
+            broker.fetches.cancel(later.pending_id)
 
 
 def test_what_is_not_announced_is_not_answered(broker: Broker) -> None:

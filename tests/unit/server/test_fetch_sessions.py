@@ -26,7 +26,7 @@ UNKNOWN_ID = Uuid(bytes(range(16)))
 def broker() -> Broker:
     broker = open_broker(disk("/d"))
     for name in ("t", "u"):
-        broker.create_topic(NewTopic(name=name, partition_count=2))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=2))
     return broker
 
 
@@ -72,8 +72,8 @@ def test_only_partitions_with_news_come_in_a_session(
 ) -> None:
     session_id = begin(asker, wanted(broker, "t"), wanted(broker, "u"), version=version)
     assert asker.ask(fetch(session_id, 1), version).responses == []
-    broker.append(broker.topics.partition("u", 1), batch(), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("u", 1), batch(), now_ms=1)
+    broker.appends.write_out()
     answer = asker.ask(fetch(session_id, 2), version)
     assert answer.session_id == session_id
     (topic,) = answer.responses
@@ -90,8 +90,8 @@ def test_only_partitions_with_news_come_in_a_session(
 def test_forgotten_partitions_come_no_more(asker: Asker, broker: Broker, version: int) -> None:
     session_id = begin(asker, wanted(broker, "t"), version=version)
     for index in (0, 1):
-        broker.append(broker.topics.partition("t", index), batch(), now_ms=1)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", index), batch(), now_ms=1)
+    broker.appends.write_out()
     forgotten = ForgottenTopic(topic="t", topic_id=id_of(broker, "t"), partitions=[0])
     answer = asker.ask(fetch(session_id, 1, forgotten_topics_data=[forgotten]), version)
     assert [one.partition_index for one in answer.responses[0].partitions] == [1]
@@ -122,9 +122,9 @@ def test_a_long_poll_of_a_session_that_continued_without_it_is_refused(
     later, _ = asker.send(request, BY_NAME)
     assert later is not None
     asker.ask(fetch(session_id, 2, wanted(broker, "u")), BY_NAME)
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-    broker.write_out()
-    assert broker.take_answered(0) == [later.pending_id]
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+    broker.appends.write_out()
+    assert broker.answers.take_answered(0) == [later.pending_id]
     answer = asker.finish(later, request, BY_NAME)
     assert ErrorCode(answer.error_code) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert (answer.session_id, answer.responses) == (session_id, [])
@@ -136,8 +136,8 @@ def test_an_id_that_nobody_knew_is_known_once_its_topic_is_made(
     session_id = begin(asker, wanted(broker, "t", 0), wanted(broker, "later", 0), version=BY_ID)
     unknown = [ErrorCode.UNKNOWN_TOPIC_ID]
     assert codes_of(asker.ask(fetch(session_id, 1), BY_ID)) == unknown
-    broker._store._new_id = lambda: UNKNOWN_ID
-    broker.create_topic(NewTopic(name="later", partition_count=1))
+    broker.topic_store._new_id = lambda: UNKNOWN_ID
+    broker.admin.create_topic(NewTopic(name="later", partition_count=1))
     assert codes_of(asker.ask(fetch(session_id, 2), BY_ID)) == [ErrorCode.NONE]
     assert codes_of(asker.ask(fetch(session_id, 3), BY_ID)) == []
 
@@ -146,12 +146,12 @@ def test_another_topic_of_the_same_name_is_not_read_under_the_old_id(
     asker: Asker, broker: Broker
 ) -> None:
     session_id = begin(asker, wanted(broker, "t", 0), version=BY_ID)
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     gone = asker.ask(fetch(session_id, 1), BY_ID)
     assert codes_of(gone) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    broker.create_topic(NewTopic(name="t", partition_count=1))
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-    broker.write_out()
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+    broker.appends.write_out()
     other = asker.ask(fetch(session_id, 2), BY_ID)
     assert codes_of(other) == [ErrorCode.INCONSISTENT_TOPIC_ID]
     assert not other.responses[0].partitions[0].records

@@ -113,7 +113,7 @@ def test_a_second_member_waits_for_the_first(asker: Asker, version: int) -> None
     assert later is not None
     again = asker.ask(join_request(joined.member_id), version)
     assert again.error_code == 0
-    assert asker.broker.take_answered(0) == [later.pending_id]
+    assert asker.broker.answers.take_answered(0) == [later.pending_id]
     answer = asker.finish(later, join_request(), version)
     assert (answer.error_code, answer.generation_id) == (0, 2)
     assert answer.members == []
@@ -166,13 +166,13 @@ def test_a_follower_waits_for_the_leader(asker: Asker, version: int) -> None:
     request.assignments = []
     if version >= 5:
         request.protocol_type, request.protocol_name = "consumer", "range"
-    asker.broker.take_answered(0)
+    asker.broker.answers.take_answered(0)
     waiting, _ = asker.send(request, version)
     assert waiting is not None
     brought = sync_request(leader)
     brought.assignments[0].member_id = follower.member_id
     assert asker.ask(brought, 3).error_code == 0
-    assert asker.broker.take_answered(0) == [waiting.pending_id]
+    assert asker.broker.answers.take_answered(0) == [waiting.pending_id]
     assert asker.finish(waiting, request, version).assignment == b"mine"
 
 

@@ -43,7 +43,7 @@ UNKNOWN_ID = Uuid(bytes(range(16)))
 @pytest.fixture
 def broker() -> Broker:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return broker
 
 
@@ -166,13 +166,13 @@ def test_without_acks_success_is_silent_and_failure_ends_the_connection(asker: A
 
 def test_a_topic_on_append_time_says_the_time_it_gave(asker: Asker, broker: Broker) -> None:
     values: dict[str, str | None] = {"message.timestamp.type": "LogAppendTime"}
-    broker.create_topic(NewTopic(name="a", overrides=values))
+    broker.admin.create_topic(NewTopic(name="a", overrides=values))
     assert produced(asker, produce(batch(), topic="a")).log_append_time_ms == NOW_MS
     assert produced(asker, produce(batch())).log_append_time_ms == -1
 
 
 def test_a_compacted_topic_names_the_records_that_lack_a_key(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="c", overrides={"cleanup.policy": "compact"}))
+    broker.admin.create_topic(NewTopic(name="c", overrides={"cleanup.policy": "compact"}))
     answer = produced(asker, produce(batch(b"a", b"b"), topic="c"))
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [one.batch_index for one in answer.record_errors] == [0, 1]
@@ -377,7 +377,7 @@ def test_validation_makes_nothing(asker: Asker, broker: Broker) -> None:
 
 
 def test_topics_are_deleted_by_name_and_by_id(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="u"))
+    broker.admin.create_topic(NewTopic(name="u"))
     states = [
         DeleteTopicState(name="t"),
         DeleteTopicState(topic_id=broker.topics.get("u").topic_id),
@@ -404,7 +404,7 @@ def describe(asker: Asker, kind: int, name: str, version: int = 4, **fields: Any
 
 
 def test_settings_are_described_with_their_sources(asker: Asker, broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="c", overrides={"retention.ms": "5"}))
+    broker.admin.create_topic(NewTopic(name="c", overrides={"retention.ms": "5"}))
     result = describe(asker, 2, "c", keys=["retention.ms"], include_synonyms=True)
     (one,) = result.configs
     assert (one.value, one.config_source, one.config_type) == ("5", 1, 5)

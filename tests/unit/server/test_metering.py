@@ -44,7 +44,7 @@ ANYBODY = quota_entity({"client-id": None})
 @pytest.fixture
 def broker() -> Broker:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     return broker
 
 
@@ -82,9 +82,9 @@ def test_a_producer_that_is_too_fast_is_told_and_held_back(asker: Asker, broker:
     assert response.responses[0].partition_responses[0].base_offset == 1
     throttle_ms = response.throttle_time_ms
     assert 3000 < throttle_ms < 6000
-    assert broker.next_deadline_ms == throttle_ms
-    assert broker.take_answered(throttle_ms - 1.0) == []
-    assert broker.take_answered(float(throttle_ms)) == [later.pending_id]
+    assert broker.scheduler.next_deadline_ms == throttle_ms
+    assert broker.answers.take_answered(throttle_ms - 1.0) == []
+    assert broker.answers.take_answered(float(throttle_ms)) == [later.pending_id]
 
 
 def test_a_producer_without_acks_is_held_back_in_silence(asker: Asker, broker: Broker) -> None:
@@ -190,7 +190,7 @@ def test_a_fetch_that_waited_is_measured_when_it_is_answered(asker: Asker, broke
     assert waiting is not None
     assert output.size == 0
     asker.ask(produce(500), 9)
-    assert broker.take_answered(0.0) == [waiting.pending_id]
+    assert broker.answers.take_answered(0.0) == [waiting.pending_id]
     response = asker.finish(waiting, request, 12)
     assert len(response.responses[0].partitions[0].records) > 500
     assert response.throttle_time_ms > 0
@@ -242,7 +242,7 @@ def test_without_quotas_handlers_are_what_they_are(asker: Asker, broker: Broker)
 def test_quotas_outlive_a_restart() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     limit(broker, producer_byte_rate=100.0)
     broker.close()
     held(Asker(open_broker(file_system.crash(CrashMode.STRICT))), produce(2000), 9)

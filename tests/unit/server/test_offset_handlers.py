@@ -186,7 +186,7 @@ def test_offsets_by_an_id_that_nobody_knows_are_an_error(asker: Asker) -> None:
 
 def test_offsets_of_a_topic_that_is_gone_have_no_id(asker: Asker) -> None:
     commit(asker, 0)
-    asker.broker.delete_topic(asker.broker.topics.get("t"))
+    asker.broker.admin.delete_topic(asker.broker.topics.get("t"))
     answer = asker.ask(fetch_request(10, None, ZERO_UUID), 10)
     assert answer.groups[0].topics == []
 

@@ -33,7 +33,7 @@ LIST_OFFSETS_VERSIONS = range(1, APIS[2].newest + 1)
 def broker() -> Broker:
     """Topic t with batches of two records at 1000, 2000 and 3000 ms in partition 0."""
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     for timestamp_ms in (1000, 2000, 3000):
         append(broker, timestamp_ms=timestamp_ms)
     return broker
@@ -46,8 +46,8 @@ def asker(broker: Broker) -> Asker:
 
 def append(broker: Broker, index: int = 0, timestamp_ms: int = 4000) -> None:
     records = batch(b"a", b"b", timestamp_ms=timestamp_ms)
-    broker.append(broker.topics.partition("t", index), records, now_ms=timestamp_ms)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", index), records, now_ms=timestamp_ms)
+    broker.appends.write_out()
 
 
 def fetch(broker: Broker, *offsets: int, topic: str = "t", **settings: Any) -> FetchRequest:
@@ -99,8 +99,8 @@ def test_old_versions_get_the_format_that_they_know(
 def test_old_versions_are_told_that_they_cannot_read_zstd(asker: Asker, broker: Broker) -> None:
     builder = RecordBatchBuilder(compression=Compression.ZSTD)
     builder.append(None, b"v" * 100, 1000)
-    broker.append(broker.topics.partition("t", 1), bytearray(builder.build()), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 1), bytearray(builder.build()), now_ms=1)
+    broker.appends.write_out()
     first, second = partitions_of(asker.ask(fetch(broker, 6, 0), 2))
     assert first.error_code == 0
     assert second.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -149,7 +149,7 @@ def test_a_long_poll_is_promised_and_kept(asker: Asker, broker: Broker) -> None:
     assert later is not None
     assert output.size == 0
     append(broker, index=1)
-    assert broker.take_answered(0) == [later.pending_id]
+    assert broker.answers.take_answered(0) == [later.pending_id]
     first, second = partitions_of(asker.finish(later, request, 12))
     assert bytes(first.records) == b""
     assert RecordBatch(second.records).base_offset == 0
@@ -160,8 +160,8 @@ def test_a_long_poll_times_out_empty(asker: Asker, broker: Broker) -> None:
     asker.monotonic_ms = 1000.0
     later, _ = asker.send(request, 12)
     assert later is not None
-    assert broker.take_answered(1499) == []
-    assert broker.take_answered(1500) == [later.pending_id]
+    assert broker.answers.take_answered(1499) == []
+    assert broker.answers.take_answered(1500) == [later.pending_id]
     (data,) = partitions_of(asker.finish(later, request, 12))
     assert (data.error_code, bytes(data.records)) == (0, b"")
 

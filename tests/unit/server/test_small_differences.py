@@ -63,10 +63,10 @@ def test_a_topic_may_refuse_consumers_that_need_an_older_format(
     asker: Asker, broker: Broker, version: int
 ) -> None:
     off = {"message.downconversion.enable": "false"}
-    broker.create_topic(NewTopic(name="t", overrides=off))
+    broker.admin.create_topic(NewTopic(name="t", overrides=off))
     assert fetched(asker, version).error_code == ErrorCode.UNSUPPORTED_VERSION
-    broker.append(broker.topics.partition("t", 0), batch(b"a"), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"a"), now_ms=1)
+    broker.appends.write_out()
     refused = fetched(asker, version)
     assert (refused.error_code, refused.high_watermark) == (ErrorCode.UNSUPPORTED_VERSION, -1)
     assert fetched(asker, 4).error_code == 0
@@ -74,14 +74,14 @@ def test_a_topic_may_refuse_consumers_that_need_an_older_format(
 
 def test_the_broker_refuses_them_for_all_topics_that_do_not_say_otherwise() -> None:
     broker = open_broker(disk("/d"), log_message_downconversion_enable="false")
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     assert fetched(Asker(broker), 3).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_format_that_the_consumer_knows_is_not_converted_and_not_refused() -> None:
     broker = open_broker(disk("/d"), inter_broker_protocol_version="2.8")
     overrides = {"message.format.version": "0.10.0", "message.downconversion.enable": "false"}
-    broker.create_topic(NewTopic(name="t", overrides=overrides))
+    broker.admin.create_topic(NewTopic(name="t", overrides=overrides))
     assert fetched(Asker(broker), 2).error_code == 0
     assert fetched(Asker(broker), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -159,7 +159,7 @@ def test_a_broker_describes_kafkas_settings_and_ottlas_own(broker: Broker) -> No
 def test_the_authorizer_of_old_files_is_taken() -> None:
     old = "kafka.security.auth.SimpleAclAuthorizer"
     with closing(open_broker(disk("/d"), authorizer_class_name=old)) as broker:
-        assert broker.authorizer is not None
+        assert broker.security.authorizer is not None
 
 
 def test_a_client_that_may_not_describe_users_hears_so_for_each() -> None:
@@ -228,7 +228,7 @@ def test_times_of_all_logs_are_null_until_they_are_given(broker: Broker) -> None
 
 
 def test_a_setting_without_a_default_has_no_synonym(broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     _, configs = described(broker, TOPIC, "t")
     for name in (
         "retention.ms",
@@ -250,7 +250,7 @@ def test_what_a_coarser_unit_says_is_reported_for_that_unit_only() -> None:
     assert (configs["log.retention.ms"].value, configs["log.retention.ms"].synonyms) == (None, [])
     hours = [(one.name, one.value, one.source) for one in configs["log.retention.hours"].synonyms]
     assert hours == [("log.retention.hours", "2", 4), ("log.retention.hours", "168", 5)]
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     assert described(broker, TOPIC, "t")[1]["retention.ms"].value == "7200000"
 
 
@@ -273,7 +273,7 @@ def page(asker: Asker, cursor: Cursor | None, *names: str, limit: int = 2000) ->
 def test_a_cursor_at_which_no_page_can_begin_is_refused_for_each_topic(
     asker: Asker, broker: Broker, cursor: Cursor
 ) -> None:
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     answer = page(asker, cursor, "t")
     assert [(one.name, one.error_code) for one in answer.topics] == [
         ("t", ErrorCode.INVALID_REQUEST)
@@ -289,7 +289,7 @@ def test_what_may_be_done_is_reported_for_topics_that_are_not_there_too(asker: A
 
 def test_a_page_has_no_more_partitions_than_the_broker_allows() -> None:
     broker = open_broker(disk("/d"), max_request_partition_size_limit="2")
-    broker.create_topic(NewTopic(name="t", partition_count=3))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=3))
     answer = page(Asker(broker), None)
     assert len(answer.topics[0].partitions) == 2
     assert answer.next_cursor.partition_index == 2

@@ -174,8 +174,8 @@ def test_a_token_is_seen_by_those_it_concerns_and_those_whom_rules_allow() -> No
     ):
         pattern = ResourcePattern(resource, PatternType.LITERAL, name)
         rule = Acl(pattern, Entry("User:eve", "*", operation, Permission.ALLOW))
-        assert broker.authorizer is not None
-        broker.authorizer.change([rule])
+        assert broker.security.authorizer is not None
+        broker.security.authorizer.change([rule])
         assert describe(broker, EVE) == [token_id]
 
 
@@ -188,8 +188,8 @@ def test_a_token_for_another_owner_needs_a_rule() -> None:
     assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     pattern = ResourcePattern(ResourceType.USER, PatternType.LITERAL, "User:bob")
     rule = Acl(pattern, Entry("User:ana", "*", Operation.CREATE_TOKENS, Permission.ALLOW))
-    assert broker.authorizer is not None
-    broker.authorizer.change([rule])
+    assert broker.security.authorizer is not None
+    broker.security.authorizer.change([rule])
     made = asker(broker).ask(request, 3)
     assert (made.principal_name, made.token_requester_principal_name) == ("bob", "ana")
 

@@ -4,7 +4,7 @@ Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -58,6 +58,7 @@ class BrokerSettings:
         self._given = given
         self._is_complete = False
         self._warned_of: set[str] = set()
+        self._check: Callable[[BrokerConfig], None] | None = None
         self._state = state
         self.sources: dict[ConfigSource, Mapping[str, str]] = {}
         self.ignored: dict[ScopedSetting, SettingError] = {}
@@ -78,6 +79,15 @@ class BrokerSettings:
         are ignored.
         """
         return self._built(dict.fromkeys(self._in_effect(state), ""))
+
+    def check_with(self, check: Callable[[BrokerConfig], None] | None) -> None:
+        """Sets a check of keys and certificates that runs before settings are applied."""
+        self._check = check
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raises `SettingError` for settings that the server could not apply."""
+        if self._check is not None:
+            self._check(config)
 
     @property
     def ignored_topic_settings(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ottla.broker.configs.resources import (
     check_group_name,
     no_settings,
 )
-from ottla.broker.configs.settings import ConfigSource
+from ottla.broker.configs.settings import BrokerSettings, ConfigSource
 from ottla.broker.control.controller import (
     NOT_YET,
     ByPartition,
@@ -35,7 +35,6 @@ from ottla.broker.topics.topics import (
     Topics,
     check_total_count,
 )
-from ottla.config.broker import BrokerConfig
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
@@ -63,17 +62,10 @@ class TopicBroker(Protocol):
     admin: Admin
     security: Security
 
-    @property
-    def config(self) -> BrokerConfig: ...
+    settings: BrokerSettings
 
     @property
     def groups(self) -> "GroupCoordinator": ...
-
-    def create_topic(self, new: NewTopic, *, validate_only: bool) -> Topic: ...
-
-    def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]: ...
-
-    def delete_topics(self, topics: Sequence[Topic]) -> None: ...
 
 
 class AloneController:
@@ -99,18 +91,18 @@ class AloneController:
         if validate_only:
             made = [self._validated(new) for new in in_turns(wanted)]
         else:
-            made = self._broker.create_topics(wanted)
+            made = self._admin.create_topics(wanted)
         return freed_in_turns([_created(one, validate_only) for one in in_turns(made)])
 
     def _count_of(self, new: NewTopic) -> int:
         if new.assignments:
             return len(new.assignments)
         count = new.partition_count
-        return self._broker.config.num_partitions if count == -1 else max(0, count)
+        return self._broker.settings.config.num_partitions if count == -1 else max(0, count)
 
     def _validated(self, new: NewTopic) -> Topic | ApiError:
         try:
-            return self._broker.create_topic(new, validate_only=True)
+            return self._admin.create_topic(new, validate_only=True)
         except ApiError as error:
             return error.without_traceback()
 
@@ -118,10 +110,10 @@ class AloneController:
         """They exist at once; all are created together, so that the files with all topics are
         written once.
         """
-        factor = self._broker.config.default_replication_factor
+        factor = self._broker.settings.config.default_replication_factor
         news = [NewTopic(name=name, replication_factor=factor) for name in names]
         refusals: dict[str, ApiError] = freed_in_turns({})
-        for new, made in zip(news, self._broker.create_topics(news), strict=True):
+        for new, made in zip(news, self._admin.create_topics(news), strict=True):
             if isinstance(made, ApiError):
                 is_made_by_another = made.code is ErrorCode.TOPIC_ALREADY_EXISTS
                 refusals[new.name] = NOT_YET if is_made_by_another else made
@@ -137,7 +129,7 @@ class AloneController:
     ) -> Sequence[Outcome]:
         found = [(name, self._topics.find(name)) for name in in_turns(names)]
         try:
-            self._broker.delete_topics([topic for _, topic in found if topic is not None])
+            self._admin.delete_topics([topic for _, topic in found if topic is not None])
             while self._broker.groups.forget_some(at):
                 yield_turn()
         except ApiError as error:

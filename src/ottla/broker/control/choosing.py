@@ -1,11 +1,9 @@
 """The one place that asks whether a broker is alone: it has then no membership of a cluster."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.base.ids import Uuid
 from ottla.broker.by_itself import NoMembership
-from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 
         membership: Membership | NoMembership
         replicas: Replicas | OnlyReplicas
-        settings: BrokerSettings
-        new_id: Callable[[], Uuid]
+        options: BrokerOptions
 
         @property
         def transactions(self) -> TransactionCoordinator: ...
@@ -44,7 +41,7 @@ def controller_for(broker: "Whole") -> "Controller":
         topics=broker.topics,
         security=broker.security,
         settings=broker.settings,
-        new_id=broker.new_id,
+        new_id=broker.options.new_id,
     )
 
 

@@ -29,8 +29,8 @@ from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
 from ottla.broker.internal_topic import (
-    Appender,
     ClusterPartitions,
+    CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
 )
@@ -69,7 +69,7 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
     def __init__(
         self,
-        broker: Appender,
+        broker: CoordinatorBroker,
         config: GroupCoordinatorConfig,
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,

@@ -93,7 +93,7 @@ class Moves:
         self._next_step: Timers[str] = timers.new_room()
 
     def leave_flushing(self, *, to_others: bool = True) -> None:
-        """With `to_others`, the caller carries out `Broker.due_flushes`; otherwise copies are
+        """With `to_others`, the caller carries out `Flushes.due`; otherwise copies are
         flushed here.
         """
         self._has_flusher = to_others

@@ -20,6 +20,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
@@ -300,6 +301,10 @@ class MetadataLog:
 
     # Snapshots
 
+    def advance(self, at: Timestamps) -> None:
+        """Notes the time."""
+        self.now_ms = at.now_ms
+
     def close(self) -> None:
         """Appends what Kafka needs at its next start; the directory closes the log."""
         if self._log is None or not self.replay.has_removed_credential:
@@ -383,7 +388,6 @@ class Change:
 class NoMetadataLog:
     """The counterpart of `MetadataLog` in a cluster with ZooKeeper, which has the metadata."""
 
-    now_ms = 0
     level: Final = RELEASE_LEVEL
     is_due_for_snapshot: Final = False
 
@@ -401,6 +405,9 @@ class NoMetadataLog:
 
     def sync(self) -> None:
         """Writes nothing."""
+
+    def advance(self, at: Timestamps) -> None:
+        """Does nothing."""
 
     def close(self) -> None:
         """Does nothing."""

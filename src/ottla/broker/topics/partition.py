@@ -3,16 +3,28 @@
 Kafka's counterpart: `Partition`, of which a broker without replicas needs little.
 """
 
+import logging
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.waiting import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import FetchData
+from ottla.storage.log.reader import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    FetchData,
+    FoundOffset,
+    Isolation,
+)
+
+logger = logging.getLogger(__name__)
+
+BEGINNINGS: Final = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
 
 
 class Replication(Protocol):
@@ -56,7 +68,7 @@ class Replication(Protocol):
 
 
 class Partition:
-    """One partition. `is_dirty`: it has appends that `Broker.write_out` has yet to write.
+    """One partition. `is_dirty`: it has appends that `Appends.write_out` has yet to write.
 
     `messages_in`, `bytes_in` and `bytes_out` count appends and reads since the start. `replication`
     is `None` on a single broker, which leads all partitions.
@@ -104,6 +116,40 @@ class Partition:
         if known_epoch < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def find_offset(
+        self,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        leader_epoch: int = -1,
+    ) -> FoundOffset | None:
+        """Returns the first offset at or after a time, or the one that a sentinel (-1 to -6) means.
+
+        Returns `None` if no readable record is that late. Raises `ApiError`. Kafka:
+        `Partition.fetchOffsetForTimestamp`.
+        """
+        self.check_leader(leader_epoch)
+        log = self.log
+        is_stable = isolation is Isolation.LAST_STABLE
+        # Even where the abort check has not reached this offset yet: fetches wait for it.
+        end = log.last_stable_offset if is_stable else log.reader.bound(isolation)
+        if timestamp_ms == LATEST_TIMESTAMP:
+            if self.replication is not None:
+                self.replication.check_end(end)
+            return FoundOffset(end, -1, self.leader_epoch)
+        try:
+            found = log.reader.find_timestamp(timestamp_ms)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except CorruptionError as error:
+            logger.error("cannot search %s-%d: %s", self.topic, self.index, error)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+        if timestamp_ms in BEGINNINGS or (found is not None and found.offset < end):
+            return found
+        if self.replication is not None:
+            self.replication.check_end(end)
+        return None
 
 
 def take_back(result: FetchResult, found: Sequence[Partition]) -> None:

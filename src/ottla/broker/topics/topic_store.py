@@ -365,6 +365,11 @@ class TopicStore:
                 self.configs.check_under(defaults, topic.name, topic.overrides)
                 checked.add(own)
 
+    def remove_files(self, monotonic_ms: float) -> None:
+        """Removes some files of deleted topics, `file.delete.delay.ms` after the deletion."""
+        if self.removals.queue:
+            self.removals.run(monotonic_ms, self.configs.defaults.file_delete_delay_ms)
+
     def change_defaults(self, defaults: TopicConfig) -> None:
         """Changes the defaults of all topics, which are the broker's own settings, in turns."""
         self.configs.defaults = defaults

@@ -19,12 +19,13 @@ from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.internal_topic import (
-    Appender,
     ClusterPartitions,
+    CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
 )
 from ottla.broker.marker_requests import MarkerRequest
+from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
@@ -55,12 +56,18 @@ logger = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
-class TransactionBroker(Appender, Protocol):
+class MarkerChannel(Protocol):
+    def send_markers(self, request: MarkerRequest) -> None:
+        """Sends markers to the broker in the request; `markers_answered` gets the response."""
+
+
+class TransactionBroker(CoordinatorBroker, Protocol):
     """The parts of the broker that the coordinator needs."""
 
-    def allocate_producer_id(self) -> int: ...
+    producer_ids: ProducerIdSource
 
-    def write_out(self) -> None: ...
+    @property
+    def membership(self) -> MarkerChannel: ...
 
 
 class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
@@ -79,7 +86,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         cluster: ClusterPartitions | None = None,
     ) -> None:
         def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
-            return TransactionMachine(config, broker.allocate_producer_id, its_timers)
+            return TransactionMachine(config, broker.producer_ids.allocate, its_timers)
 
         topic = InternalTopic(broker, state_topic(config), Compression.NONE, TRANSACTIONS, cluster)
         self.markers = Markers(broker, groups)
@@ -139,10 +146,6 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._endings.drop(shard)
         return _forget(shard.machine)
 
-    def take_marker_requests(self, at: Timestamps) -> list[MarkerRequest]:
-        """Returns the requests to send now; call `markers_answered` with their responses."""
-        return self._endings.take_requests(at)
-
     def markers_answered(
         self,
         number: int,
@@ -170,7 +173,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
         ):
             # Kafka has the producer retry, since the markers take time.
-            self._broker.write_out()
+            self._broker.appends.write_out()
             answer = self._run(machine.init_producer(request, at), at)
         return answer
 
@@ -234,7 +237,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Aborts transactions that have timed out, forgets unused ids, and retries markers.
+        """Aborts transactions that have timed out, forgets unused ids, and sends markers.
 
         The `write_out` that must follow completes this.
         """
@@ -247,8 +250,10 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
                 self._run_all(due, at)
                 if is_spent():
                     break
+        for request in self._endings.take_requests(at):
+            self._broker.membership.send_markers(request)
 
-    # After a decision: called by `Broker.write_out` when what was appended is written
+    # After a decision: called by `Appends.write_out` when what was appended is written
 
     @property
     def has_decided(self) -> bool:

@@ -1,8 +1,9 @@
 """How a decided transaction ends: its markers are written, then the record that all of them are.
 
-A broker that leads every partition writes the markers itself (`OwnEndings`), in `Broker.write_out`:
-the decision, the markers and the completion are each written before the next. A member of a cluster
-sends them to the brokers that lead the partitions (`SentEndings`), once the decision is committed.
+A broker that leads every partition writes the markers itself (`OwnEndings`), in
+`Appends.write_out`: the decision, the markers and the completion are each written before the next.
+A member of a cluster sends them to the brokers that lead the partitions (`SentEndings`), once the
+decision is committed.
 Kafka's counterpart: `TransactionMarkerChannelManager`.
 """
 

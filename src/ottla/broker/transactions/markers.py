@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.internal_topic import Appender
+from ottla.broker.internal_topic import CoordinatorBroker
 from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
@@ -39,7 +39,7 @@ class Written(NamedTuple):
 
 
 class Markers:
-    def __init__(self, broker: Appender, offsets: OffsetsInTransactions) -> None:
+    def __init__(self, broker: CoordinatorBroker, offsets: OffsetsInTransactions) -> None:
         self._broker = broker
         self._offsets = offsets
 
@@ -72,7 +72,7 @@ class Markers:
             producer_epoch=marker.epoch,
             timestamp_ms=now_ms,
         )
-        info = self._broker.append(
+        info = self._broker.appends.append(
             partition,
             BuiltBatch(bytearray(batch)),
             now_ms=now_ms,

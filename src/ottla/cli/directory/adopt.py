@@ -91,7 +91,7 @@ def adopt_command(
         if cluster is not None:
             taking = TakingOver(broker, cluster)
             given = taking.take_configs()
-        unknown, defaults = broker.unconfirmed.unknown, broker.config.topic_defaults
+        unknown, defaults = broker.unconfirmed.unknown, broker.settings.config.topic_defaults
         found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
         for one in found:
             output.say(_text(one), _fields(one))
@@ -154,7 +154,7 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]", output: Output) -> None:
     if not wanted:
         return
     try:
-        broker.adopt({one.topic: one.settings for one in wanted})
+        broker.topic_store.confirm({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
 

@@ -50,7 +50,7 @@ class TakingOver:
 
     def _plain(self, scope: ConfigSource, kept: Mapping[str, str]) -> list[ScopedSetting]:
         """The settings with their passwords decrypted; those that cannot be are left out."""
-        plain, unread = KeptPasswords(self._broker.config, token_bytes).meant(kept)
+        plain, unread = KeptPasswords(self._broker.settings.config, token_bytes).meant(kept)
         self._left_out += [
             f"{name} of {self._owner(scope)} ({reason}; give -o password.encoder.secret=SECRET of "
             "the cluster's server.properties)"
@@ -72,7 +72,7 @@ class TakingOver:
         quotas, refused = accepted_quotas(cluster.quotas)
         refused = [*self._refused, *refused]
         kept = broker.admin.adopt_quotas(quotas)
-        broker.adopt_producer_ids(cluster.next_producer_id)
+        broker.producer_ids.reserve_below(cluster.next_producer_id)
         broker.security.adopt(cluster.credentials, cluster.acls, cluster.tokens)
         users = sorted({user for user, _ in cluster.credentials})
         quota_count = sum(map(len, kept.values()))
@@ -100,7 +100,7 @@ class TakingOver:
             output.say(f"not taken over: {one}")
         if cluster.tokens:
             output.say("tokens are valid with the cluster's delegation.token.secret.key")
-        if cluster.acls and broker.authorizer is None:
+        if cluster.acls and broker.security.authorizer is None:
             output.say(
                 f"ACLs take effect if the broker has authorizer.class.name={STANDARD_AUTHORIZER}"
             )

@@ -86,17 +86,17 @@ class Clustered:
         lock: AbstractContextManager[object],
     ) -> None:
         """Registers the broker, once its server listens."""
-        own = inter_broker_listener(broker.config, listeners)
-        control = _control_listener(broker.config, listeners) or own
+        own = inter_broker_listener(broker.settings.config, listeners)
+        control = _control_listener(broker.settings.config, listeners) or own
         timeout_s = self._config.replica_socket_timeout_ms / 1000
-        connect = BrokerConnections(lambda: broker.config, own, timeout_s)
+        connect = BrokerConnections(lambda: broker.settings.config, own, timeout_s)
         pairs = zip(listeners, server.addresses, strict=True)
         place = Place(
             lock=lock,
             wake=server.wake,
             connect=connect,
             listener=own.name,
-            control_connect=BrokerConnections(lambda: broker.config, control, timeout_s),
+            control_connect=BrokerConnections(lambda: broker.settings.config, control, timeout_s),
             control_listener=control.name,
             endpoints=tuple(_endpoint(listener, address) for listener, address in pairs),
         )

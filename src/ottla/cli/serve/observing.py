@@ -144,7 +144,7 @@ def _job_totals(broker: "Broker", server: "Server") -> dict[str, int]:
     """The totals that are logged in addition to events."""
     with server.lock:
         logs = [log for one in broker.directories for log in one.logs.values()]
-        going = broker.retention.totals
+        going = broker.log_jobs.retention.totals
         return {
             "segments rolled": sum(log.roll_count for log in logs),
             "segments deleted": going.segments.total(),

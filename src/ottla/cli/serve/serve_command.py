@@ -202,7 +202,7 @@ def serve(
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
     place = _place_of(config, paths, clock)
     broker = place.open_broker(values, progress, events)
-    listeners = client_listeners(broker.config)  # as changed by clients
+    listeners = client_listeners(broker.settings.config)  # as changed by clients
     lock = threading.RLock()
     embedding = Embedding(lock=lock, upkeep=Collector())
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
@@ -219,7 +219,7 @@ def serve(
         server.start()
         unused = stack.enter_context(ExitStack())
         unused.callback(server.close)
-        own = addresses_for_commands(broker.config, listeners, server.addresses)
+        own = addresses_for_commands(broker.settings.config, listeners, server.addresses)
         notes = OwnerNotes(broker.directories, own, "serve")
         stack.callback(notes.remove)
         stack.callback(place.close)

@@ -100,7 +100,10 @@ def _split_metadata(
     """Splits topics into those that may be described, and responses that hide whether the others
     exist.
     """
-    may_make = request.allow_auto_topic_creation and context.broker.config.auto_create_topics_enable
+    may_make = (
+        request.allow_auto_topic_creation
+        and context.broker.settings.config.auto_create_topics_enable
+    )
     catalog = context.broker.catalog
     allowed: list[MetadataRequestTopic] = []
     refused: list[MetadataResponseTopic] = []

@@ -23,7 +23,7 @@ def handle(
     context.may_take_long()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for wanted in in_turns(request.dirs):
-        target = context.broker.moves.directory_at(wanted.path)
+        target = context.broker.log_jobs.moves.directory_at(wanted.path)
         for topic in in_turns(wanted.topics):
             result = topics.setdefault(
                 topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
@@ -43,9 +43,9 @@ def _move(
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     try:
-        context.broker.moves.request_to(target, topic, index)
+        context.broker.log_jobs.moves.request_to(target, topic, index)
     except ApiError as error:
-        code = context.broker.refusal(error, topic, index).code
+        code = context.broker.fetches.refusal(error, topic, index).code
         # As in Kafka, of a partition that only other brokers have.
         is_elsewhere = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.REPLICA_NOT_AVAILABLE if is_elsewhere else code

@@ -42,7 +42,7 @@ def handle(
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
+    if CONSUMER not in context.broker.settings.config.group_coordinator_rebalance_protocols:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)

@@ -30,7 +30,7 @@ def handle(
     context: RequestContext,
     visible: VisibleTopics = EVERY_TOPIC,
 ) -> ConsumerGroupHeartbeatResponse:
-    if CONSUMER not in context.broker.config.group_coordinator_rebalance_protocols:
+    if CONSUMER not in context.broker.settings.config.group_coordinator_rebalance_protocols:
         code = ErrorCode.UNSUPPORTED_VERSION
         return _response(HeartbeatAnswer(error=code, message=code.description))
     groups, at = context.broker.groups, context.at

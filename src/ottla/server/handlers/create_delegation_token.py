@@ -96,7 +96,7 @@ def _new_token(
     ):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     return lifetimes_of(context).new(
-        uuid_text(context.broker.new_id()),
+        uuid_text(context.broker.options.new_id()),
         (owner, context.principal),
         renewers,
         request.max_lifetime_ms,

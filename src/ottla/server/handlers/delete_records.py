@@ -102,7 +102,7 @@ def _result(
 ) -> DeleteRecordsPartitionResult:
     index = place.partition
     if isinstance(start, ApiError):
-        code = context.broker.refusal(start, place.topic, index).code
+        code = context.broker.fetches.refusal(start, place.topic, index).code
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=NO_LOW_WATERMARK, error_code=code
         )

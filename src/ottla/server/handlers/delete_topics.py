@@ -78,7 +78,7 @@ def _take(wanted: DeleteTopicState, result: DeletableTopicResult, context: Reque
     if topic is None:
         raise _unknown(wanted)
     result.name, result.topic_id = topic.name, topic.topic_id
-    context.broker.check_deletion(topic.name)
+    context.broker.admin.check_deletion(topic.name)
     return topic.name
 
 

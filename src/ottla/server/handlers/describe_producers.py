@@ -38,7 +38,7 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
         check_name(topic)
         partition = context.broker.topics.online_partition(topic, index)
     except ApiError as refused:
-        error = context.broker.refusal(refused, topic, index)
+        error = context.broker.fetches.refusal(refused, topic, index)
         response.error_code, response.error_message = error.code, error.message
         return response
     producers = list(partition.log.producers.entries.values())

@@ -39,7 +39,7 @@ def handle(
     cursor = request.cursor
     if cursor is not None and not _is_valid(cursor, request):
         return _refusal(request)
-    limit = context.broker.config.max_request_partition_size_limit
+    limit = context.broker.settings.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, limit))
     response = DescribeTopicPartitionsResponse(next_cursor=None)
     for name in _names(request, context, may_describe):

@@ -15,13 +15,13 @@ from ottla.base.fetching_session import NO_SESSION
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
-from ottla.broker.broker import LongPoll
 from ottla.broker.fetch_sessions import (
     FetchContext,
     PartitionKey,
     SessionFetch,
     key_of,
 )
+from ottla.broker.fetches import LongPoll
 from ottla.broker.fetching import (
     Fetcher,
     FetchQuery,
@@ -89,11 +89,11 @@ def handle(
         query.fetcher = _fetcher(request, context.api_version)
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
-        return answering.answer(context.broker.fetch(query))
+        return answering.answer(context.broker.fetches.fetch(query))
     deadline_ms = context.at.monotonic_ms + request.max_wait_ms
     if len(query.partitions) > PART_SIZE:
         return answering.of_many(query, deadline_ms)
-    answer = respond(context.broker.fetch_or_wait(query, deadline_ms), answering.answer)
+    answer = respond(context.broker.fetches.fetch_or_wait(query, deadline_ms), answering.answer)
     if is_converted and isinstance(answer, PendingResponse):
         answer.takes_long = True
     return answer
@@ -147,7 +147,7 @@ def _query(
     return FetchQuery(
         partitions,
         request.max_bytes,
-        min(request.min_bytes, context.broker.config.fetch_max_bytes, request.max_bytes),
+        min(request.min_bytes, context.broker.settings.config.fetch_max_bytes, request.max_bytes),
         Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,
         is_hard_limit=context.api_version < FIRST_SOFT_LIMIT_VERSION,
     )
@@ -176,7 +176,7 @@ class _Answering:
         self._magic = MAGIC_BY_VERSION.get(context.api_version)
 
     def of_many(self, query: FetchQuery, deadline_ms: float) -> Message | PendingResponse:
-        result = self._broker.fetch_many_or_wait(query, deadline_ms)
+        result = self._broker.fetches.fetch_many_or_wait(query, deadline_ms)
         if isinstance(result, Waiting):
             return LongPendingAnswer(result, partial(self.after_waiting, result))
         return self.answer(result)
@@ -184,7 +184,7 @@ class _Answering:
     def after_waiting(self, waiting: LongPoll, at: Timestamps) -> Message | PendingResponse:
         if at.monotonic_ms < waiting.deadline_ms:
             return self.of_many(waiting.query, waiting.deadline_ms)
-        return self.answer(self._broker.fetch(waiting.query))
+        return self.answer(self._broker.fetches.fetch(waiting.query))
 
     def answer(self, result: FetchResult) -> FetchResponse:
         try:

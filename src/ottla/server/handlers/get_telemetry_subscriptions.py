@@ -24,7 +24,7 @@ def handle(
 ) -> GetTelemetrySubscriptionsResponse:
     instance_id = request.client_instance_id
     if is_reserved(instance_id):
-        instance_id = context.broker.new_id()
+        instance_id = context.broker.options.new_id()
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=subscription_id_of(instance_id),

@@ -44,7 +44,7 @@ def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProdu
 def _init_idempotent(context: RequestContext) -> InitProducerIdResponse:
     """Ignores the producer's old id: a new id has no sequence numbers yet."""
     try:
-        return InitProducerIdResponse(producer_id=context.broker.allocate_producer_id())
+        return InitProducerIdResponse(producer_id=context.broker.producer_ids.allocate())
     except ApiError as error:
         return _refusal(error.code)
 

@@ -61,7 +61,9 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
                 else:
                     answer = _find(topic.name, wanted, isolation, context)
             except ApiError as error:
-                code = context.broker.refusal(error, topic.name, wanted.partition_index).code
+                code = context.broker.fetches.refusal(
+                    error, topic.name, wanted.partition_index
+                ).code
                 if code is OFFSET_NOT_AVAILABLE and context.api_version < FIRST_NOT_AVAILABLE:
                     code = ErrorCode.LEADER_NOT_AVAILABLE
                 answer = ListOffsetsPartitionResponse(
@@ -110,12 +112,8 @@ def _find(
     index, timestamp_ms = wanted.partition_index, wanted.timestamp
     answer = ListOffsetsPartitionResponse(partition_index=index)
     _check_time(timestamp_ms, context)
-    found = context.broker.find_offset(
-        topic,
-        index,
-        timestamp_ms,
-        isolation=isolation,
-        leader_epoch=wanted.current_leader_epoch,
+    found = context.broker.topics.online_partition(topic, index).find_offset(
+        timestamp_ms, isolation=isolation, leader_epoch=wanted.current_leader_epoch
     )
     if found is not None:
         answer.offset = found.offset

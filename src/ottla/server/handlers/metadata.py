@@ -90,7 +90,9 @@ def _create_missing(
 ) -> Refusals:
     """Creates topics that are wanted by name; returns why others are not there, or not yet."""
     broker = context.broker
-    may_create = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+    may_create = (
+        request.allow_auto_topic_creation and broker.settings.config.auto_create_topics_enable
+    )
     refusals: dict[str, ErrorCode] = freed_in_turns({})
     new: dict[str, None] = freed_in_turns({})
     for one in in_turns(wanted):

@@ -37,7 +37,7 @@ def _find(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext)
         partition = context.broker.topics.online_partition(topic, wanted.partition)
         partition.check_leader(wanted.current_leader_epoch)
     except ApiError as error:
-        answer.error_code = context.broker.refusal(error, topic, wanted.partition).code
+        answer.error_code = context.broker.fetches.refusal(error, topic, wanted.partition).code
         return answer
     log = partition.log
     found = log.epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)

@@ -97,7 +97,7 @@ class PendingProduce(PendingResponse):
         commit: "Commit | None",
     ) -> None:
         self._commit = commit
-        self._preparation = context.broker.prepare([one.work for one in long])
+        self._preparation = context.broker.appends.prepare([one.work for one in long])
         super().__init__(self._preparation)
         self._request = request
         self._context = context
@@ -290,7 +290,7 @@ def _append(
             _admit(partition, batch, request.transactional_id, context)
     elif _has_transactional(records):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
-    info = context.broker.append(
+    info = context.broker.appends.append(
         partition, prepared or batch or records, now_ms=context.at.now_ms, acks=acks
     )
     answer = PartitionProduceResponse(
@@ -375,7 +375,7 @@ def _admit(
 def _refusal(
     wanted: TopicProduceData, index: int, error: ApiError, context: RequestContext
 ) -> PartitionProduceResponse:
-    error = context.broker.refusal(error, wanted.name, index, wanted.topic_id)
+    error = context.broker.fetches.refusal(error, wanted.name, index, wanted.topic_id)
     answer = PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, error_message=error.message
     )

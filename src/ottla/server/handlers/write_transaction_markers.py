@@ -100,7 +100,7 @@ def _append(
     try:
         written = broker.transactions.markers.write(marker, topic, index, now_ms=context.at.now_ms)
     except ApiError as error:
-        result.error_code = broker.refusal(error, topic, index).code
+        result.error_code = broker.fetches.refusal(error, topic, index).code
     else:
         commit.wait(written, result)
     return result

@@ -75,8 +75,8 @@ def kafkas() -> FakeFileSystem:
     """A directory with a topic `t` of three old records, and nothing of Ottla's."""
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=1, topic_id=T))
-    broker.append(
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, topic_id=T))
+    broker.appends.append(
         broker.topics.partition("t", 0), batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), now_ms=NOW_MS
     )
     broker.close()
@@ -133,20 +133,20 @@ def test_quotas_groups_and_broker_settings_follow_kafka_too(kafkas: FakeFileSyst
     ]
     write_log(kafkas, told)
     broker = open_broker(kafkas)
-    defaults = broker.config.topic_defaults
+    defaults = broker.settings.config.topic_defaults
     assert (defaults.retention_ms, defaults.segment_bytes) == (5000, 5000)
     assert broker.settings.groups.of("g").consumer_session_timeout_ms == 50_000
     assert quotas_of(broker) == [((("user", "u"),), {"producer_byte_rate": 5.0})]
-    assert broker.allocate_producer_id() == 9000
-    assert broker.config.unknown == ["advertised.nonsense"]  # kept, as a plugin's
+    assert broker.producer_ids.allocate() == 9000
+    assert broker.settings.config.unknown == ["advertised.nonsense"]  # kept, as a plugin's
     broker.close()
     gone = ClientQuotaRecord(entity=entity, key="producer_byte_rate", remove=True)
     back = config("log.retention.ms", None, resource="", kind=BROKER_RESOURCE)
     write_records(kafkas, gone, back)
     again = open_broker(kafkas)
-    assert again.config.topic_defaults.retention_ms == 604_800_000
+    assert again.settings.config.topic_defaults.retention_ms == 604_800_000
     assert quotas_of(again) == []
-    assert again.allocate_producer_id() > 9000
+    assert again.producer_ids.allocate() > 9000
     again.close()
 
 
@@ -201,8 +201,8 @@ def test_a_log_of_several_nodes_is_not_continued_until_it_is_recreated(
     assert overrides(broker) == {"retention.ms": "-1"}
     for change in (
         lambda: alter(broker, "segment.ms", "77"),
-        lambda: broker.create_topic(NewTopic(name="new")),
-        broker.allocate_producer_id,
+        lambda: broker.admin.create_topic(NewTopic(name="new")),
+        broker.producer_ids.allocate,
     ):
         with pytest.raises(ApiError, match=r"with other nodes \(2\); stop the broker and run"):
             change()
@@ -224,7 +224,7 @@ def wait(broker: Broker, rounds: int = 5) -> None:
     """Lets ten years pass, and what is due run so often."""
     for number in range(rounds - 4, rounds + 1):
         at = Timestamps(now_ms=NOW_MS + YEARS_MS, monotonic_ms=number * 400_000.0)
-        broker.run_due_jobs(at)
+        broker.scheduler.run_due(at)
 
 
 def test_a_record_of_a_later_kafka_holds_back_what_is_after_it(kafkas: FakeFileSystem) -> None:
@@ -237,7 +237,7 @@ def test_a_record_of_a_later_kafka_holds_back_what_is_after_it(kafkas: FakeFileS
     options = HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(99))
     recreate(find_metadata(["/d"], kafkas), kafkas, options)
     again = open_broker(kafkas)
-    again.adopt({"t": {"retention.ms": "1000"}})
+    again.topic_store.confirm({"t": {"retention.ms": "1000"}})
     wait(again, 10)
     assert again.topics.get("t").partitions[0].log.log_start_offset == 3
     again.close()
@@ -320,17 +320,17 @@ def test_whenever_a_crash_comes_while_the_log_is_recreated_it_is_as_before_or_ne
 def test_a_metadata_log_that_is_offline_leaves_the_other_directories_served() -> None:
     files = disk("/d", "/e")
     broker = open_broker(files, "/d", "/e")
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     broker.close()
     files.remove("/d/meta.properties")
     files.make_directory("/d/meta.properties")
     broker = open_broker(files, "/d", "/e")
     (served,) = broker.topics.get("t").partitions
     place = broker.topics.partition("t", served)
-    assert broker.append(place, batch(b"x"), now_ms=NOW_MS).size
+    assert broker.appends.append(place, batch(b"x"), now_ms=NOW_MS).size
     assert "/d, which is offline" in broker.unconfirmed.unknown["t"]
     with pytest.raises(ApiError, match="the metadata log is offline"):
-        broker.create_topic(NewTopic(name="new"))
+        broker.admin.create_topic(NewTopic(name="new"))
     with pytest.raises(UserError, match=r"allow\.everyone\.if\.no\.acl\.found"):
         open_broker(
             files, "/d", "/e",

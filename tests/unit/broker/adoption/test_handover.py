@@ -82,14 +82,16 @@ def change(name: str, value: str | None) -> Alteration:
 
 
 def fill(broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="t", partition_count=2, overrides={"retention.ms": "-1"}))
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
+    broker.admin.create_topic(
+        NewTopic(name="t", partition_count=2, overrides={"retention.ms": "-1"})
+    )
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("log.retention.ms", "7"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", "2"))
     broker.admin.alter_broker(ConfigSource.ALL_BROKERS, change("cordoned.log.dirs", ""))
     alter_group(broker, "g", change("consumer.session.timeout.ms", "50000"))
     alter_quota(broker, QuotaAlteration(names=APP, limits={"producer_byte_rate": 5000.0}))
-    broker.allocate_producer_id()
+    broker.producer_ids.allocate()
 
 
 @pytest.fixture
@@ -149,7 +151,7 @@ def test_each_use_that_changes_something_is_an_epoch(stopped: FakeFileSystem) ->
     broker.admin.alter_topic("t", change("retention.ms", None))
     broker.admin.alter_topic("t", change("segment.bytes", "5000"))
     broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
-    broker.create_topic(NewTopic(name="new"))
+    broker.admin.create_topic(NewTopic(name="new"))
     broker.admin.alter_broker(ConfigSource.BROKER, change("log.cleaner.threads", None))
     alter_group(broker, "g", change("consumer.session.timeout.ms", None))
     alter_quota(broker, QuotaAlteration(names=APP, limits={"producer_byte_rate": None}))
@@ -171,8 +173,8 @@ def test_a_topic_made_again_has_none_of_the_settings_of_the_deleted_one(
 ) -> None:
     old = image_of(stopped)
     broker = open_broker(stopped)
-    broker.delete_topic(broker.topics.get("t"))
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     broker.close()
     image = image_of(stopped)
     assert image.topics["t"].topic_id != old.topics["t"].topic_id
@@ -190,7 +192,7 @@ def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> Non
     )
     write_records(stopped, acl, user)
     broker = open_broker(stopped)
-    broker.create_topic(NewTopic(name="u"))
+    broker.admin.create_topic(NewTopic(name="u"))
     broker.close()
     hand_over(stopped)
     image = image_of(stopped)
@@ -302,7 +304,7 @@ def test_kafka_keeps_a_credential_whose_mechanism_a_removal_empties(
 def test_several_directories_have_one_log_and_tell_where_partitions_lie() -> None:
     file_system = disk("/d", "/e")
     broker = open_broker(file_system, "/d", "/e")
-    broker.create_topic(NewTopic(name="t", partition_count=4))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=4))
     broker.close()
     assert not has_metadata_log(file_system, "/e")
     hand_over(file_system, "/d", "/e")

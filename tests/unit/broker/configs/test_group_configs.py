@@ -62,7 +62,7 @@ def beat(broker: Broker, epoch: int, *, now_ms: int = 0) -> HeartbeatAnswer:
     answer = broker.groups.carry_out(
         broker.groups.machines(at(now_ms))[0].consumer_heartbeat(request, at(now_ms)), at(now_ms)
     )
-    broker.write_out()
+    broker.appends.write_out()
     return answer
 
 

@@ -78,13 +78,13 @@ def test_a_broker_starts_without_an_invalid_value_and_says_how_to_mend_it(
     assert f"`ottla configs unset TARGET {option} {name}`" in line
     if name in broker_settings():
         default = broker_config({"log.dirs": "/d"}).value_of(name)
-        assert broker.config.value_of(name) == default
-    assert broker.config.topic_defaults.segment_bytes == 1000
+        assert broker.settings.config.value_of(name) == default
+    assert broker.settings.config.topic_defaults.segment_bytes == 1000
     # What is ignored hinders no other change, and stays until it is mended.
     scope = ConfigSource.BROKER if is_own else ConfigSource.ALL_BROKERS
     change = ConfigChange(name="log.segment.bytes", value="2000")
     broker.admin.alter_broker(scope, Alteration(changes=[change]))
-    assert broker.config.topic_defaults.segment_bytes == 2000
+    assert broker.settings.config.topic_defaults.segment_bytes == 2000
     broker.admin.alter_broker(scope, unset(name))
     broker.close()
     caplog.clear()
@@ -97,7 +97,7 @@ def test_the_value_of_all_brokers_applies_where_that_of_one_is_invalid(
 ) -> None:
     file_system = disk("/d")
     store_settings(file_system, {"log.retention.ms": "0"}, {"log.retention.ms": "77"})
-    assert open_broker(file_system).config.topic_defaults.retention_ms == 77
+    assert open_broker(file_system).settings.config.topic_defaults.retention_ms == 77
     assert len(errors(caplog)) == 1
 
 
@@ -116,11 +116,13 @@ def test_an_invalid_value_of_a_group_is_ignored(caplog: pytest.LogCaptureFixture
 def with_old_records(file_system: FakeFileSystem, **overrides: str) -> None:
     """A topic of two old segments, and with settings that were once accepted."""
     broker = open_broker(file_system, log_index_size_max_bytes="240")
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides={"segment.bytes": "200"}))
+    broker.admin.create_topic(
+        NewTopic(name="t", partition_count=1, overrides={"segment.bytes": "200"})
+    )
     for _ in range(5):
         old = batch(b"v" * 80, timestamp_ms=NOW_MS - 30 * DAY_MS)
-        broker.append(broker.topics.partition("t", 0), old, now_ms=NOW_MS)
-        broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), old, now_ms=NOW_MS)
+        broker.appends.write_out()
     broker.close()
     stored = {name.replace("_", "."): text for name, text in overrides.items()}
     write_records(file_system, *settings(TOPIC_RESOURCE, "t", stored))
@@ -129,7 +131,7 @@ def with_old_records(file_system: FakeFileSystem, **overrides: str) -> None:
 def start_after_retention(broker: Broker) -> int:
     """The log's start offset when retention has come by."""
     for at_ms in (0, 400_000, 800_000):
-        broker.run_due_jobs(Timestamps(now_ms=NOW_MS + at_ms, monotonic_ms=at_ms))
+        broker.scheduler.run_due(Timestamps(now_ms=NOW_MS + at_ms, monotonic_ms=at_ms))
     return broker.topics.partition("t", 0).log.log_start_offset
 
 
@@ -155,21 +157,21 @@ def test_nothing_of_a_topic_is_deleted_while_what_decides_it_is_invalid(
     assert "nothing of the topic is deleted or compacted" in line
     assert f"`ottla configs set TARGET t {name}=VALUE`" in line
     assert start_after_retention(broker) == 0
-    assert not broker.log_access.may_compact("t")
+    assert not broker.log_jobs.access.may_compact("t")
     assert broker.topics.get("t").overrides[name] == text
     other = ConfigChange(name="segment.bytes", value="300")
     broker.admin.alter_topic("t", Alteration(changes=[other]))
     assert broker.topics.get("t").overrides[name] == text
-    assert not broker.log_access.may_compact("t")
+    assert not broker.log_jobs.access.may_compact("t")
     broker.admin.alter_topic("t", unset(name))
-    assert broker.log_access.may_compact("t")
+    assert broker.log_jobs.access.may_compact("t")
     assert start_after_retention_of(broker) > 0
 
 
 def start_after_retention_of(broker: Broker) -> int:
     """As `start_after_retention`, some time later."""
     for at_ms in (1_200_000, 1_600_000):
-        broker.run_due_jobs(Timestamps(now_ms=NOW_MS + at_ms, monotonic_ms=at_ms))
+        broker.scheduler.run_due(Timestamps(now_ms=NOW_MS + at_ms, monotonic_ms=at_ms))
     return broker.topics.partition("t", 0).log.log_start_offset
 
 
@@ -196,7 +198,7 @@ def test_topics_without_their_own_value_are_held_while_the_brokers_is_invalid(
         own = Alteration(changes=[ConfigChange(name="log.retention.ms", value=str(DAY_MS))])
         broker.admin.alter_broker(ConfigSource.BROKER, own)
         assert start_after_retention_of(broker) > 0
-        assert broker.log_access.may_retain("t", broker.topics.partition("t", 0).log)
+        assert broker.log_jobs.access.may_retain("t", broker.topics.partition("t", 0).log)
 
 
 def test_of_values_that_contradict_each_other_one_is_ignored() -> None:

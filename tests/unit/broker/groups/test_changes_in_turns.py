@@ -98,16 +98,16 @@ class House:
             self.answers.setdefault(client, []).append(answer)
 
     def settle(self) -> None:
-        self.broker.write_out()
-        while answered := self.broker.take_answered(self.now_ms):
+        self.broker.appends.write_out()
+        while answered := self.broker.answers.take_answered(self.now_ms):
             for one in answered:
                 client, pending = self.pending.pop(one)
                 self._take(client, pending.finish(self.at))
-            self.broker.write_out()
+            self.broker.appends.write_out()
 
     def pass_time(self, ms: float) -> None:
         self.now_ms += ms
-        self.broker.advance(self.at)
+        self.broker.answers.advance(self.at)
         self.settle()
 
     # Requests
@@ -379,9 +379,9 @@ class Rounds:
         house.broker.budget.limit(lambda: False, self.deeds.append)
 
     def run(self, others: Callable[[], None]) -> None:
-        self.house.broker.advance(self.house.at)
+        self.house.broker.answers.advance(self.house.at)
         (deed,) = self.deeds
-        self.house.broker.advance(self.house.at)
+        self.house.broker.answers.advance(self.house.at)
         assert len(self.deeds) == 1, "it waits for its turn"
         self.deeds.clear()
         with with_others_in_between(others):
@@ -422,14 +422,14 @@ def test_a_deadline_of_many_members_is_handled_in_turns_as_at_once(other: str) -
         def others(house: House = house, place: int = place) -> None:
             nonlocal suspensions
             suspensions += 1
-            house.broker.advance(house.at)  # other deadlines of the group wait
+            house.broker.answers.advance(house.at)  # other deadlines of the group wait
             if suspensions == place + 1:
                 OTHERS[other](house)
 
         Rounds(house).run(others)
         is_over = suspensions <= place
         if not is_over:
-            house.broker.advance(house.at)
+            house.broker.answers.advance(house.at)
             house.settle()
             assert house.all_there_is() in in_order
         place += 1
@@ -447,7 +447,7 @@ def led_here() -> tuple[House, PartitionOrders]:
 
 def load(house: House) -> None:
     while house.broker.groups.shards.is_busy:
-        house.broker.advance(house.at)
+        house.broker.answers.advance(house.at)
 
 
 @pytest.mark.slow

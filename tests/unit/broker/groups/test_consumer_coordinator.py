@@ -31,7 +31,7 @@ def file_system() -> FakeFileSystem:
 @pytest.fixture
 def broker(file_system: FakeFileSystem) -> Broker:
     broker = open_broker(file_system, **SETTINGS)
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return broker
 
 
@@ -51,7 +51,7 @@ def beat(
     answer = broker.groups.carry_out(
         broker.groups.machines(at(now_ms))[0].consumer_heartbeat(request, at(now_ms)), at(now_ms)
     )
-    broker.write_out()
+    broker.appends.write_out()
     return answer
 
 
@@ -65,7 +65,7 @@ def join(broker: Broker) -> JoinAnswer:
         requires_member_id=False,
     )
     answer = join_group(broker.groups, request, at(0))
-    broker.write_out()
+    broker.appends.write_out()
     assert isinstance(answer, JoinAnswer)
     return answer
 
@@ -77,7 +77,7 @@ def test_a_member_continues_after_a_crash(broker: Broker, file_system: FakeFileS
     assert broker.groups.carry_out(
         broker.groups.machines(at(0))[0].commit(commit, at(0)), at(0)
     ).partitions == {("t", 0): ErrorCode.NONE}
-    broker.write_out()
+    broker.appends.write_out()
     after = open_broker(file_system.crash(CrashMode.KEEP), **SETTINGS)
     assert beat(after, 1).error is ErrorCode.NONE
     assert after.groups.machines(at(0))[0].describe_consumer("g") == broker.groups.machines(at(0))[
@@ -92,16 +92,16 @@ def test_topics_that_come_and_grow_are_noticed(broker: Broker) -> None:
     beat(broker, 0, regex="u.*")
     broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
     assert len(beat(broker, 1).assigned or ()) == 3
-    broker.create_topic(NewTopic(name="u", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=1))
     assert len(beat(broker, 2).assigned or ()) == 4
-    broker.delete_topic(broker.topics.get("u"))
+    broker.admin.delete_topic(broker.topics.get("u"))
     assert len(beat(broker, 3).assigned or ()) == 3
 
 
 def test_a_session_ends_with_the_brokers_jobs(broker: Broker) -> None:
     beat(broker, 0)
-    assert broker.next_answer_ms == 45_000
-    broker.run_due_jobs(at(45_000))
+    assert broker.answers.next_deadline_ms == 45_000
+    broker.scheduler.run_due(at(45_000))
     assert beat(broker, 1, now_ms=45_000).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -1,5 +1,7 @@
 """The runner of the group machine over a broker: what is in the log is what is answered."""
 
+from typing import Self
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -60,7 +62,7 @@ def commit(broker: Broker, offset: int, group_id: str = "g", metadata: str = "")
         offsets={WHERE: NewOffset(offset=offset, metadata=metadata)},
     )
     answer = broker.groups.carry_out(broker.groups.machines(at(0))[0].commit(request, at(0)), at(0))
-    broker.write_out()
+    broker.appends.write_out()
     return answer.partitions[WHERE]
 
 
@@ -94,7 +96,7 @@ def join_first(broker: Broker) -> JoinAnswer:
 def sync(broker: Broker, joined: JoinAnswer) -> None:
     claim = MemberClaim(group_id="g", member_id=joined.member_id, generation=joined.generation)
     sync_group(broker.groups, SyncRequest(claim=claim), at(0))
-    broker.write_out()
+    broker.appends.write_out()
 
 
 def restarted(file_system: FakeFileSystem) -> tuple[Broker, FakeFileSystem]:
@@ -174,7 +176,7 @@ def test_a_deleted_group_is_gone_after_a_crash(broker: Broker, file_system: Fake
         ).error
         is ErrorCode.NONE
     )
-    broker.write_out()
+    broker.appends.write_out()
     assert restarted(file_system)[0].groups.machines(at(0))[0].list_groups() == []
 
 
@@ -291,7 +293,7 @@ def test_a_log_that_cannot_be_read_answers_for_no_group(
     file = file_system.open(f"{partition.log.directory}/{0:020}.log", writable=True)
     file.pwrite(batch[61:], 61)
     coordinator = GroupCoordinator(
-        broker, broker.config, broker.new_id, broker.settings.groups.of, Timers()
+        broker, broker.settings.config, broker.options.new_id, broker.settings.groups.of, Timers()
     )
     assert coordinator.machines(at(0))[0].refusal("g") is ErrorCode.NOT_COORDINATOR
 
@@ -304,15 +306,15 @@ def test_members_that_wait_are_answered_when_the_last_has_joined(broker: Broker)
     sync(broker, joined)
     waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
-    assert not broker.has_answers
-    assert broker.take_answered(0) == []
+    assert not broker.answers.has_answers
+    assert broker.answers.take_answered(0) == []
     again = join_group(broker.groups, join_request(joined.member_id), at(0))
     assert isinstance(again, JoinAnswer)
-    assert broker.has_answers
-    assert broker.take_answered(0) == [waiting]
+    assert broker.answers.has_answers
+    assert broker.answers.take_answered(0) == [waiting]
     assert waiting.result is not None
     assert waiting.result.generation == again.generation
-    assert broker.take_answered(0) == []
+    assert broker.answers.take_answered(0) == []
 
 
 def test_members_that_wait_are_answered_when_time_is_up(broker: Broker) -> None:
@@ -320,11 +322,11 @@ def test_members_that_wait_are_answered_when_time_is_up(broker: Broker) -> None:
     sync(broker, joined)
     waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
-    assert broker.next_deadline_ms == 10_000
-    broker.run_due_jobs(at(9_999))
-    assert broker.take_answered(9_999) == []
-    broker.run_due_jobs(at(10_000))
-    assert broker.take_answered(10_000) == [waiting]
+    assert broker.scheduler.next_deadline_ms == 10_000
+    broker.scheduler.run_due(at(9_999))
+    assert broker.answers.take_answered(9_999) == []
+    broker.scheduler.run_due(at(10_000))
+    assert broker.answers.take_answered(10_000) == [waiting]
     assert waiting.result is not None
     assert waiting.result.error is ErrorCode.NONE
 
@@ -334,7 +336,7 @@ def test_a_member_whose_client_is_gone_has_joined_all_the_same(broker: Broker) -
     sync(broker, joined)
     waiting = join_group(broker.groups, join_request(), at(0))
     assert isinstance(waiting, Waiting)
-    broker.cancel(waiting)
+    broker.fetches.cancel(waiting)
     again = join_group(broker.groups, join_request(joined.member_id), at(0))
     assert isinstance(again, JoinAnswer)
     assert len(again.members) == 2
@@ -346,11 +348,11 @@ def test_a_member_whose_client_is_gone_has_joined_all_the_same(broker: Broker) -
 def test_offsets_of_a_deleted_topic_are_forgotten(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
-    topic = broker.create_topic(NewTopic(name="t"))
+    topic = broker.admin.create_topic(NewTopic(name="t"))
     commit(broker, 1)
-    broker.delete_topic(topic)
-    broker.run_due_jobs(at(0))
-    broker.write_out()
+    broker.admin.delete_topic(topic)
+    broker.scheduler.run_due(at(0))
+    broker.appends.write_out()
     assert committed(broker) is None
     assert committed(restarted(file_system)[0]) is None
 
@@ -384,6 +386,10 @@ def test_clients_hear_why_the_log_has_refused(
         topics = broker.topics
         budget = broker.budget
 
+        @property
+        def admin(self) -> Self:
+            return self
+
         def create_topic(self, new: NewTopic) -> None:
             raise ApiError(code)
 
@@ -392,8 +398,8 @@ def test_clients_hear_why_the_log_has_refused(
 
     coordinator = GroupCoordinator(
         Refusing(),  # type: ignore[arg-type]
-        broker.config,
-        broker.new_id,
+        broker.settings.config,
+        broker.options.new_id,
         broker.settings.groups.of,
         Timers(),
     )
@@ -456,20 +462,20 @@ def test_offsets_of_a_deleted_topic_go_in_steps_and_all_of_them(
     file_system: FakeFileSystem,
 ) -> None:
     broker = open_broker(file_system, **LITTLE)
-    topic = broker.create_topic(NewTopic(name="gone", partition_count=1))
+    topic = broker.admin.create_topic(NewTopic(name="gone", partition_count=1))
     commit_many(broker, "g", "gone")
     commit(broker, 5)
     spent(broker)
-    broker.delete_topic(topic)
+    broker.admin.delete_topic(topic)
     broker.groups.advance(at(0))
     assert 1 < count_of(broker, "g") < MANY + 1
-    assert broker.next_answer_ms == 0.0, "the next round continues"
+    assert broker.answers.next_deadline_ms == 0.0, "the next round continues"
     for _ in range(10):
         broker.groups.advance(at(0))
     assert count_of(broker, "g") == 1
     assert committed(broker) == 5
-    assert broker.next_answer_ms != 0.0
-    broker.write_out()
+    assert broker.answers.next_deadline_ms != 0.0
+    broker.appends.write_out()
     assert count_of(restarted(file_system)[0], "g") == 1
 
 
@@ -477,12 +483,12 @@ def test_a_topic_of_the_same_name_begins_without_the_offsets_of_the_former_one(
     file_system: FakeFileSystem,
 ) -> None:
     broker = open_broker(file_system, **LITTLE)
-    topic = broker.create_topic(NewTopic(name="t", partition_count=1))
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     commit_many(broker, "g")
     spent(broker)
-    broker.delete_topic(topic)
+    broker.admin.delete_topic(topic)
     assert broker.groups.forget_some(at(0))
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     assert broker.groups.machine_of("g", at(0)).offsets.of("g") == {}
     assert commit(broker, 7) is ErrorCode.NONE
     broker.groups.advance(at(0))
@@ -499,7 +505,7 @@ def test_expired_offsets_go_in_steps_while_groups_are_served(file_system: FakeFi
     for _ in range(3):
         broker.groups.advance(later)
         counts.append(len(broker.groups.known[0].offsets.of("g")))
-        assert broker.next_answer_ms == later.monotonic_ms
+        assert broker.answers.next_deadline_ms == later.monotonic_ms
     assert counts == [MANY - 256, MANY - 512, 0]
     broker.groups.advance(later)
-    assert broker.next_answer_ms == later.monotonic_ms + 1000
+    assert broker.answers.next_deadline_ms == later.monotonic_ms + 1000

@@ -56,7 +56,7 @@ def left_by_another(*, with_index: bool) -> FakeFileSystem:
     """A directory as Kafka leaves it: without files of ours, and maybe with a lost index."""
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     log = broker.topics.partition("t", 0).log
     for number in range(COUNT):
         if number == FIRST_ABORTED:
@@ -84,11 +84,11 @@ def check_of(broker: Broker) -> PartitionLog:
 def test_a_slice_reads_a_bounded_number_of_headers() -> None:
     broker = open_broker(left_by_another(with_index=True))
     log = check_of(broker)
-    broker.run_due_jobs(at(0))
+    broker.scheduler.run_due(at(0))
     slices, monotonic_ms = 0, 1.0
     while log.abort_check is not None:
         bound = log.abort_check.bound
-        broker.run_due_jobs(at(monotonic_ms))
+        broker.scheduler.run_due(at(monotonic_ms))
         monotonic_ms += 1
         slices += 1
         if log.abort_check is not None:
@@ -104,12 +104,12 @@ def test_a_consumer_waits_for_what_is_not_checked_and_sees_no_aborted_record(
     with caplog.at_level(logging.INFO):
         broker = open_broker(left_by_another(with_index=with_index))
         log = check_of(broker)
-        waiting = broker.fetch_or_wait(fetch(FIRST_ABORTED), 1e9)
+        waiting = broker.fetches.fetch_or_wait(fetch(FIRST_ABORTED), 1e9)
         assert isinstance(waiting, WaitingFetch), "nothing is known of these offsets yet"
         answered: list[object] = []
         for monotonic_ms in range(50):
-            broker.run_due_jobs(at(monotonic_ms))
-            answered += broker.take_answered(monotonic_ms)
+            broker.scheduler.run_due(at(monotonic_ms))
+            answered += broker.answers.take_answered(monotonic_ms)
         assert answered == [waiting]
     assert log.abort_check is None
     result = waiting.result
@@ -130,14 +130,14 @@ def test_a_consumer_waits_for_what_is_not_checked_and_sees_no_aborted_record(
 def test_consumers_of_all_records_do_not_wait() -> None:
     broker = open_broker(left_by_another(with_index=False))
     query = FetchQuery(partitions=fetch(FIRST_ABORTED).partitions, max_size=1 << 20)
-    assert not isinstance(broker.fetch_or_wait(query, 1e9), WaitingFetch)
+    assert not isinstance(broker.fetches.fetch_or_wait(query, 1e9), WaitingFetch)
 
 
 def test_a_start_afterwards_looks_no_more() -> None:
     file_system = left_by_another(with_index=False)
     broker = open_broker(file_system)
     for monotonic_ms in range(50):
-        broker.run_due_jobs(at(monotonic_ms))
+        broker.scheduler.run_due(at(monotonic_ms))
     broker.close()
     assert check_of(open_broker(file_system)).abort_check is None
 
@@ -148,6 +148,6 @@ def test_nothing_is_compacted_before() -> None:
     log.writer.roll(NOW_MS)
     log.writer.flush()
     assert log.config.is_compacted
-    assert broker.cleaner.next_task(at(0)) is None
+    assert broker.log_jobs.cleaner.next_task(at(0)) is None
     log.maintenance.check_aborts(at_once=True)
-    assert broker.cleaner.next_task(at(0)) is not None
+    assert broker.log_jobs.cleaner.next_task(at(0)) is not None

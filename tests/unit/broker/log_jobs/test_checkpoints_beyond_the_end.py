@@ -80,7 +80,7 @@ def test_the_log_is_served_and_compacted_in_every_combination(
         write(broker, "t", 30)
         caplog.clear()
         clean_until_done(broker, file_system)
-        assert not broker.cleaner.trouble_of(("t", 0)).failure_count, combination
+        assert not broker.log_jobs.cleaner.trouble_of(("t", 0)).failure_count, combination
         # Only a segment that is cut may fail; it is set aside, and each cause is logged once.
         said = [one.getMessage() for one in caplog.records if "not be comp" in one.getMessage()]
         assert all(".log at byte" in one for one in said), combination

@@ -35,7 +35,7 @@ def broker_with(file_system: FileSystem, **topics: int) -> Broker:
     """Compacted topics of one partition, each with so many records of three keys."""
     broker = open_broker(file_system, "/d")
     for name, count in topics.items():
-        broker.create_topic(NewTopic(name=name, partition_count=1, overrides=COMPACTED))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1, overrides=COMPACTED))
         write(broker, name, count)
     return broker
 
@@ -44,8 +44,10 @@ def write(broker: Broker, topic: str, count: int, key: bytes = b"key") -> None:
     for number in range(count):
         builder = RecordBatchBuilder()
         builder.append(key + b"%d" % (number % 3), b"%d" % number, NOW_MS)
-        broker.append(broker.topics.partition(topic, 0), bytearray(builder.build()), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(
+            broker.topics.partition(topic, 0), bytearray(builder.build()), now_ms=NOW_MS
+        )
+    broker.appends.write_out()
     log_of(broker, topic).writer.flush()
 
 
@@ -84,11 +86,11 @@ def flip_last_byte(file_system: FakeFileSystem, path: str) -> None:
 def test_the_log_with_the_largest_dirty_share_comes_first() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, small=8, large=40)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    broker.cleaner.finish(task, carry_out(task, file_system), later())
+    broker.log_jobs.cleaner.finish(task, carry_out(task, file_system), later())
     write(broker, task.key[0], 8)
-    second = broker.cleaner.next_task(later())
+    second = broker.log_jobs.cleaner.next_task(later())
     assert second is not None
     assert {task.key[0], second.key[0]} == {"small", "large"}
 
@@ -98,27 +100,27 @@ def test_a_pass_leaves_each_keys_last_record_and_its_checkpoint() -> None:
     broker = broker_with(file_system, t=30)
     log = log_of(broker, "t")
     end = log.segments.active.base_offset
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    broker.cleaner.finish(task, carry_out(task, file_system), later())
+    broker.log_jobs.cleaner.finish(task, carry_out(task, file_system), later())
     assert len(values(log)) == 3 + 30 - end
     points = OffsetCheckpoint(file_system, "/d/cleaner-offset-checkpoint").read()
     assert points == {("t", 0): end}
-    assert broker.cleaner.next_task(later()) is None
+    assert broker.log_jobs.cleaner.next_task(later()) is None
 
 
 def test_the_segments_that_were_replaced_are_removed_after_the_delay() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    broker.cleaner.finish(task, carry_out(task, file_system), later())
+    broker.log_jobs.cleaner.finish(task, carry_out(task, file_system), later())
     retired = deleted_files(file_system)
     assert retired
-    broker.run_due_jobs(later(59_000))
+    broker.scheduler.run_due(later(59_000))
     assert set(retired) <= set(file_system.list("/d/t-0"))
     for _ in range(5):
-        broker.run_due_jobs(later(61_000))
+        broker.scheduler.run_due(later(61_000))
     assert not deleted_files(file_system)
 
 
@@ -130,48 +132,48 @@ def deleted_files(file_system: FileSystem) -> list[str]:
 def test_a_log_that_is_kept_for_a_pass_is_given_to_nobody_else() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    assert broker.log_access.is_being_cleaned(task.log)
-    assert broker.cleaner.next_task(later()) is None
-    assert broker.cleaner.task_for(("t", 0), later()) is None
+    assert broker.log_jobs.access.is_being_cleaned(task.log)
+    assert broker.log_jobs.cleaner.next_task(later()) is None
+    assert broker.log_jobs.cleaner.task_for(("t", 0), later()) is None
 
 
 def test_what_a_pass_has_made_of_a_deleted_topic_is_thrown_away() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
     result = carry_out(task, file_system)
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     assert task.is_stopped
-    assert broker.cleaner.states.get(("t", 0)) == Aborted(0)
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=COMPACTED))
+    assert broker.log_jobs.cleaner.states.get(("t", 0)) == Aborted(0)
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, overrides=COMPACTED))
     write(broker, "t", 30)
     # The new one must wait until the pass over the old one has come back.
-    assert broker.cleaner.next_task(later()) is None
-    broker.cleaner.finish(task, result, later())
+    assert broker.log_jobs.cleaner.next_task(later()) is None
+    broker.log_jobs.cleaner.finish(task, result, later())
     assert len(values(log_of(broker, "t"))) == 30
-    assert broker.cleaner.next_task(later()) is not None
+    assert broker.log_jobs.cleaner.next_task(later()) is not None
 
 
 def test_a_pass_over_segments_that_have_gone_meanwhile_is_thrown_away() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
     result = carry_out(task, file_system)
     log = log_of(broker, "t")
     first = log.segments.first
     log.segments.remove([first])
-    broker.cleaner.finish(task, result, later())
+    broker.log_jobs.cleaner.finish(task, result, later())
     assert not [name for name in file_system.list("/d/t-0") if name.endswith(".cleaned")]
-    assert broker.cleaner.states.is_free(("t", 0))
+    assert broker.log_jobs.cleaner.states.is_free(("t", 0))
 
 
 def test_a_failure_is_tried_again_later_each_time() -> None:
     broker = broker_with(disk("/d"), t=30)
-    cleaner = broker.cleaner
+    cleaner = broker.log_jobs.cleaner
     waits = []
     now = 0
     for _ in range(4):
@@ -187,15 +189,15 @@ def test_a_failure_is_tried_again_later_each_time() -> None:
 
 def test_a_clock_that_is_set_back_puts_that_off_no_longer() -> None:
     broker = broker_with(disk("/d"), t=30)
-    task = broker.cleaner.next_task(later(0))
+    task = broker.log_jobs.cleaner.next_task(later(0))
     assert task is not None
-    broker.cleaner.fail(task, RuntimeError("no luck"), later(0))
+    broker.log_jobs.cleaner.fail(task, RuntimeError("no luck"), later(0))
     assert not can_begin(broker, 14_000)
     assert can_begin(broker, -3_600_000)
 
 
 def can_begin(broker: Broker, now: int) -> bool:
-    return not broker.cleaner._is_waiting(("t", 0), NOW_MS + now)
+    return not broker.log_jobs.cleaner._is_waiting(("t", 0), NOW_MS + now)
 
 
 def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_continues(
@@ -207,7 +209,7 @@ def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_continues(
     path = damage(broker, file_system, 2)
     before = log.segments.values[2]
     now = clean_until_done(broker, file_system)
-    trouble = broker.cleaner.trouble_of(("t", 0))
+    trouble = broker.log_jobs.cleaner.trouble_of(("t", 0))
     assert [one.base_offset for one in trouble.damaged] == [before.base_offset]
     assert before in log.segments.values
     # The others hold three records at the most, and the kept ends of passes.
@@ -221,22 +223,22 @@ def test_a_segment_that_cannot_be_read_is_set_aside_and_the_rest_continues(
     file_system.set_modified_ms(path, NOW_MS + 1)
     write(broker, "t", 60)
     clean_until_done(broker, file_system, now)
-    assert not broker.cleaner.trouble_of(("t", 0)).damaged
+    assert not broker.log_jobs.cleaner.trouble_of(("t", 0)).damaged
     assert TROUBLES_FILE_NAME not in file_system.list("/d")
 
 
 def clean_until_done(broker: Broker, file_system: FakeFileSystem, now: int = 0) -> int:
     for _ in range(20):
         now += 100_000
-        task = broker.cleaner.next_task(later(now))
+        task = broker.log_jobs.cleaner.next_task(later(now))
         if task is None:
             return now
         try:
             result = carry_out(task, file_system)
         except Exception as error:
-            broker.cleaner.fail(task, error, later(now))
+            broker.log_jobs.cleaner.fail(task, error, later(now))
         else:
-            broker.cleaner.finish(task, result, later(now))
+            broker.log_jobs.cleaner.finish(task, result, later(now))
     raise AssertionError("the cleaner does not come to an end")
 
 
@@ -247,7 +249,9 @@ def test_a_tombstone_stays_while_an_older_segment_is_set_aside() -> None:
     now = clean_until_done(broker, file_system)
     builder = RecordBatchBuilder()
     builder.append(b"key1", None, NOW_MS)
-    broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
+    broker.appends.append(
+        broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS
+    )
     write(broker, "t", 9, b"other")
     day_ms = 86_400_000
     for _ in range(3):
@@ -265,7 +269,7 @@ def test_a_segment_that_begins_with_nonsense_is_set_aside_like_any_other() -> No
     file.pwrite(b"\xff" * 30, 0)
     file.close()
     clean_until_done(broker, file_system)
-    assert [one.base_offset for one in broker.cleaner.trouble_of(("t", 0)).damaged] == [0]
+    assert [one.base_offset for one in broker.log_jobs.cleaner.trouble_of(("t", 0)).damaged] == [0]
     assert broker.directories[0].checkpoints.cleaned.keys() == {("t", 0), ("u", 0)}
 
 
@@ -281,12 +285,12 @@ def test_a_log_that_cannot_be_planned_for_keeps_no_other_from_the_cleaner(
     file = file_system.open(segment.transaction_index.path, writable=True)
     file.pwrite(b"\x7f", 0)
     file.close()
-    tasks = [broker.cleaner.next_task(later()) for _ in range(3)]
+    tasks = [broker.log_jobs.cleaner.next_task(later()) for _ in range(3)]
     assert [task and task.key for task in tasks] == [("u", 0), None, None]
-    assert broker.cleaner.trouble_of(("t", 0)).failure_count == 1
+    assert broker.log_jobs.cleaner.trouble_of(("t", 0)).failure_count == 1
     assert "t-0 could not be compacted, and will be retried" in caplog.text
-    assert ".txnindex" in broker.cleaner.trouble_of(("t", 0)).reason
-    assert broker.cleaner.states.is_free(("t", 0))
+    assert ".txnindex" in broker.log_jobs.cleaner.trouble_of(("t", 0)).reason
+    assert broker.log_jobs.cleaner.states.is_free(("t", 0))
 
 
 def test_a_log_whose_segments_are_all_damaged_is_left_as_it_is() -> None:
@@ -299,9 +303,9 @@ def test_a_log_whose_segments_are_all_damaged_is_left_as_it_is() -> None:
     before = [one.base_offset for one in log.segments.values]
     clean_until_done(broker, file_system)
     assert [one.base_offset for one in log.segments.values] == before
-    trouble = broker.cleaner.trouble_of(("t", 0))
+    trouble = broker.log_jobs.cleaner.trouble_of(("t", 0))
     assert (len(trouble.damaged), trouble.failure_count) == (len(before) - 1, 0)
-    assert broker.cleaner.next_task(later(10**9)) is None
+    assert broker.log_jobs.cleaner.next_task(later(10**9)) is None
 
 
 def test_a_failure_at_any_step_is_retried_later_and_each_cause_is_logged_once(
@@ -309,7 +313,7 @@ def test_a_failure_at_any_step_is_retried_later_and_each_cause_is_logged_once(
 ) -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    cleaner = broker.cleaner
+    cleaner = broker.log_jobs.cleaner
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("no luck")
@@ -338,12 +342,12 @@ def test_a_failure_at_any_step_is_retried_later_and_each_cause_is_logged_once(
 
 def test_a_lack_of_descriptors_is_retried_later_too() -> None:
     broker = broker_with(disk("/d"), t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    broker.cleaner.fail(task, OSError(24, "Too many open files", "/d/t-0"), later())
+    broker.log_jobs.cleaner.fail(task, OSError(24, "Too many open files", "/d/t-0"), later())
     assert not broker.directories[0].is_offline
     assert not can_begin(broker, 14_999)
-    assert "Too many open files" in broker.cleaner.trouble_of(("t", 0)).reason
+    assert "Too many open files" in broker.log_jobs.cleaner.trouble_of(("t", 0)).reason
 
 
 def test_a_disk_that_fails_while_a_pass_is_planned_goes_offline_alone() -> None:
@@ -353,18 +357,18 @@ def test_a_disk_that_fails_while_a_pass_is_planned_goes_offline_alone() -> None:
     broker = open_broker(file_system, "/d", "/e")
     segment = log_of(broker, "t").segments.first
     segment.close_files()
-    assert broker.cleaner.next_task(later()) is None
+    assert broker.log_jobs.cleaner.next_task(later()) is None
     assert [one.is_offline for one in broker.directories] == [True, False]
 
 
 def test_a_disk_that_fails_takes_its_directory_offline() -> None:
     file_system = disk("/d")
     broker = broker_with(file_system, t=30)
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    broker.cleaner.fail(task, OSError(5, "Input/output error"), later())
+    broker.log_jobs.cleaner.fail(task, OSError(5, "Input/output error"), later())
     assert broker.directories[0].is_offline
-    assert broker.cleaner.next_task(later(10**6)) is None
+    assert broker.log_jobs.cleaner.next_task(later(10**6)) is None
 
 
 def test_a_checkpoint_after_the_logs_end_is_forgotten_at_the_next_start() -> None:
@@ -387,17 +391,17 @@ def test_a_damaged_file_of_troubles_is_skipped(caplog: pytest.LogCaptureFixture)
     file.close()
     broker = open_broker(file_system, "/d")
     assert TROUBLES_FILE_NAME in caplog.text
-    assert broker.cleaner.next_task(later()) is not None
+    assert broker.log_jobs.cleaner.next_task(later()) is not None
 
 
 def test_nothing_is_compacted_where_the_cleaner_is_switched_off() -> None:
     file_system = disk("/d")
     broker_with(file_system, t=30).close()
     broker = open_broker(file_system, "/d", log_cleaner_enable="false")
-    assert broker.cleaner.thread_count == 0
+    assert broker.log_jobs.cleaner.thread_count == 0
     broker.close()
     broker = open_broker(file_system, "/d", log_cleaner_threads="3")
-    assert broker.cleaner.thread_count == 3
+    assert broker.log_jobs.cleaner.thread_count == 3
 
 
 def test_the_memory_for_keys_is_shared_by_the_threads() -> None:
@@ -407,7 +411,7 @@ def test_the_memory_for_keys_is_shared_by_the_threads() -> None:
         file_system, "/d", log_cleaner_threads="2", log_cleaner_dedupe_buffer_size="4000000"
     )
     with patch("ottla.storage.compaction.planning.plan_compaction") as planned:
-        broker.cleaner.next_task(later())
+        broker.log_jobs.cleaner.next_task(later())
     assert planned.call_args.args[3].size == 2_000_000
 
 
@@ -416,7 +420,9 @@ def test_a_compacted_topic_still_refuses_records_without_a_key() -> None:
     builder = RecordBatchBuilder()
     builder.append(None, b"x", NOW_MS)
     with pytest.raises(Exception, match="key") as caught:
-        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
+        broker.appends.append(
+            broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS
+        )
     assert getattr(caught.value, "code", None) is ErrorCode.INVALID_RECORD
 
 
@@ -424,14 +430,14 @@ def test_a_log_that_is_compacted_and_deleted_has_one_of_the_two_at_a_time() -> N
     file_system = disk("/d")
     broker = open_broker(file_system, "/d")
     overrides = {**COMPACTED, "cleanup.policy": "compact,delete", "retention.ms": "1000"}
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
     write(broker, "t", 30)
     log = log_of(broker, "t")
-    task = broker.cleaner.next_task(later())
+    task = broker.log_jobs.cleaner.next_task(later())
     assert task is not None
-    assert not broker.retention.run_slice(later(5000))
+    assert not broker.log_jobs.retention.run_slice(later(5000))
     assert log.log_start_offset == 0
-    broker.cleaner.finish(task, carry_out(task, file_system), later(5000))
+    broker.log_jobs.cleaner.finish(task, carry_out(task, file_system), later(5000))
     assert len(set(values(log))) < 30
-    broker.retention.run_slice(later(5000))
+    broker.log_jobs.retention.run_slice(later(5000))
     assert (log.log_start_offset, values(log)) == (30, [])

@@ -39,13 +39,13 @@ def file_system() -> FakeFileSystem:
 def broker(file_system: FakeFileSystem) -> Broker:
     """With a topic t of one partition, which lies in /d."""
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     return broker
 
 
 def refusal(broker: Broker, path: str, index: int = 0) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        broker.moves.request("t", index, path)
+        broker.log_jobs.moves.request("t", index, path)
     return caught.value.code
 
 
@@ -85,11 +85,11 @@ def test_the_log_continues_where_it_is_now(broker: Broker, file_system: FakeFile
 
 def test_what_is_appended_during_a_move_moves_too(broker: Broker) -> None:
     produce(broker, *numbered(10))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     for number in range(10, 500):
         produce(broker, b"%d" % number)
         pass_time(broker)
-        if not broker.moves:
+        if not broker.log_jobs.moves:
             break
     assert place_of(broker) == "/e"
     assert values(partition_of(broker).log) == numbered(number + 1)
@@ -98,12 +98,12 @@ def test_what_is_appended_during_a_move_moves_too(broker: Broker) -> None:
 def test_an_append_of_the_same_round_is_in_though_nobody_has_written_it_out(
     broker: Broker,
 ) -> None:
-    broker.append(broker.topics.partition("t", 0), batch(b"0"), now_ms=NOW_MS)
-    broker.moves.request("t", 0, "/e")
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"0"), now_ms=NOW_MS)
+    broker.log_jobs.moves.request("t", 0, "/e")
     for _ in range(5):
         pass_time(broker)
-        broker.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(b"more"), now_ms=NOW_MS)
+    broker.appends.write_out()
     log = partition_of(broker).log
     assert place_of(broker) == "/e"
     assert values(log) == [b"0", *[b"more"] * 5]
@@ -117,10 +117,10 @@ def test_the_files_that_were_left_behind_go_after_the_delay_and_can_be_read_unti
     data = log.segments.first.log.slice(0, log.segments.first.size)
     content = data.read()
     move(broker)
-    broker.run_due_jobs(at(1e9))
+    broker.scheduler.run_due(at(1e9))
     assert data.read() == content
     for _ in range(20):
-        broker.run_due_jobs(at(1e9 + DELAY_MS))
+        broker.scheduler.run_due(at(1e9 + DELAY_MS))
     assert partition_names(file_system, "/d") == []
     with pytest.raises(OSError, match="Bad file"):
         data.read()
@@ -130,11 +130,11 @@ def test_a_move_to_where_the_partition_is_gives_the_move_up(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     assert [name[-7:] for name in partition_names(file_system, "/e")] == ["-future"]
-    broker.moves.request("t", 0, "/d/")
-    assert not broker.moves
+    broker.log_jobs.moves.request("t", 0, "/d/")
+    assert not broker.log_jobs.moves
     assert [name[-7:] for name in partition_names(file_system, "/e")] == ["-delete"]
     produce(broker, b"40")
     assert place_of(broker) == "/d"
@@ -145,7 +145,7 @@ def test_a_move_that_is_sent_elsewhere_begins_again(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     move(broker, "/f")
     assert place_of(broker) == "/f"
@@ -155,10 +155,10 @@ def test_a_move_that_is_sent_elsewhere_begins_again(
 
 def test_a_move_may_be_asked_for_twice(broker: Broker, file_system: FakeFileSystem) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     names = partition_names(file_system, "/e")
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     assert partition_names(file_system, "/e") == names
 
 
@@ -172,14 +172,16 @@ def test_moves_that_cannot_be_are_refused(broker: Broker) -> None:
 
 
 def test_moves_take_turns_and_all_end(broker: Broker) -> None:
-    broker.create_topic(NewTopic(name="u", partition_count=3))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=3))
     for index in range(3):
-        broker.append(broker.topics.partition("u", index), batch(b"%d" % index), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(
+            broker.topics.partition("u", index), batch(b"%d" % index), now_ms=NOW_MS
+        )
+    broker.appends.write_out()
     targets = {}
     for index, partition in broker.topics.get("u").partitions.items():
         targets[index] = "/e" if partition.directory.path == "/f" else "/f"
-        broker.moves.request("u", index, targets[index])
+        broker.log_jobs.moves.request("u", index, targets[index])
     for _ in range(50):
         pass_time(broker)
     partitions = broker.topics.get("u").partitions
@@ -189,24 +191,24 @@ def test_moves_take_turns_and_all_end(broker: Broker) -> None:
 
 def test_a_rate_is_kept_and_none_stops_the_copying(file_system: FakeFileSystem) -> None:
     broker = opened(file_system, replica_alter_log_dirs_io_max_bytes_per_second="1000")
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
-    broker.run_due_jobs(at(0.0))
+    broker.log_jobs.moves.request("t", 0, "/e")
+    broker.scheduler.run_due(at(0.0))
     copied = broker.directories[1].futures["t", 0].size
-    assert broker.moves._next_step.next_deadline_ms == copied
-    broker.run_due_jobs(at(copied - 1.0))
+    assert broker.log_jobs.moves._next_step.next_deadline_ms == copied
+    broker.scheduler.run_due(at(copied - 1.0))
     assert broker.directories[1].futures["t", 0].size == copied
 
 
 def test_the_cleaner_may_have_the_end_of_a_move_wait(broker: Broker) -> None:
     produce(broker, *numbered(20))
     key, log = TopicPartition("t", 0), partition_of(broker).log
-    broker.log_access.begin_cleaning(key, log, lambda: None)
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.access.begin_cleaning(key, log, lambda: None)
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker, 20)
     assert place_of(broker) == "/d"
-    broker.log_access.end_cleaning(key, log)
+    broker.log_jobs.access.end_cleaning(key, log)
     pass_time(broker, 20)
     assert place_of(broker) == "/e"
 
@@ -214,14 +216,14 @@ def test_the_cleaner_may_have_the_end_of_a_move_wait(broker: Broker) -> None:
 def test_with_a_flusher_the_copy_is_flushed_by_it_before_it_counts(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
-    broker.moves.leave_flushing()
+    broker.log_jobs.moves.leave_flushing()
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     for _ in range(20):
         pass_time(broker)
     future = broker.directories[1].futures["t", 0]
     assert future.offsets.recovery_point < future.log_end_offset
-    for directory, plan in broker.due_flushes(NOW_MS):
+    for directory, plan in broker.log_jobs.flushes.due(NOW_MS):
         assert directory.path in ("/d", "/e")
         plan.carry_out(file_system)
         plan.owner.finish_flush(plan, NOW_MS)
@@ -235,12 +237,14 @@ def test_a_flush_that_was_planned_before_the_end_of_a_move_counts_for_nothing(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(3))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
-    broker.moves.leave_flushing()
+    broker.log_jobs.moves.leave_flushing()
     pass_time(broker)
-    plans = [plan for directory, plan in broker.due_flushes(NOW_MS) if directory.path == "/e"]
-    broker.moves.leave_flushing(to_others=False)
+    plans = [
+        plan for directory, plan in broker.log_jobs.flushes.due(NOW_MS) if directory.path == "/e"
+    ]
+    broker.log_jobs.moves.leave_flushing(to_others=False)
     move(broker)
     produce(broker, *numbered(3, first=3))
     log = partition_of(broker).log
@@ -258,7 +262,7 @@ def test_a_move_continues_after_a_restart_from_where_it_was(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
     copied = broker.directories[1].futures["t", 0].log_end_offset
     assert 0 < copied < 40
@@ -276,9 +280,9 @@ def test_a_copy_that_knows_more_than_its_log_after_a_power_failure_is_cut(
     broker: Broker, file_system: FakeFileSystem
 ) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     for _ in range(30):
-        if broker.moves:
+        if broker.log_jobs.moves:
             pass_time(broker)
             for future in broker.directories[1].futures.values():
                 future.writer.flush()
@@ -298,14 +302,14 @@ def test_a_copy_that_knows_more_than_its_log_after_a_power_failure_is_cut(
 
 def test_a_topic_is_deleted_with_its_copies(broker: Broker, file_system: FakeFileSystem) -> None:
     produce(broker, *numbered(40))
-    broker.moves.request("t", 0, "/e")
+    broker.log_jobs.moves.request("t", 0, "/e")
     pass_time(broker)
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     pass_time(broker, 3)
-    assert not broker.moves
+    assert not broker.log_jobs.moves
     for path in ("/d", "/e"):
         assert [name[-7:] for name in partition_names(file_system, path)] == ["-delete"]
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     produce(broker, b"new")
     move(broker, "/e" if place_of(broker) != "/e" else "/f")
     assert values(partition_of(broker).log) == [b"new"]
@@ -350,11 +354,11 @@ def test_a_directory_that_fails_at_any_call_of_a_move_loses_nothing(failing: str
 def with_move(file_system: FaultyFileSystem) -> Broker:
     """A broker that has tried to move its partition to /e; what the disk refuses it leaves."""
     broker = opened(file_system, log_index_size_max_bytes="120")
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     produce(broker, *numbered(8))
     with suppress(ApiError):
-        broker.moves.request("t", 0, "/e")
+        broker.log_jobs.moves.request("t", 0, "/e")
     for _ in range(40):
         pass_time(broker)
-    assert not broker.moves
+    assert not broker.log_jobs.moves
     return broker

@@ -32,7 +32,7 @@ class World:
         self.broker = open_broker(file_system, log_index_size_max_bytes="240")
         overrides = {name.replace("_", "."): value for name, value in topic.items()}
         overrides = {"retention.ms": str(HOUR), "segment.bytes": "200", **overrides}
-        self.broker.create_topic(
+        self.broker.admin.create_topic(
             NewTopic(name="t", partition_count=partitions, overrides=dict(overrides))
         )
         self.now_ms = 0
@@ -40,25 +40,27 @@ class World:
 
     def tick(self, ms: int) -> None:
         self.now_ms += ms
-        self.broker.run_due_jobs(Timestamps(now_ms=NOW_MS + self.now_ms, monotonic_ms=self.now_ms))
+        self.broker.scheduler.run_due(
+            Timestamps(now_ms=NOW_MS + self.now_ms, monotonic_ms=self.now_ms)
+        )
 
     def append(self, count: int = 1, partition: int = 0, timestamp_ms: int | None = None) -> None:
         for _ in range(count):
             at_ms = NOW_MS + self.now_ms if timestamp_ms is None else timestamp_ms
-            self.broker.append(
+            self.broker.appends.append(
                 self.broker.topics.partition("t", partition),
                 batch(b"v" * 80, timestamp_ms=at_ms),
                 now_ms=at_ms,
             )
-            self.broker.write_out()
+            self.broker.appends.write_out()
 
     def begin_cleaning(self) -> None:
         log = self.broker.topics.partition("t", 0).log
-        self.broker.log_access.begin_cleaning(TopicPartition("t", 0), log, lambda: None)
+        self.broker.log_jobs.access.begin_cleaning(TopicPartition("t", 0), log, lambda: None)
 
     def end_cleaning(self) -> None:
         log = self.broker.topics.partition("t", 0).log
-        self.broker.log_access.end_cleaning(TopicPartition("t", 0), log)
+        self.broker.log_jobs.access.end_cleaning(TopicPartition("t", 0), log)
 
     def segments(self, partition: int = 0) -> int:
         return len(self.broker.topics.partition("t", partition).log.segments)
@@ -87,9 +89,9 @@ def test_files_are_renamed_at_once_and_removed_after_the_topics_delay() -> None:
     world.append(3)
     world.tick(FIRST_MS)
     assert len(world.files(".log.deleted")) == 3
-    while world.broker.next_job_ms == world.now_ms:
+    while world.broker.scheduler.next_job_ms == world.now_ms:
         world.tick(0)
-    assert world.broker.next_deadline_ms == FIRST_MS + 7000
+    assert world.broker.scheduler.next_deadline_ms == FIRST_MS + 7000
     world.tick(6999)
     assert len(world.files(".log.deleted")) == 3
     world.tick(1)
@@ -105,7 +107,7 @@ def test_many_segments_go_in_slices_between_which_clients_are_served(
     world.append(4, partition=1)
     world.tick(FIRST_MS)
     left = {world.segments(0) + world.segments(1)}
-    while world.broker.next_job_ms == world.now_ms:
+    while world.broker.scheduler.next_job_ms == world.now_ms:
         world.tick(0)
         left.add(world.segments(0) + world.segments(1))
     assert left == {7, 4, 2}
@@ -118,7 +120,7 @@ def test_a_changed_setting_holds_the_next_time() -> None:
     world.tick(FIRST_MS)
     assert world.segments() == 3
     topic = world.broker.topics.get("t")
-    world.broker._store.configure(topic, {**topic.overrides, "retention.ms": "1"})
+    world.broker.topic_store.configure(topic, {**topic.overrides, "retention.ms": "1"})
     world.tick(INTERVAL_MS)
     assert world.segments() == 1
 
@@ -178,7 +180,7 @@ def test_a_topic_deleted_meanwhile_takes_its_retired_files_with_it() -> None:
     world = World(disk("/d"), retention_ms="1000")
     world.append(3)
     world.tick(FIRST_MS)
-    world.broker.delete_topic(world.broker.topics.get("t"))
+    world.broker.admin.delete_topic(world.broker.topics.get("t"))
     world.tick(DELAY_MS)
     assert not world.broker.directories[0].is_offline
 
@@ -231,7 +233,7 @@ def test_a_crash_between_two_moves_of_a_start_brings_no_record_back(
     world.append(7)
     at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
     for number in range(slices):
-        assert world.broker.retention.run_slice(at) == (number < 3)
+        assert world.broker.log_jobs.retention.run_slice(at) == (number < 3)
     broker: Broker = open_broker(file_system.crash(mode))
     assert broker.topics.partition("t", 0).log.log_start_offset == start
 
@@ -245,14 +247,14 @@ def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
         world.append(4, partition=partition)
     world.tick(FIRST_MS)
     world.begin_cleaning()
-    while world.broker.next_job_ms == world.now_ms:
+    while world.broker.scheduler.next_job_ms == world.now_ms:
         world.tick(0)
     log = world.broker.topics.partition("t", 0).log
     assert (world.segments(0), world.segments(1)) == (4, 1)
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
     world.end_cleaning()
     world.tick(INTERVAL_MS)
-    while world.broker.next_job_ms == world.now_ms:
+    while world.broker.scheduler.next_job_ms == world.now_ms:
         world.tick(0)
     assert world.segments(0) == 1
 
@@ -264,7 +266,7 @@ def test_the_starts_of_many_segments_are_written_down_once() -> None:
     world.append(250)
     made = len(file_system.calls)
     at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
-    while world.broker.retention.run_slice(at):
+    while world.broker.log_jobs.retention.run_slice(at):
         pass
     assert world.segments() == 1
     calls = [(one.kind, one.path) for one in file_system.calls[made:]]
@@ -290,12 +292,12 @@ def test_a_log_that_fails_keeps_retention_from_no_other_and_each_cause_is_logged
     with monkeypatch.context() as patch:
         patch.setattr(storage_retention, "begin_retention", fail)
         for _ in range(3):
-            while world.broker.retention.run_slice(at):
+            while world.broker.log_jobs.retention.run_slice(at):
                 pass
     assert (world.segments(0), world.segments(1)) == (3, 1)
     assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == [
         "t-0: retention skips it: no luck; ottla log check"
     ]
-    while world.broker.retention.run_slice(at):
+    while world.broker.log_jobs.retention.run_slice(at):
         pass
     assert world.segments(0) == 1

@@ -18,10 +18,10 @@ def points(disk: FakeFileSystem, name: str, path: str) -> set[int]:
 def test_each_slice_writes_at_most_one_file() -> None:
     disk = FakeFileSystem()
     broker = open_broker(disk, "/d", "/e")
-    topic = broker.create_topic(NewTopic(name="t", partition_count=4))
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=4))
     for partition in topic.partitions.values():
-        broker.append(partition, batch(b"a", b"b"), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(partition, batch(b"a", b"b"), now_ms=NOW_MS)
+    broker.appends.write_out()
     for partition in topic.partitions.values():
         partition.log.writer.flush()
     writing = CheckpointWriting(broker.directories, LogCheckpoints.write_in_steps)
@@ -39,15 +39,15 @@ def test_each_slice_writes_at_most_one_file() -> None:
 def test_a_topic_that_is_deleted_in_between_is_not_found_again_by_its_name() -> None:
     disk = FakeFileSystem()
     broker = open_broker(disk)
-    broker.create_topic(NewTopic(name="t", partition_count=1))
-    broker.append(broker.topics.partition("t", 0), batch(b"a", b"b"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"a", b"b"), now_ms=NOW_MS)
+    broker.appends.write_out()
     broker.topics.partition("t", 0).log.writer.flush()
     writing = CheckpointWriting(broker.directories, LogCheckpoints.write_in_steps)
     while OffsetCheckpoint(disk, f"/d/{CHECKPOINT_RECOVERY_POINT}").read() != {("t", 0): 2}:
         assert writing.run_slice(at(0))
-    broker.delete_topic(broker.topics.get("t"))
+    broker.admin.delete_topic(broker.topics.get("t"))
     while writing.run_slice(at(0)):
         pass
-    broker.create_topic(NewTopic(name="t", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
     assert OffsetCheckpoint(disk, f"/d/{CHECKPOINT_RECOVERY_POINT}").read().get(("t", 0), 0) == 0

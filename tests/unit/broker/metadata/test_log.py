@@ -125,13 +125,13 @@ def test_a_crash_leaves_the_old_state_or_the_new_and_what_was_answered() -> None
 
 def create(broker: Broker, number: int) -> None:
     if broker.topics.find(f"t{number}") is None:
-        broker.create_topic(NewTopic(name=f"t{number}", partition_count=1 + number % 3))
+        broker.admin.create_topic(NewTopic(name=f"t{number}", partition_count=1 + number % 3))
 
 
 def delete(broker: Broker, number: int) -> None:
     topic = broker.topics.find(f"t{number}")
     if topic is not None:
-        broker.delete_topic(topic)
+        broker.admin.delete_topic(topic)
 
 
 def grow(broker: Broker, number: int) -> None:
@@ -299,7 +299,7 @@ def test_users_need_a_log_that_can_have_them() -> None:
     with pytest.raises(ApiError, match=r"metadata\.version 10, and has users from 11 on") as caught:
         set_password(broker, "ana", "secret")
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     assert image_of(files).topics["t"].partitions[0].directories == (bytes(16),)
 
 
@@ -322,9 +322,9 @@ def test_credentials_are_written_again_after_a_removal_when_the_broker_stops() -
 def test_no_descriptor_stays_open_between_two_changes() -> None:
     files = disk("/d")
     broker = open_broker(files)
-    broker.allocate_producer_id()
+    broker.producer_ids.allocate()
     assert files.open_files.count == 0
-    broker.run_due_jobs(at(1.0))
+    broker.scheduler.run_due(at(1.0))
     assert files.open_files.count == 0
 
 
@@ -342,6 +342,6 @@ def test_what_an_open_transaction_of_kafka_left_counts_for_nothing() -> None:
     write_records(files, BeginTransactionRecord(name="x"), user)
     assert image_of(files).credentials == {}
     broker = open_broker(files)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     assert set(image_of(files).topics) == {"t"}
     assert image_of(files).credentials == {}

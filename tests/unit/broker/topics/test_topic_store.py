@@ -23,17 +23,17 @@ def growth(count: int, assignments: list[list[int]] | None = None) -> TopicGrowt
 
 def with_topic(count: int = 2) -> Broker:
     broker = open_broker(disk("/d"))
-    broker.create_topic(NewTopic(name="t", partition_count=count))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=count))
     return broker
 
 
 def test_a_grown_topic_keeps_its_records_and_takes_more() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", overrides={"retention.ms": "5"}))
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+    broker.admin.create_topic(NewTopic(name="t", overrides={"retention.ms": "5"}))
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     broker.admin.grow_topic(growth(3))
-    broker.append(broker.topics.partition("t", 2), batch(), now_ms=1)
+    broker.appends.append(broker.topics.partition("t", 2), batch(), now_ms=1)
     broker.close()
     topic = open_broker(file_system.crash(CrashMode.STRICT)).topics.get("t")
     assert topic.partition_count == 3
@@ -72,18 +72,18 @@ def test_a_growth_may_name_this_broker_and_be_tried_dry() -> None:
 
 def test_internal_topics_are_neither_grown_nor_deleted() -> None:
     broker = open_broker(disk("/d"))
-    topic = broker.create_topic(NewTopic(name="__consumer_offsets"))
+    topic = broker.admin.create_topic(NewTopic(name="__consumer_offsets"))
     with pytest.raises(ApiError) as caught:
         broker.admin.grow_topic(TopicGrowth(name=topic.name, partition_count=2))
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     with pytest.raises(ApiError) as caught:
-        broker.delete_topic(topic)
+        broker.admin.delete_topic(topic)
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def on_two_disks(file_system: FaultyFileSystem) -> Broker:
     broker = open_broker(file_system, "/d", "/e", log_index_size_max_bytes="120")
-    broker.create_topic(NewTopic(name="t", partition_count=2))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
     return broker
 
 
@@ -114,7 +114,7 @@ def test_no_two_topics_have_the_same_id() -> None:
     broker = open_broker(
         disk("/d"), ids=itertools.chain([7], [8] * 9, [9] * 9, itertools.count(10))
     )
-    ids = {broker.create_topic(NewTopic(name=name)).topic_id for name in ("a", "b", "c")}
+    ids = {broker.admin.create_topic(NewTopic(name=name)).topic_id for name in ("a", "b", "c")}
     assert len(ids) == 3
 
 
@@ -122,7 +122,7 @@ def test_two_topics_of_one_id_on_the_disk_stop_the_start() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
     for name in ("a", "b"):
-        broker.create_topic(NewTopic(name=name))
+        broker.admin.create_topic(NewTopic(name=name))
     broker.close()
     text = file_system.open("/d/a-0/partition.metadata").pread(1000, 0)
     after = file_system.crash(CrashMode.KEEP)
@@ -137,7 +137,7 @@ def test_a_format_that_is_ignored_is_warned_of(caplog: pytest.LogCaptureFixture)
     overrides: dict[str, str | None] = {"message.format.version": "0.9.0"}
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, overrides=overrides))
     assert broker.topics.get("t").config.magic == 2
     assert "topic t: message.format.version=0.9.0 is ignored" in caplog.text
     broker.close()
@@ -150,5 +150,5 @@ def test_a_format_that_is_ignored_is_warned_of(caplog: pytest.LogCaptureFixture)
 def test_a_version_that_is_none_is_refused() -> None:
     new = NewTopic(name="t", partition_count=1, overrides={"message.format.version": "7.7"})
     with pytest.raises(ApiError, match=r"Version 7\.7 is not a valid version") as refused:
-        open_broker(disk("/d")).create_topic(new)
+        open_broker(disk("/d")).admin.create_topic(new)
     assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -41,14 +41,14 @@ OFFSETS = (CONSUMER_OFFSETS, 0)
 def opened(file_system: FileSystem, *paths: str, **settings: str) -> Broker:
     broker = open_broker(file_system, *paths, **SETTINGS, **settings)
     broker.transactions.load(at(0))
-    broker.write_out()
+    broker.appends.write_out()
     return broker
 
 
 def with_topics(file_system: FileSystem, *paths: str, **settings: str) -> Broker:
     broker = opened(file_system, *paths, **settings)
     for name in ("a", "b"):
-        broker.create_topic(NewTopic(name=name, partition_count=1))
+        broker.admin.create_topic(NewTopic(name=name, partition_count=1))
     return broker
 
 
@@ -65,7 +65,7 @@ def broker(file_system: FakeFileSystem) -> Broker:
 def init(broker: Broker, timeout_ms: int = 60_000) -> ProducerAnswer:
     request = InitRequest(transactional_id="tx", timeout_ms=timeout_ms)
     answer = broker.transactions.init_producer(request, at(0))
-    broker.write_out()
+    broker.appends.write_out()
     return answer
 
 
@@ -85,8 +85,10 @@ def produce(
         is_transactional=True,
     )
     builder.append(b"k", value, NOW_MS)
-    broker.append(broker.topics.partition(*where), bytearray(builder.build()), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(
+        broker.topics.partition(*where), bytearray(builder.build()), now_ms=NOW_MS
+    )
+    broker.appends.write_out()
 
 
 def begin(broker: Broker, claim: ProducerClaim, value: bytes = b"v", sequence: int = 0) -> None:
@@ -98,7 +100,7 @@ def begin(broker: Broker, claim: ProducerClaim, value: bytes = b"v", sequence: i
 
 def end(broker: Broker, claim: ProducerClaim, *, is_commit: bool = True) -> ErrorCode:
     answer = broker.transactions.end(claim, at(0), is_commit=is_commit)
-    broker.write_out()
+    broker.appends.write_out()
     return answer.error
 
 
@@ -106,7 +108,7 @@ def read_committed(broker: Broker, where: tuple[str, int]) -> list[bytes | None]
     """What a consumer sees that skips what was aborted."""
     wanted = PartitionQuery(topic=where[0], index=where[1], offset=0, max_size=1 << 20)
     query = FetchQuery([wanted], max_size=1 << 20, isolation=Isolation.LAST_STABLE)
-    (data,) = broker.fetch(query).partitions
+    (data,) = broker.fetches.fetch(query).partitions
     assert isinstance(data, FetchData)
     assert data.aborted is not None
     aborted = {(one.producer_id, one.first_offset) for one in data.aborted}
@@ -140,7 +142,7 @@ def commit_offset(broker: Broker, claim: ProducerClaim, offset: int) -> None:
     assert broker.groups.carry_out(
         broker.groups.machines(at(0))[0].commit(request, at(0)), at(0)
     ).partitions == {A: ErrorCode.NONE}
-    broker.write_out()
+    broker.appends.write_out()
 
 
 def fetched(broker: Broker) -> FetchedOffset:
@@ -220,11 +222,11 @@ def test_a_new_producer_aborts_what_the_old_one_left_open(broker: Broker) -> Non
 def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
     claim = started(broker, timeout_ms=1000)
     begin(broker, claim)
-    broker.run_due_jobs(at(999))
+    broker.scheduler.run_due(at(999))
     assert not stable(broker, A)
-    assert broker.next_answer_ms == 1000
-    broker.run_due_jobs(at(1000))
-    broker.write_out()
+    assert broker.answers.next_deadline_ms == 1000
+    broker.scheduler.run_due(at(1000))
+    broker.appends.write_out()
     assert stable(broker, A)
     assert read_committed(broker, A) == []
     assert end(broker, claim) is ErrorCode.PRODUCER_FENCED
@@ -233,7 +235,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
 def test_a_partition_that_is_gone_holds_up_no_end(broker: Broker) -> None:
     claim = started(broker)
     begin(broker, claim)
-    broker.delete_topic(broker.topics.get("b"))
+    broker.admin.delete_topic(broker.topics.get("b"))
     assert end(broker, claim) is ErrorCode.NONE
     assert read_committed(broker, A) == [b"v"]
     assert state_of(broker) == "CompleteCommit"
@@ -244,7 +246,7 @@ def test_what_an_administrator_has_ended_holds_up_no_end(broker: Broker) -> None
     begin(broker, claim)
     marker = Marker(producer_id=claim.producer_id, epoch=claim.epoch + 1, is_commit=False)
     broker.transactions.markers.write(marker, *A, now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.write_out()
     assert end(broker, claim) is ErrorCode.NONE
     assert state_of(broker) == "CompleteCommit"
     assert read_committed(broker, A) == []
@@ -294,7 +296,7 @@ def test_a_producer_id_is_not_handed_out_twice(file_system: FakeFileSystem) -> N
     broker = with_topics(file_system)
     first = started(broker)
     again = opened(file_system.crash(CrashMode.KEEP))
-    assert again.allocate_producer_id() > first.producer_id
+    assert again.producer_ids.allocate() > first.producer_id
     assert started(again).epoch == first.epoch + 1
 
 
@@ -403,10 +405,10 @@ def test_a_directory_that_fails_under_a_marker_leaves_the_rest_to_the_next_start
         end(broker, claim)
     assert state_of(broker) == "PrepareCommit"
     assert end(broker, claim) is ErrorCode.CONCURRENT_TRANSACTIONS
-    broker.run_due_jobs(at(1000))
-    broker.write_out()
+    broker.scheduler.run_due(at(1000))
+    broker.appends.write_out()
     assert state_of(broker) == "PrepareCommit"
-    assert broker.next_answer_ms == 2000
+    assert broker.answers.next_deadline_ms == 2000
     again = opened(under.crash(CrashMode.KEEP), *paths)
     assert state_of(again) == "CompleteCommit"
     assert read_committed(again, A) == read_committed(again, B) == [b"v"]

@@ -107,7 +107,7 @@ def test_nothing_of_a_zookeeper_clusters_directory_goes_before_somebody_confirms
         broker = open_broker(directory)
         for number in range(1, 6):
             now_ms = 1_000_000_000_000 + YEARS_MS
-            broker.run_due_jobs(Timestamps(now_ms=now_ms, monotonic_ms=number * 400_000.0))
+            broker.scheduler.run_due(Timestamps(now_ms=now_ms, monotonic_ms=number * 400_000.0))
         starts = {one.name: one.partitions[0].log.log_start_offset for one in broker.topics}
         broker.close()
         assert starts == {"kept": 0, "keyed": 0, "plain": 0}
@@ -471,7 +471,7 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     broker.admin.alter_quotas(
         [QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})], lambda one: one
     )
-    assert broker.allocate_producer_id() >= 3000
+    assert broker.producer_ids.allocate() >= 3000
     broker.close()
     again = json.loads(run(directory, "--zookeeper", "x", "--json").output.splitlines()[-2])
     assert again["quotas"] == 0, "what was changed here since stays"

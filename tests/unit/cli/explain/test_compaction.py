@@ -55,7 +55,7 @@ def fill(log: Log, topic: str, ages_h: list[int], **config: object) -> None:
 def clean(log: Log, topic: str) -> bool:
     """What the cleaner does with a topic, if it is due; only what is flushed is compacted."""
     log.flush()
-    cleaner = log.broker.cleaner
+    cleaner = log.broker.log_jobs.cleaner
     task = cleaner.next_task(AT)
     if task is None:
         return False
@@ -119,7 +119,7 @@ def test_an_open_transaction_is_named_with_its_producer(log: Log, tmp_path: Path
     builder.append(b"k", b"x" * 99, NOW_MS)
     partition_log = log.broker.topics.partition("t", 0).log
     partition_log.writer.append_as_leader(bytearray(builder.build()), leader_epoch=0, now_ms=NOW_MS)
-    log.broker.write_out()
+    log.broker.appends.write_out()
     for _ in range(2):
         log.append("t", b"x" * 99, b"k", timestamp_ms=NOW_MS)
     partition = told("t", "-d", tmp_path / "d")[0]

@@ -72,7 +72,7 @@ def test_what_is_told_to_go_is_what_goes(log: Log, tmp_path: Path) -> None:
     for topic in log.topics():
         found = segments(topic, "-d", tmp_path / "d", "--at", NOW_MS)
         expected[topic] = [one["base_offset"] for one in found if not one["goes"]]
-    while log.broker.retention.run_slice(Timestamps(now_ms=NOW_MS, monotonic_ms=0.0)):
+    while log.broker.log_jobs.retention.run_slice(Timestamps(now_ms=NOW_MS, monotonic_ms=0.0)):
         pass
     for topic, left in expected.items():
         logs = log.broker.topics.partition(topic, 0).log.segments.values
@@ -128,7 +128,7 @@ def test_of_many_segments_those_around_the_first_that_stays_are_shown(
 
 def test_what_waits_to_be_removed_is_reported(log: Log, tmp_path: Path) -> None:
     fill(log, "t", [30, 9], retention_ms=DAY, local_retention_ms=5)
-    log.broker.retention.run_slice(Timestamps(now_ms=NOW_MS, monotonic_ms=0.0))
+    log.broker.log_jobs.retention.run_slice(Timestamps(now_ms=NOW_MS, monotonic_ms=0.0))
     partition = told("t", "-d", tmp_path / "d", "--at", NOW_MS)[0]
     assert partition["waiting_files"] == 3
     assert partition["notes"][0].startswith("3 files of ")

@@ -48,12 +48,14 @@ COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "400"}
 @pytest.fixture
 def broker() -> Broker:
     broker = open_broker(disk("/d", "/e"), "/d", "/e")
-    broker.create_topic(NewTopic(name="t", partition_count=1, overrides=COMPACTED))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1, overrides=COMPACTED))
     for number in range(20):
         builder = RecordBatchBuilder()
         builder.append(b"key", b"%d" % number, NOW_MS)
-        broker.append(broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(
+            broker.topics.partition("t", 0), bytearray(builder.build()), now_ms=NOW_MS
+        )
+    broker.appends.write_out()
     broker.topics.partition("t", 0).log.writer.flush()
     return broker
 
@@ -107,14 +109,14 @@ def test_a_cleaner_that_is_stuck_shows(broker: Broker, metrics: ServedMetrics) -
     assert found['ottla_cleaner_uncleanable_partitions{directory="/d"}'] == 0
     backlog = found['ottla_cleaner_backlog_bytes{partition="0",topic="t"}']
     for number in range(3):
-        task = broker.cleaner.next_task(at(0))
+        task = broker.log_jobs.cleaner.next_task(at(0))
         assert task is not None
         path = task.log.segments.first.log.path
-        broker.cleaner.fail(task, DamagedSegmentError(path, 7, "a bad CRC", 0), at(0))
+        broker.log_jobs.cleaner.fail(task, DamagedSegmentError(path, 7, "a bad CRC", 0), at(0))
         if number == 0:
             found = exported(metrics)
             assert found['ottla_cleaner_failures_in_a_row{partition="0",topic="t"}'] == 1
-        broker.cleaner._troubles[task.key] = _long_ago(broker, task.key)
+        broker.log_jobs.cleaner._troubles[task.key] = _long_ago(broker, task.key)
     found = exported(metrics)
     assert found["ottla_cleaner_failures_total"] == 3
     assert found['ottla_cleaner_uncleanable_partitions{directory="/d"}'] == 1
@@ -130,13 +132,13 @@ def test_how_long_passes_took_and_when_the_cleaner_last_looked(
     assert found["ottla_cleaner_seconds_since_last_run"] == 0
     assert found["ottla_cleaner_max_clean_seconds"] == 0
     begin_ms = clock.now_ms()
-    task = broker.cleaner.next_task(Timestamps(now_ms=begin_ms, monotonic_ms=1000.0))
+    task = broker.log_jobs.cleaner.next_task(Timestamps(now_ms=begin_ms, monotonic_ms=1000.0))
     assert task is not None
     key_filter = PlainKeyFilter(task.plan.map_bytes, task.plan.load_factor)
-    surroundings = Surroundings(file_system=broker.cleaner._file_system)
+    surroundings = Surroundings(file_system=broker.log_jobs.cleaner._file_system)
     result = compact(task.plan, key_filter, surroundings)
-    broker.cleaner.finish(task, result, Timestamps(now_ms=begin_ms, monotonic_ms=3500.0))
-    broker.cleaner.totals.max_clean_ms += 500
+    broker.log_jobs.cleaner.finish(task, result, Timestamps(now_ms=begin_ms, monotonic_ms=3500.0))
+    broker.log_jobs.cleaner.totals.max_clean_ms += 500
     clock.advance(7000)
     found = exported(metrics)
     assert found["ottla_cleaner_passes_total"] == 1
@@ -148,7 +150,7 @@ def test_how_long_passes_took_and_when_the_cleaner_last_looked(
 def _long_ago(broker: Broker, key: tuple[str, int]) -> object:
     from dataclasses import replace
 
-    return replace(broker.cleaner.trouble_of(key), failed_ms=0)
+    return replace(broker.log_jobs.cleaner.trouble_of(key), failed_ms=0)
 
 
 def test_an_address_that_is_taken_is_one_line(metrics: ServedMetrics, clock: FakeClock) -> None:
@@ -165,10 +167,10 @@ def test_what_goes_in_and_out_of_a_topic_is_counted(broker: Broker, metrics: Ser
     assert found['ottla_topic_bytes_in_total{topic="t"}'] == size
     assert found['ottla_topic_bytes_out_total{topic="t"}'] == 0
     waits = FetchQuery([PartitionQuery("t", 0, 0, 1 << 20)], 1 << 20, min_size=1 << 20)
-    waiting = broker.fetch_or_wait(waits, deadline_ms=10.0)
+    waiting = broker.fetches.fetch_or_wait(waits, deadline_ms=10.0)
     assert isinstance(waiting, WaitingFetch)
     assert exported(metrics)['ottla_topic_bytes_out_total{topic="t"}'] == 0
-    assert broker.take_answered(10.0) == [waiting]
+    assert broker.answers.take_answered(10.0) == [waiting]
     assert waiting.result is not None
     out = exported(metrics)['ottla_topic_bytes_out_total{topic="t"}']
     assert out == waiting.result.size > 0
@@ -210,12 +212,14 @@ def test_a_group_that_lags_says_by_how_many_records_and_seconds(
 def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_counted(
     broker: Broker, metrics: ServedMetrics
 ) -> None:
-    broker.create_topic(NewTopic(name="u", partition_count=3, overrides={}))
+    broker.admin.create_topic(NewTopic(name="u", partition_count=3, overrides={}))
     for number in range(4):
         builder = RecordBatchBuilder()
         builder.append(b"key", b"%d" % number, NOW_MS)
-        broker.append(broker.topics.partition("u", 1), bytearray(builder.build()), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(
+            broker.topics.partition("u", 1), bytearray(builder.build()), now_ms=NOW_MS
+        )
+    broker.appends.write_out()
     broker.topics.partition("u", 1).log.maintenance.delete_records_before(3)
     committed = OffsetCommitValue(offset=1, commit_timestamp_ms=NOW_MS)
     broker.groups.machines(at(0))[0].offsets.replay(
@@ -229,7 +233,7 @@ def test_deleted_records_are_no_lag_and_partitions_that_were_not_committed_are_c
 def test_internal_topics_are_left_out_unless_they_are_asked_for(
     broker: Broker, server: Server, clock: FakeClock, metrics: ServedMetrics
 ) -> None:
-    broker.create_topic(NewTopic(name="__consumer_offsets", partition_count=1))
+    broker.admin.create_topic(NewTopic(name="__consumer_offsets", partition_count=1))
     name = 'ottla_log_end_offset{partition="0",topic="__consumer_offsets"}'
     assert name not in exported(metrics)
     all_metrics = ServedMetrics(ANY, clock, str, has_internal_topics=True)

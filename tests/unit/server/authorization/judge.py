@@ -43,13 +43,13 @@ class Judge:
     def prepare(self) -> None:
         """Brings back the topic and the group, which rows before may have deleted."""
         if self.broker.topics.find(NEW_TOPIC.name) is None:
-            self.broker.create_topic(NEW_TOPIC)
+            self.broker.admin.create_topic(NEW_TOPIC)
         commit = ROWS[ApiKey.OFFSET_COMMIT][0]
         self._admin.ask(commit.request(), commit.version)
 
     def is_denied(self, row: Row, need: Need, rules: list[Acl]) -> bool:
-        assert self.broker.authorizer is not None
-        self.broker.authorizer.change(rules)
+        assert self.broker.security.authorizer is not None
+        self.broker.security.authorizer.change(rules)
         request = row.request()
         later, output = self.asker.send(request, row.version)
         if later is not None:

@@ -62,9 +62,9 @@ def judge() -> Judge:
 def test_no_page_of_topics_ends_at_one_that_is_hidden(judge: Judge) -> None:
     """The cursor at the next topic would give its name away."""
     broker = judge.broker
-    broker.create_topic(NewTopic(name=f"{TOPIC}-hidden"))
-    assert broker.authorizer is not None
-    broker.authorizer.change([acl((Operation.DESCRIBE, T))])
+    broker.admin.create_topic(NewTopic(name=f"{TOPIC}-hidden"))
+    assert broker.security.authorizer is not None
+    broker.security.authorizer.change([acl((Operation.DESCRIBE, T))])
     request = DescribeTopicPartitionsRequest(cursor=None, response_partition_limit=1)
     answer = judge.asker.ask(request, 0)
     assert ([one.name for one in answer.topics], answer.next_cursor) == ([TOPIC], None)
@@ -76,8 +76,8 @@ def test_a_group_that_is_named_twice_shows_no_offsets_of_hidden_topics(
 ) -> None:
     """Once with a topic that is denied, and once for all that the group has committed."""
     judge.prepare()
-    assert judge.broker.authorizer is not None
-    judge.broker.authorizer.change([acl((Operation.DESCRIBE, G))])
+    assert judge.broker.security.authorizer is not None
+    judge.broker.security.authorizer.change([acl((Operation.DESCRIBE, G))])
     topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
     wanted = [
         OffsetFetchRequestGroup(group_id=GROUP, topics=None),
@@ -94,8 +94,8 @@ def test_an_expression_finds_no_topic_that_the_member_may_not_describe(judge: Ju
     """What it is assigned would say, letter by letter, what hidden topics are called."""
     judge.prepare()
     broker, group = judge.broker, acl((Operation.READ, G), pattern_type=PatternType.PREFIXED)
-    assert broker.authorizer is not None
-    broker.authorizer.change([group])
+    assert broker.security.authorizer is not None
+    broker.security.authorizer.change([group])
     request = ConsumerGroupHeartbeatRequest(
         group_id=f"{GROUP[:-2]}-by-expression",
         member_id="m",
@@ -105,7 +105,7 @@ def test_an_expression_finds_no_topic_that_the_member_may_not_describe(judge: Ju
     )
     answer = judge.asker.ask(request, 1)
     assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
-    broker.authorizer.change([group, acl((Operation.DESCRIBE, T))])
+    broker.security.authorizer.change([group, acl((Operation.DESCRIBE, T))])
     request.member_epoch = answer.member_epoch
     (assigned,) = judge.asker.ask(request, 1).assignment.topic_partitions
     assert assigned.topic_id == TOPIC_ID
@@ -117,11 +117,11 @@ def never(request: Message, context: RequestContext, *_: Any) -> None:
 
 @pytest.mark.parametrize(("row", "need"), CASES)
 def test_nothing_that_is_denied_reaches_a_handler(judge: Judge, row: Row, need: Need) -> None:
-    assert judge.broker.authorizer is not None
-    judge.broker.authorizer.change([acl(one) for one in row.needs if one != need])
+    assert judge.broker.security.authorizer is not None
+    judge.broker.security.authorizer.change([acl(one) for one in row.needs if one != need])
     request = row.request()
     api_key = ApiKey(request.API_KEY or 0)
     header = RequestHeader(api_key, row.version, 1, "test")
     context = RequestContext(judge.broker, at(0), header, judge.asker.client, False)
-    answer = guarded(api_key, never, judge.broker.authorizer)(request, context)
+    answer = guarded(api_key, never, judge.broker.security.authorizer)(request, context)
     assert row.is_denied(answer, need)

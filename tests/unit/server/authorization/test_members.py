@@ -35,13 +35,13 @@ def member() -> LonelyMember:
 
 
 def is_denied(member: LonelyMember, key: ApiKey, rules: list[Acl]) -> bool:
-    assert member.broker.authorizer is not None
-    member.broker.authorizer.change(rules)
+    assert member.broker.security.authorizer is not None
+    member.broker.security.authorizer.change(rules)
     asker = Asker(member.broker, client=Client(ADDRESS, HOST, ANA))
     request, version = request_class(key)(), CLUSTER_APIS[key].newest
     later, output = asker.send(request, version)
     if later is not None:
-        member.broker.take_answered(0.0)
+        member.broker.answers.take_answered(0.0)
         return False
     return CLUSTER_DENIED in error_codes(asker.decode(request, version, output))
 

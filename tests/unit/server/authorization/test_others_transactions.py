@@ -76,7 +76,7 @@ class Scene:
             authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         )
         self.broker: Broker = first.broker
-        self.broker.create_topic(NewTopic(name="other", partition_count=1))
+        self.broker.admin.create_topic(NewTopic(name="other", partition_count=1))
         self.rules(RULES)
         self.ana = ProducerAsker(self.asker("ana"))
         assert self.ana.init() == OK
@@ -84,8 +84,8 @@ class Scene:
         assert self.ana.produce() == OK
 
     def rules(self, rules: list[Acl]) -> None:
-        assert self.broker.authorizer is not None
-        self.broker.authorizer.change(rules)
+        assert self.broker.security.authorizer is not None
+        self.broker.security.authorizer.change(rules)
 
     def asker(self, user: str) -> Asker:
         client = Client(ADDRESS, "10.0.0.9", Principal("User", user), protocol="SASL_PLAINTEXT")

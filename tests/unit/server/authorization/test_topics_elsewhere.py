@@ -51,8 +51,8 @@ class Elsewhere:
         self.asker = Asker(self.member.broker, client=Client(ADDRESS, HOST, ANA))
 
     def ask(self, request: Message, version: int, *rules: Acl) -> Any:
-        assert self.member.broker.authorizer is not None
-        self.member.broker.authorizer.change(rules)
+        assert self.member.broker.security.authorizer is not None
+        self.member.broker.security.authorizer.change(rules)
         return self.asker.ask(request, version)
 
 

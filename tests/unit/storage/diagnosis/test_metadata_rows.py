@@ -19,7 +19,7 @@ SECRET = "listener.name.internal.ssl.key.password"
 def shown() -> str:
     files = disk("/d")
     broker = open_broker(files)
-    broker.create_topic(NewTopic(name="orders", overrides={"retention.ms": "-1"}))
+    broker.admin.create_topic(NewTopic(name="orders", overrides={"retention.ms": "-1"}))
     set_password(broker, "ana", "pot & kettle")
     change = ConfigChange(name=SECRET, value="of the key")
     broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
@@ -49,7 +49,7 @@ def test_keys_and_passwords_are_hidden() -> None:
 @pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x63\x00\x00", b"hello"])
 def test_what_is_no_record_is_said_to_be_none(value: bytes) -> None:
     files = disk("/d")
-    open_broker(files).create_topic(NewTopic(name="t"))
+    open_broker(files).admin.create_topic(NewTopic(name="t"))
     rows = list(dump_file(files, segment(), deep=True))
     row = next(one for one in rows if isinstance(one, RecordRow) and one.control_type is None)
     changed = type(row)(**{name: getattr(row, name) for name in row.__slots__} | {"value": value})
@@ -62,8 +62,8 @@ def test_what_is_no_record_is_said_to_be_none(value: bytes) -> None:
 def test_records_of_topics_are_not_decoded() -> None:
     files = disk("/d")
     broker = open_broker(files)
-    broker.create_topic(NewTopic(name="t", partition_count=1))
-    broker.append(broker.topics.partition("t", 0), batch(b"value"), now_ms=NOW_MS)
+    broker.admin.create_topic(NewTopic(name="t", partition_count=1))
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"value"), now_ms=NOW_MS)
     broker.close()
     rows = dump_file(files, join("/d/t-0", f"{0:020}.log"), deep=True)
     assert [one.value for one in rows if isinstance(one, RecordRow)] == [b"value"]

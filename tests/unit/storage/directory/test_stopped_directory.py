@@ -18,7 +18,7 @@ MARK = join("/d", CLEAN_SHUTDOWN)
 def stopped() -> FakeFileSystem:
     files = disk("/d")
     broker = open_broker(files)
-    broker.allocate_producer_id()
+    broker.producer_ids.allocate()
     broker.close()
     return files
 

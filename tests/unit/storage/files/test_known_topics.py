@@ -11,7 +11,7 @@ def test_each_topic_is_known_with_its_id_count_and_settings() -> None:
     files = disk("/d")
     broker = open_broker(files)
     new = NewTopic(name="t", partition_count=3, overrides={"retention.ms": "-1"})
-    topic_id = broker.create_topic(new).topic_id
+    topic_id = broker.admin.create_topic(new).topic_id
     known = read_known_topics(files, "/d")
     entry = known.entries["t"]
     assert (entry.topic_id, entry.partition_count) == (topic_id, 3)
@@ -26,8 +26,8 @@ def test_each_topic_is_known_with_its_id_count_and_settings() -> None:
 def test_a_deleted_topic_is_gone_by_its_id() -> None:
     files = disk("/d")
     broker = open_broker(files)
-    topic = broker.create_topic(NewTopic(name="t"))
-    broker.delete_topic(topic)
+    topic = broker.admin.create_topic(NewTopic(name="t"))
+    broker.admin.delete_topic(topic)
     known = read_known_topics(files, "/d")
     assert (known.entries, known.gone) == ({}, {topic.topic_id})
 

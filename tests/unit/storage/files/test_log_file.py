@@ -140,10 +140,10 @@ def test_a_renamed_file_is_found_again(log: LogFile) -> None:
 def test_partitions_that_nobody_uses_take_no_descriptors() -> None:
     file_system = disk("/d")
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=50))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=50))
     assert file_system.open_files.count == 0
-    broker.append(broker.topics.partition("t", 7), batch(), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 7), batch(), now_ms=1)
+    broker.appends.write_out()
     assert file_system.open_files.count > 0
     broker.close()
     assert file_system.open_files.count == 0
@@ -155,11 +155,11 @@ def test_more_partitions_than_may_be_open_are_written_flushed_and_read() -> None
     file_system = disk("/d")
     file_system.open_files.limit = 10
     broker = open_broker(file_system)
-    broker.create_topic(NewTopic(name="t", partition_count=60))
+    broker.admin.create_topic(NewTopic(name="t", partition_count=60))
     for _ in range(3):
         for index in range(60):
-            broker.append(broker.topics.partition("t", index), batch(), now_ms=1)
-            broker.write_out()
+            broker.appends.append(broker.topics.partition("t", index), batch(), now_ms=1)
+            broker.appends.write_out()
             broker.topics.partition("t", index).log.writer.flush()
             assert file_system.open_files.count <= 10 + 6
     for index in range(60):
@@ -168,10 +168,10 @@ def test_more_partitions_than_may_be_open_are_written_flushed_and_read() -> None
 
 def test_a_segment_whose_empty_indexes_were_closed_does_not_take_them_for_full() -> None:
     broker = open_broker(disk("/d"))
-    log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
+    log = broker.admin.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
     for _ in range(3):
-        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-        broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+        broker.appends.write_out()
         log.writer.flush()
         log.maintenance.release_files()
     assert log.segments.active.base_offset == 0
@@ -194,17 +194,17 @@ def test_an_append_without_memory_for_an_index_is_refused_and_the_next_continues
     file_system = MapsNothingOnce()
     file_system.make_directory("/d")
     broker = open_broker(file_system)
-    log = broker.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-    broker.write_out()
+    log = broker.admin.create_topic(NewTopic(name="t", partition_count=1)).partitions[0].log
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+    broker.appends.write_out()
     log.writer.flush()
     log.maintenance.release_files()
     file_system.is_short = True
     with pytest.raises(ApiError, match="disk") as refused:
-        broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    broker.append(broker.topics.partition("t", 0), batch(), now_ms=1)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+    broker.appends.write_out()
     assert (log.log_end_offset, log.segments.active.base_offset) == (2, 0)
 
 

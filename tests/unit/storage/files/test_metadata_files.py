@@ -27,7 +27,7 @@ def killed() -> FakeFileSystem:
     files = disk("/d")
     broker = open_broker(files)
     for name in ("t", "u"):
-        broker.create_topic(NewTopic(name=name))
+        broker.admin.create_topic(NewTopic(name=name))
     return files.crash(CrashMode.KEEP)
 
 
@@ -82,9 +82,9 @@ def test_a_whole_batch_that_is_missing_is_noticed() -> None:
 def test_sizes_change_with_the_log() -> None:
     files = disk("/d")
     broker = open_broker(files)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     before = metadata_file_sizes(files, "/d")
-    broker.create_topic(NewTopic(name="u"))
+    broker.admin.create_topic(NewTopic(name="u"))
     assert metadata_file_sizes(files, "/d") != before
     assert metadata_folder("/d") == "/d/__cluster_metadata-0"
 

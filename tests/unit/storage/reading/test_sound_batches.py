@@ -20,11 +20,11 @@ def file_system() -> FakeFileSystem:
 def log(file_system: FakeFileSystem) -> PartitionLog:
     """Four segments of three batches."""
     broker = open_broker(file_system, "/d")
-    broker.create_topic(NewTopic(name="t", overrides={"segment.bytes": "260"}))
+    broker.admin.create_topic(NewTopic(name="t", overrides={"segment.bytes": "260"}))
     for number in range(12):
         records = batch(b"%d" % number)
-        broker.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
-        broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), records, now_ms=NOW_MS)
+        broker.appends.write_out()
     return broker.topics.partition("t", 0).log
 
 

@@ -23,10 +23,10 @@ def test_a_file_system_without_links_has_its_files_copied(tmp_path: Path) -> Non
 
     files = WithoutLinks(OsFileSystem())
     broker = open_broker(files, str(tmp_path / "d"), **SMALL_SEGMENTS)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     for content in numbered(9):
-        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
     broker.close()
     found = Snapshots(files, str(tmp_path / "d"))
     made = found.create("a", now_ms=NOW_MS, on_copied=lambda done, total: None)

@@ -46,8 +46,8 @@ def opened(file_system: Any, path: str = "/d") -> Broker:
 
 
 def append(broker: Broker, place: TopicPartition, content: bytes) -> None:
-    broker.append(broker.topics.partition(*place), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition(*place), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
     log = broker.topics.partition(*place).log
     if log.log_end_offset % 20 == 0:
         log.writer.flush()
@@ -76,7 +76,7 @@ def test_what_is_written_first_is_there_with_all_that_follows_from_it(calls: int
     file_system = disk("/d")
     broker = opened(file_system)
     for topic in ("a", "b"):
-        broker.create_topic(NewTopic(name=topic))
+        broker.admin.create_topic(NewTopic(name=topic))
     contents = numbered()
     count = 0
 
@@ -115,7 +115,7 @@ def test_what_is_written_first_is_there_with_all_that_follows_from_it(calls: int
 def test_topics_that_come_and_go_meanwhile_are_whole_or_not_there() -> None:
     file_system = disk("/d")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="a"))
+    broker.admin.create_topic(NewTopic(name="a"))
     append(broker, A, b"kept")
     count = 0
 
@@ -123,10 +123,10 @@ def test_topics_that_come_and_go_meanwhile_are_whole_or_not_there() -> None:
         nonlocal count
         count += 1
         if count == 5:
-            broker.create_topic(NewTopic(name="b"))
+            broker.admin.create_topic(NewTopic(name="b"))
             append(broker, B, b"new")
         if count == 60:
-            broker.delete_topic(broker.topics.find("b"))
+            broker.admin.delete_topic(broker.topics.find("b"))
 
     snapshots = Snapshots(Meanwhile(file_system, happen), "/d")  # type: ignore[arg-type]
     snapshots.create_beside(
@@ -142,7 +142,7 @@ def test_topics_that_come_and_go_meanwhile_are_whole_or_not_there() -> None:
 def test_later_writes_change_no_snapshot_and_those_to_it_no_log() -> None:
     file_system = disk("/d")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="a"))
+    broker.admin.create_topic(NewTopic(name="a"))
     for number in range(12):
         append(broker, A, b"%d" % number)
     snapshots = Snapshots(file_system, "/d")
@@ -168,7 +168,7 @@ def test_what_changes_without_end_is_refused_and_leaves_nothing(
     monkeypatch.setattr(pinning, "TRIES", 3)
     file_system = disk("/d")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="a"))
+    broker.admin.create_topic(NewTopic(name="a"))
 
     def happen() -> None:
         append(broker, A, b"x" * 50)
@@ -184,7 +184,7 @@ def test_what_changes_without_end_is_refused_and_leaves_nothing(
 def test_two_snapshots_are_not_made_at_once() -> None:
     file_system = disk("/d")
     broker = opened(file_system)
-    broker.create_topic(NewTopic(name="a"))
+    broker.admin.create_topic(NewTopic(name="a"))
     snapshots = Snapshots(file_system, "/d")
 
     def recover_and_make_another(paths: Sequence[str]) -> None:

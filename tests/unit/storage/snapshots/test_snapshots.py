@@ -21,10 +21,10 @@ def paths(tmp_path: Path) -> tuple[Path, Path]:
     """The first log of a directory, and that of its snapshot: one file."""
     directory = tmp_path / "d"
     broker = open_broker(OsFileSystem(), str(directory), **SMALL_SEGMENTS)
-    broker.create_topic(NewTopic(name="t"))
+    broker.admin.create_topic(NewTopic(name="t"))
     for content in numbered(9):
-        broker.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
-    broker.write_out()
+        broker.appends.append(broker.topics.partition("t", 0), batch(content), now_ms=NOW_MS)
+    broker.appends.write_out()
     broker.close()
     found = Snapshots(OsFileSystem(), str(directory))
     made = found.create("a", now_ms=NOW_MS, on_copied=lambda done, total: None)
@@ -42,8 +42,8 @@ def test_a_log_cut_back_into_a_shared_segment_continues_in_a_file_of_its_own(
     broker = open_broker(OsFileSystem(), str(own.parents[1]), **SMALL_SEGMENTS)
     log = broker.topics.partition("t", 0).log
     log.maintenance.truncate_to(1, now_ms=NOW_MS)
-    broker.append(broker.topics.partition("t", 0), batch(b"new"), now_ms=NOW_MS)
-    broker.write_out()
+    broker.appends.append(broker.topics.partition("t", 0), batch(b"new"), now_ms=NOW_MS)
+    broker.appends.write_out()
     assert values(log) == [b"0", b"new"]
     broker.close()
     assert kept.read_bytes() == before

@@ -153,7 +153,7 @@ class BrokerCollector:
                 families.add("ottla_request_errors", (api, _error_name(code)), count)
             yield
         families.add("ottla_loop_busy_seconds", (), server.busy_ms / 1000)
-        families.add("ottla_fetches_waiting", (), self._broker.waiting_fetch_count)
+        families.add("ottla_fetches_waiting", (), len(self._broker.fetches.waiting))
         families.add("ottla_fetch_sessions", (), len(self._broker.fetch_sessions))
 
     def _connections(self, families: Families) -> Steps:
@@ -183,7 +183,7 @@ class BrokerCollector:
             names = dict(entity)
             labels = (kind.value, names.get(USER) or "", names.get(CLIENT_ID) or "")
             families.add("ottla_quota_rate", labels, per_second)
-        authorizer = self._broker.authorizer
+        authorizer = self._broker.security.authorizer
         for user, count in list(authorizer.denials.items()) if authorizer else ():
             families.add("ottla_denials", (user,), count)
         yield
@@ -278,17 +278,17 @@ class BrokerCollector:
     # Jobs
 
     def _retention(self, families: Families) -> Steps:
-        totals = self._broker.retention.totals
+        totals = self._broker.log_jobs.retention.totals
         for rule, count in totals.segments.items():
             families.add("ottla_retention_deleted_segments", (rule.value,), count)
             families.add("ottla_retention_deleted_bytes", (rule.value,), totals.bytes[rule])
         families.add("ottla_retention_passes", (), totals.passes)
         families.add("ottla_retention_last_pass_timestamp_seconds", (), totals.last_pass_ms / 1000)
-        families.add("ottla_moves", (), len(self._broker.moves))
+        families.add("ottla_moves", (), len(self._broker.log_jobs.moves))
         yield
 
     def _cleaner(self, families: Families) -> Steps:
-        cleaner = self._broker.cleaner
+        cleaner = self._broker.log_jobs.cleaner
         now_ms = self._of.clock.now_ms()
         uncleanable = {key: 0 for key, one in cleaner.troubles.items() if not one.is_over}
         for key, one in cleaner.each_range(now_ms):
