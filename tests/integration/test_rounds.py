@@ -156,9 +156,11 @@ class Done:
         done, self._done = self._done, []
         return done
 
+    has_done, take_done = has_answers, take_answered
+
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("who", ["_background", "membership"])
+@pytest.mark.parametrize("who", ["background", "cluster"])
 def test_what_is_done_in_the_background_is_not_slept_over_behind_answers_that_were_left(
     who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +169,10 @@ def test_what_is_done_in_the_background_is_not_slept_over_behind_answers_that_we
         server, waiting = stepping.server, Waiting[Any]()
         answered: list[object] = []
         monkeypatch.setattr(server, "_on_answered", answered.append)
-        monkeypatch.setattr(broker, who, Done(waiting))
+        if who == "background":
+            broker.appends.prepare_in(Done(waiting))  # type: ignore[arg-type]
+        else:
+            broker.answers.sources.append(Done(waiting))
         server._answered.append("what the last round left")
         rounds = 0
         while rounds == 0 or server._has_left:

@@ -1,5 +1,6 @@
 """What waiting clients are answered, once something else has happened or their time is up."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ottla.base.timers import AllTimers
@@ -16,7 +17,7 @@ class AnswerSource(Protocol):
     @property
     def has_answers(self) -> bool: ...
 
-    def take_answered(self) -> list[Waiting[Any]]:
+    def take_answered(self) -> Sequence[Waiting[Any]]:
         """Returns the waiting requests that now have a `result`."""
 
 

@@ -14,7 +14,7 @@ from ottla.base.open_files import OpenFiles
 from ottla.broker.background import Background, Preparation
 from ottla.broker.fetching import FetchQuery
 from ottla.broker.topics.partition import Partition
-from ottla.broker.waiting import WaitingRoom
+from ottla.broker.waiting import Waiting, WaitingRoom
 from ottla.record.batch import RecordBatch
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.log.producer_state import AppendOrigin
@@ -90,11 +90,21 @@ class Appends:
         return info
 
     def prepare(self, work: Sequence[LongPreparationError]) -> Preparation:
-        """Has another thread prepare records, in the given order; it then is among the answers."""
+        """Has another thread prepare records, in the given order; `take_answered` returns the
+        result.
+        """
         assert self._background is not None
         preparation = Preparation(work)
         self._background.submit(preparation)
         return preparation
+
+    @property
+    def has_answers(self) -> bool:
+        return self._background is not None and self._background.has_done
+
+    def take_answered(self) -> Sequence[Waiting[Any]]:
+        """Returns what is prepared."""
+        return () if self._background is None else self._background.take_done()
 
     @property
     def has_pending(self) -> bool:

@@ -176,6 +176,7 @@ def _make(
     throttled_clients = ThrottledClients(timers.answers)
     budget = Budget()
     answers = Answers(timers.answers, fetches, throttled_clients, budget)
+    answers.sources.append(appends)
     answers.timed.append(metadata)
     broker = Broker(
         node_id=opened.node_id,

@@ -33,7 +33,12 @@ class Background(Protocol):
     """Another thread, as the broker uses it."""
 
     def submit(self, preparation: Preparation) -> None:
-        """Starts the work; it then is among the answers."""
+        """Starts the work; `take_done` returns it when it has a result."""
+
+    @property
+    def has_done(self) -> bool: ...
+
+    def take_done(self) -> list[Preparation]: ...
 
 
 def carry_out(preparation: Preparation) -> list[Prepared]:

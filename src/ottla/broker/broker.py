@@ -59,7 +59,7 @@ class Catalog(TopicCatalog, Protocol):
     def has_partition(self, partition: TopicPartition) -> bool: ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Broker:
     """Created by `assemble`."""
 

@@ -8,10 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
 
 from ottla.broker.background import Preparation, carry_out
-from ottla.broker.waiting import Waiting
 
 
 class BackgroundThread:
@@ -30,11 +28,11 @@ class BackgroundThread:
         self._queue.put(preparation)
 
     @property
-    def has_answers(self) -> bool:
+    def has_done(self) -> bool:
         return bool(self._done)
 
-    def take_answered(self) -> list[Waiting[Any]]:
-        done: list[Waiting[Any]] = []
+    def take_done(self) -> list[Preparation]:
+        done = []
         while self._done:
             done.append(self._done.popleft())
         return done
