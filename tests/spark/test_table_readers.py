@@ -126,7 +126,7 @@ def test_hours_that_are_complete_are_reported_and_marked(
 def test_a_damaged_file_is_one_line(loaded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for file in ottla.table.files(str(loaded / "table")):
         Path(file).write_bytes(b"torn")
-    for command in ("read", "compact"):
+    for command in ("read", "optimize"):
         with pytest.raises(SystemExit) as end:
             main(["table", command, str(loaded / "table")])
         assert end.value.code == 1

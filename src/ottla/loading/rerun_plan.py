@@ -13,7 +13,7 @@ from ottla.loading.bounds import parse_place
 from ottla.loading.plan import PlannedRange
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogPartition
-from ottla.tables import Piece
+from ottla.tables import Piece, first_gap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,8 @@ def _check_range(log: LogPartition, wanted: OffsetRange, pieces: Sequence[Piece]
             f"{place}: the table has offsets below {wanted.until_offset}, but the log ends at "
             f"{log.end_offset}; it was cut, or is another log"
         )
-    next_offset = wanted.from_offset
-    for piece in pieces:
-        if piece.from_offset <= next_offset < piece.until_offset:
-            next_offset = piece.until_offset
-    if next_offset < wanted.until_offset:
+    gap = first_gap(pieces, wanted)
+    if gap is not None:
         raise UserError(
-            f"{place}: offset {next_offset} was never loaded; rerun the ranges before and after "
-            f"the gap"
+            f"{place}: offset {gap} was never loaded; rerun the ranges before and after the gap"
         )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         begins_a_new_hour,
         complete_hours,
     )
-    from ottla.tables.ledger.coverage import Piece, covered
+    from ottla.tables.ledger.coverage import Piece, covered, first_gap
     from ottla.tables.ledger.ledger import TableState
     from ottla.tables.maintenance.optimize import OptimizeOptions, OptimizeReport, optimize
     from ottla.tables.maintenance.sorting import SortColumn
@@ -137,6 +137,7 @@ __all__ = [
     "commit",
     "complete_hours",
     "covered",
+    "first_gap",
     "full_address",
     "given_schema",
     "header_columns",
@@ -164,7 +165,7 @@ _NAMES = {
     "formats.transaction_log": "CommitTakenError",
     "layout": "TIMESTAMP_COLUMN LayoutOptions Partitioning PartitionUnit TableLayout",
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
-    "ledger.coverage": "Piece covered",
+    "ledger.coverage": "Piece covered first_gap",
     "entries": (
         "Action DataFile FileRole LedgerEntry LoadedPartition MergeCounts by_partition "
         "loaded_partitions rows_only total_size whole_files"

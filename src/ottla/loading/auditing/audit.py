@@ -16,8 +16,8 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.auditing.latest import StateAudit, check_merges
 from ottla.loading.auditing.ledger import check_distinct, check_files, check_tiling, check_topic
 from ottla.loading.auditing.report import AuditReport, Difference
-from ottla.loading.auditing.rows import first_difference, stored_rows, without_offsets
-from ottla.loading.auditing.values import wrong_values
+from ottla.loading.row_comparison import first_difference, stored_rows, without_offsets
+from ottla.loading.value_comparison import wrong_values
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
@@ -229,27 +229,19 @@ class Audit:
         if found is not None:
             offset, text = found
             path = next((one for one in group if one.first_offset <= offset), group[0]).path
-            self._report.differences.append(_wrong_row(partition, offset, text, path))
+            self._report.differences.append(Difference.in_row(partition, offset, text, path))
             return
         for file in [*group, *quarantined]:
             for offset, text in wrong_values(
                 self._table, file, self._log, place, wanted, self._login
             ):
-                self._report.differences.append(_wrong_row(partition, offset, text, file.path))
+                self._report.differences.append(
+                    Difference.in_row(partition, offset, text, file.path)
+                )
 
 
 def _overlaps(file: DataFile, wanted: OffsetRange) -> bool:
     return file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
-
-
-def _wrong_row(partition: int, offset: int, text: str, path: str) -> Difference:
-    return Difference(
-        kind="row",
-        text=f"partition {partition}, offset {offset}: {text} ({path})",
-        partition=partition,
-        offset=offset,
-        path=path,
-    )
 
 
 def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Difference]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.auditing.report import Difference
-from ottla.loading.auditing.rows import first_difference, stored_rows
-from ottla.loading.auditing.values import wrong_values
+from ottla.loading.row_comparison import first_difference, stored_rows
+from ottla.loading.value_comparison import wrong_values
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, read_ranges
 from ottla.tables import (
@@ -141,7 +141,9 @@ class StateAudit:
                 yield from self._check_row(key, offset, file, end)
         for key, (offset, is_deleted) in self._last.items():
             if not is_deleted and key not in there:
-                yield self._difference(offset, f"the table has no row for key {key!r:.60}")
+                yield Difference.in_row(
+                    self.place.partition, offset, f"the table has no row for key {key!r:.60}"
+                )
 
     def _check_row(self, key: bytes, offset: int, file: DataFile, end: int) -> Iterator[Difference]:
         last = self._last.get(key)
@@ -150,19 +152,13 @@ class StateAudit:
             # record that is not loaded yet.
             is_there = self.offered.start_offset <= offset and self.offered.end_offset == end
             if is_there or offset <= self._truncated:
-                yield self._difference(offset, "the log has no such record", file.path)
+                yield Difference.in_row(
+                    self.place.partition, offset, "the log has no such record", file.path
+                )
         elif last != (offset, False):
             what = "deleted" if last[1] else "in the log"
             text = f"the last record of key {key!r:.60} is {what} at offset {last[0]}"
             yield self._difference(offset, text, file.path)
 
     def _difference(self, offset: int, text: str, path: str | None = None) -> Difference:
-        where = "" if path is None else f" ({path})"
-        number = self.place.partition
-        return Difference(
-            kind="row",
-            text=f"partition {number}, offset {offset}: {text}{where}",
-            partition=number,
-            offset=offset,
-            path=path,
-        )
+        return Difference.in_row(self.place.partition, offset, text, path)

@@ -14,6 +14,7 @@ from ottla.tables import (
     Table,
     by_partition,
     covered,
+    first_gap,
     whole_files,
 )
 
@@ -55,17 +56,14 @@ def _check_load(entry: LedgerEntry, ends: dict[int, int]) -> Iterator[Difference
 def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[Difference]:
     pieces = covered(before)
     for read in entry.partitions:
-        next_offset = read.from_offset
-        for piece in pieces.get(read.partition, []):
-            if piece.from_offset <= next_offset < piece.until_offset:
-                next_offset = piece.until_offset
-        if next_offset < read.until_offset:
+        gap = first_gap(pieces.get(read.partition, []), read)
+        if gap is not None:
             yield Difference(
                 kind="gap",
-                text=f"partition {read.partition}: rerun {entry.commit_id} read offset "
-                f"{next_offset}, which no load had read",
+                text=f"partition {read.partition}: rerun {entry.commit_id} read offset {gap}, "
+                f"which no load had read",
                 partition=read.partition,
-                offset=next_offset,
+                offset=gap,
             )
 
 

@@ -24,6 +24,14 @@ class Difference:
         text = f"{file.path}: {text}"
         return cls(kind=kind, text=text, partition=file.partition, offset=offset, path=file.path)
 
+    @classmethod
+    def in_row(
+        cls, partition: int, offset: int, text: str, path: str | None = None
+    ) -> "Difference":
+        where = "" if path is None else f" ({path})"
+        text = f"partition {partition}, offset {offset}: {text}{where}"
+        return cls(kind="row", text=text, partition=partition, offset=offset, path=path)
+
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport:

@@ -32,6 +32,15 @@ def covered(entries: Iterable[LedgerEntry]) -> dict[int, list[Piece]]:
     return pieces
 
 
+def first_gap(pieces: Iterable[Piece], wanted: OffsetRange) -> int | None:
+    """The first offset of a range that no piece has; pieces are in order."""
+    next_offset = wanted.from_offset
+    for piece in pieces:
+        if piece.from_offset <= next_offset < piece.until_offset:
+            next_offset = piece.until_offset
+    return next_offset if next_offset < wanted.until_offset else None
+
+
 def _piece(entry: LedgerEntry, stated: LoadedPartition) -> Piece:
     return Piece(
         from_offset=stated.from_offset,
