@@ -15,7 +15,7 @@ from ottla.base.errors import ApiError, StorageError, UserError
 from ottla.base.files import FileSystem
 from ottla.mirror.target import Target
 from ottla.storage.files.losses import NO_LOSSES
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding
 from ottla.storage.reading.sound_batches import sound_batches
 from ottla.testing import (
     CrashMode,
@@ -110,7 +110,7 @@ def is_prefix(source: GrowingSource, target: Target) -> bool:
         for one in read_only(SOURCE, time, "t", 0).batches.read(content(SOURCE, time, "t", 0)[0])
     }
     for one in sound_batches(target.log("t", 0), NO_LOSSES):
-        assert not isinstance(one, Damage)
+        assert not isinstance(one, Finding)
         if whole[one.base_offset] != bytes(one.bytes_view()):
             return False
     return True

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
+from ottla.storage.findings import FindingKind
 from tests.golden.directories import CASES, FILES, GOLDEN, is_overwritten, overwritten_files
 
 EXCEPT_OVERWRITTEN = {"kill9-recovered"}

@@ -23,8 +23,8 @@ from ottla.config.broker import broker_config
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import parse_file_name
+from ottla.storage.findings import FindingKind
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem

@@ -10,7 +10,6 @@ from ottla.codec.crc32c import crc32c
 from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.layout import ATTRIBUTES_POSITION, BASE_OFFSET, CRC_POSITION
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import (
     BOOT_NOTE,
     INTEGRITY,
@@ -20,6 +19,7 @@ from ottla.storage.files.filenames import (
     producer_snapshot_file_name,
     transaction_index_file_name,
 )
+from ottla.storage.findings import FindingKind
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin

@@ -18,8 +18,8 @@ from ottla.mirror.verify import Verification, VerifyOptions, VerifyReport
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import partition_directory_name
+from ottla.storage.findings import FindingKind
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.read_only_directory import open_for_reading

@@ -28,10 +28,10 @@ from ottla.codec.compression import Compression
 from ottla.coordinator.placement import partition_for
 from ottla.record.batch import Batch, BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.findings import Finding
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.checked_batches import repair_hint
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.sound_batches import sound_batches
 
 logger = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ class InternalTopic:
         return not partition.directory.is_offline
 
 
-def _found_in(partition: Partition) -> Iterator[Batch | Damage]:
+def _found_in(partition: Partition) -> Iterator[Batch | Finding]:
     place = TopicPartition(partition.topic, partition.index)
     cleaned_until = partition.directory.checkpoints.cleaned.get(place, 0)
     return sound_batches(partition.log, partition.log.losses(cleaned_until))

@@ -11,7 +11,7 @@ from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import read_records
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding
 from ottla.storage.reading.sound_batches import damage_at
 
 STEP_RECORDS: Final = 256
@@ -40,13 +40,13 @@ class LatestRecords:
     values: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     open: dict[int, dict[bytes, tuple[int, bytes | None]]] = field(default_factory=dict)
     open_by_key: dict[bytes, set[int]] = field(default_factory=dict)
-    damage: list[Damage] = field(default_factory=list)
+    damage: list[Finding] = field(default_factory=list)
     """What could not be read."""
 
-    def take_all(self, found: Iterable[Batch | Damage], place: str) -> Iterator[None]:
+    def take_all(self, found: Iterable[Batch | Finding], place: str) -> Iterator[None]:
         """Reads the batches of the log in the directory `place`, in steps."""
         for one in found:
-            if isinstance(one, Damage):
+            if isinstance(one, Finding):
                 self.damage.append(one)
                 continue
             try:

@@ -19,7 +19,6 @@ from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.directories import Directories
 from ottla.storage.diagnosis.directory_check import check, check_own_files, is_in_use
-from ottla.storage.diagnosis.findings import Finding
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -32,6 +31,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
+from ottla.storage.findings import Finding
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
@@ -395,7 +395,7 @@ def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
         yield Complaint(
             kind="lost_offsets",
             where=part.path,
-            what=f"{part.reason}; {part.offsets} cannot be read",
+            what=part.unreadable_text,
             remedy=Remedy.SHOW_REPAIR,
             subject=examined.place.directory.path,
         )

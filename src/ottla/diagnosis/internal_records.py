@@ -12,8 +12,8 @@ from ottla.broker.coordinator_losses import KeptState
 from ottla.broker.stored_records import LatestRecords, StoredRecord
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.storage.files.filenames import partition_directory_name
+from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_damage import Damage, repair_hint
 from ottla.storage.reading.read_only_directory import (
     LostPartitionError,
     ReadOnlyLogDirectory,
@@ -55,7 +55,7 @@ def refuse_loss(line: str) -> None:
 
 
 def _latest(path: str, place: TopicPartition) -> LatestRecords:
-    found: list[Damage] = []
+    found: list[Finding] = []
 
     def find() -> ReadOnlyLog:
         found.clear()

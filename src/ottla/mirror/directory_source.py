@@ -17,9 +17,9 @@ from ottla.coordinator.offsets.records import (
 from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.record import Record
 from ottla.storage.files.meta_properties import properties_of
+from ottla.storage.findings import Finding
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -33,7 +33,7 @@ class DirectorySource:
         file_system: FileSystem | None = None,
         *,
         others: Sequence[str] = (),
-        on_damage: Callable[[Damage], None] | None = None,
+        on_damage: Callable[[Finding], None] | None = None,
     ) -> None:
         """`others` are more directories of the same broker (`log.dirs`).
 

@@ -10,7 +10,7 @@ from ottla.client.security import PLAINTEXT, Security
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding
 
 ADDRESS = lazy_pattern(r"(\[[^\]/]+\]|[^/:]+):\d+")
 
@@ -20,7 +20,7 @@ def open_source(
     *,
     sleep: Callable[[float], None],
     security: Security = PLAINTEXT,
-    on_damage: Callable[[Damage], None] | None = None,
+    on_damage: Callable[[Finding], None] | None = None,
 ) -> Source:
     """Opens a source by its name; raises `UserError`.
 

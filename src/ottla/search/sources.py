@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.record.record import Record
     from ottla.search.skipping import Skipped
     from ottla.search.words import Words
-    from ottla.storage.reading.read_damage import Damage
+    from ottla.storage.findings import Finding
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
     from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -98,7 +98,7 @@ class FileRecords(_DecodedSource):
         *,
         read_committed: bool,
         on_remark: OnRemark = lambda text: None,
-        on_damage: "Callable[[Damage], None] | None" = None,
+        on_damage: "Callable[[Finding], None] | None" = None,
     ) -> "FileRecords":
         """Opens directories at paths. With `on_damage` reads skip damage, and report it."""
         from ottla.storage.reading.read_only_directory import open_for_reading

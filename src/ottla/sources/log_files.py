@@ -20,11 +20,11 @@ from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, 
 from ottla.sources.options import Isolation
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
+from ottla.storage.findings import Finding
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.index_marks import index_marks
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import (
     LostPartitionError,
     ReadOnlyLogDirectory,
@@ -265,7 +265,7 @@ class LogFiles:
             return ask_log(find, lambda now: now.transactions.aborted(*wanted))
 
 
-def _log_skipped(damage: Damage) -> None:
+def _log_skipped(damage: Finding) -> None:
     logger.warning("skipped: %s", damage)
 
 

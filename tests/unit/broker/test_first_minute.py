@@ -13,9 +13,9 @@ from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, REPLICAS_MARK, log_file_name
+from ottla.storage.findings import FindingKind
 from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem

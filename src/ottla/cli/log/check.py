@@ -12,7 +12,7 @@ from ottla.cli.terminal import ExampleCommand, counted
 
 if TYPE_CHECKING:
     from ottla.storage.diagnosis.directory_check import CheckReport
-    from ottla.storage.diagnosis.findings import Finding
+    from ottla.storage.findings import Finding
 
 EXIT_FINDINGS = 1
 

@@ -12,8 +12,8 @@ from ottla.cli.late_line import CountLine, LateLine
 from ottla.cli.log.check import EXIT_FINDINGS, finding_fields, write_report
 from ottla.cli.output import Output, output_options
 from ottla.cli.terminal import ExampleCommand, counted
-from ottla.storage.diagnosis.findings import LostOffsets
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, RepairPlan
+from ottla.storage.findings import LostOffsets
 
 STEPS = {
     ActionKind.REMOVE: "remove it",

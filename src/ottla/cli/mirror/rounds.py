@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.cli.mirror.text import Totals
     from ottla.client.security import Security
     from ottla.mirror.mirror import RoundReport
-    from ottla.storage.reading.read_damage import Damage
+    from ottla.storage.findings import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class CopyOptions:
         return read_security(self.source_config)
 
     @property
-    def on_damage(self) -> "Callable[[Damage], None] | None":
+    def on_damage(self) -> "Callable[[Finding], None] | None":
         """Handles damage in a source that is a directory; `None` raises it."""
         return report_skipped if self.skip_damaged else None
 

@@ -13,7 +13,6 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.storage.diagnosis.dump import dump_file
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.integrity_checks import cut_short_findings, lost_end_findings
 from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
 from ottla.storage.diagnosis.partition_check import (
@@ -46,6 +45,7 @@ from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 
 CHECKPOINTS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.record.batch import NO_LEADER_EPOCH
-from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.log.epoch_runs import EpochRun, EpochRuns, agree
 from ottla.storage.log.leader_epochs import LeaderEpochs, read_epoch_entries
 

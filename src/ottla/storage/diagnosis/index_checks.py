@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.storage.damage_scan import DamagedRegion, ScannedBatch
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.index_entries import IndexContent
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.scan import first_offset_in_header
 
 

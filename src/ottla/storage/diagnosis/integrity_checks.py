@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, read_file
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.filenames import (
     BOOT_NOTE,
@@ -25,6 +24,7 @@ from ottla.storage.files.integrity import (
 )
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.partition_files import listed_base_offsets
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.segment.segment_facts import check_first_batch
 
 Place = tuple[str, int]

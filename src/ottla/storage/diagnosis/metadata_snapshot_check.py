@@ -12,7 +12,7 @@ from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.control import ControlRecordType, control_type
 from ottla.record.record import read_records
 from ottla.storage.damage_scan import DamagedRegion, scan_log
-from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind
 
 ENDS = [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]
 

@@ -22,7 +22,6 @@ from ottla.storage.damage_scan import (
     scan_segment,
 )
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
-from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
 from ottla.storage.diagnosis.index_entries import parse_index
 from ottla.storage.diagnosis.integrity_checks import (
@@ -46,6 +45,7 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
 from ottla.storage.files.partition_files import listed_base_offsets
+from ottla.storage.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.reading.lost_offsets import Gaps

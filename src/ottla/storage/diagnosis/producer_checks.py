@@ -13,7 +13,7 @@ from itertools import islice
 
 from ottla.base.values import dataclass
 from ottla.record.batch import NO_PRODUCER_ID, Batch
-from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.abort_entries import WrongEntry, wrong_entries
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
 from ottla.storage.index.transaction_index import ENTRY, AbortedTransaction

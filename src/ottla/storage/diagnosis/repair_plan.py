@@ -12,8 +12,8 @@ from enum import Enum
 from ottla.base.files import base_name, join, parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.files.filenames import CHECKPOINT_RECOVERY_POINT, parse_directory_name
+from ottla.storage.findings import Finding, FindingKind, LostOffsets
 
 
 class ActionKind(Enum):

@@ -16,13 +16,13 @@ from ottla.record.batch import Batch
 from ottla.storage.files.filenames import FileKind, FileSuffix
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, begins_as
 from ottla.storage.files.partition_files import SegmentFiles
+from ottla.storage.findings import repair_hint
 from ottla.storage.index.abort_entries import missing_aborts, offsets_text
 from ottla.storage.index.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
 )
 from ottla.storage.log.transaction_tail import TransactionTail
-from ottla.storage.reading.read_damage import repair_hint
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,13 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import read_records
 from ottla.storage import scan
+from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.reading.listed_segments import Cursor
 from ottla.storage.reading.log_damage import DamageOnDisk
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import LostOffsetsError
 from ottla.storage.reading.offsets import OffsetsOnDisk
-from ottla.storage.reading.read_damage import Damage, stretches
+from ottla.storage.reading.read_damage import stretches
 from ottla.storage.segment.segment_reader import Region, SegmentReader
 
 
@@ -87,7 +88,7 @@ class BatchReader:
         cursor = Cursor(from_offset)
         for reader in self._readers(cursor, until_offset):
             for one in stretches(reader, self._offsets.place(reader.files)):
-                if isinstance(one, Damage):
+                if isinstance(one, Finding):
                     if one.from_offset < until_offset and one.until_offset > from_offset:
                         report(one)
                     due = max(due, one.until_offset)
@@ -138,7 +139,7 @@ class BatchReader:
             self._damage.check_size(reader, cursor.offset)
         self._damage.check_reached(end)
 
-    def undecodable(self, region: Region, reason: str) -> Damage:
+    def undecodable(self, region: Region, reason: str) -> Finding:
         """The damage of a region of which a batch cannot be decoded: that batch.
 
         Raises `CorruptionError` if a checksum is wrong.
@@ -148,25 +149,23 @@ class BatchReader:
                 for _ in read_records(batch):
                     pass
             except InvalidBatchError as error:
-                return unreadable(region.path, position, batch, str(error))
+                return undecodable_batch(region.path, position, batch, str(error))
         size, until = len(region.data), region.next_offset
-        return Damage(
-            path=region.path,
-            position=region.position,
-            end=region.position + size,
-            reason=reason,
-            from_offset=until,
-            until_offset=until,
+        return unreadable(
+            FindingKind.LOG_DAMAGE,
+            region.path,
+            (region.position, region.position + size),
+            reason,
+            (until, until),
         )
 
 
-def unreadable(path: str, position: int, batch: Batch, reason: str) -> Damage:
+def undecodable_batch(path: str, position: int, batch: Batch, reason: str) -> Finding:
     """The damage of a batch with a valid CRC whose records cannot be decoded."""
-    return Damage(
-        path=path,
-        position=position,
-        end=position + batch.size,
-        reason=reason,
-        from_offset=batch.base_offset,
-        until_offset=batch.last_offset + 1,
+    return unreadable(
+        FindingKind.LOG_DAMAGE,
+        path,
+        (position, position + batch.size),
+        reason,
+        (batch.base_offset, batch.last_offset + 1),
     )

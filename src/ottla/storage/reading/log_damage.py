@@ -8,10 +8,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.files.integrity import NOTHING_KNOWN
+from ottla.storage.findings import Finding, FindingKind, repair_hint, unreadable
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import Gaps
 from ottla.storage.reading.offsets import OffsetsOnDisk
-from ottla.storage.reading.read_damage import Damage, cut_short, repair_hint, stretches
+from ottla.storage.reading.read_damage import cut_short, stretches
 from ottla.storage.segment.segment_facts import check_first_batch, first_checksum
 from ottla.storage.segment.segment_reader import SegmentReader
 
@@ -24,7 +25,7 @@ class DamageOnDisk:
         self._offsets = offsets
         self.gaps = Gaps(facts.file_system, facts.path, facts.cleaned_until)
 
-    def lost_parts(self) -> Iterator[Damage]:
+    def lost_parts(self) -> Iterator[Finding]:
         """The lost parts of the log that are found without reading its batches."""
         front, tail = self._offsets.lost_front(), self._offsets.tail.damage
         yield from () if front is None else (front,)
@@ -48,7 +49,7 @@ class DamageOnDisk:
     def located(self, error: CorruptionError, reader: SegmentReader) -> CorruptionError:
         """The error with the unreadable offsets and the repair commands in its reason."""
         for one in stretches(reader, self._offsets.place(reader.files)):
-            if isinstance(one, Damage) and one.end > error.position:
+            if isinstance(one, Finding) and one.end > error.position:
                 return one.error()
         reason = f"{error.reason}; {repair_hint(self._facts.directory.path)}"
         return CorruptionError(error.path, error.position, reason)
@@ -127,13 +128,12 @@ class DamageOnDisk:
             if not facts.directory.steps_over_damage:
                 raise
             facts.directory.report(
-                Damage(
-                    path=error.path,
-                    position=0,
-                    end=reader.files.size,
-                    reason=error.reason,
-                    from_offset=reader.files.base_offset,
-                    until_offset=self._offsets.place(reader.files).limit,
+                unreadable(
+                    FindingKind.WRONG_FILE,
+                    error.path,
+                    (0, reader.files.size),
+                    error.reason,
+                    (reader.files.base_offset, self._offsets.place(reader.files).limit),
                 )
             )
             return False

@@ -20,8 +20,8 @@ from ottla.storage.files.integrity import (
 )
 from ottla.storage.files.losses import NO_LOSSES, KnownLosses
 from ottla.storage.files.partition_files import listed_base_offsets
+from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.log.leader_epochs import LeaderEpochs
-from ottla.storage.reading.read_damage import Damage
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Gaps:
         self._cleaned_until = cleaned_until
         self._known = KnownLosses(gapless_from=0)
 
-    def damage(self, path: str, position: int, gap: tuple[int, int]) -> Damage | None:
+    def damage(self, path: str, position: int, gap: tuple[int, int]) -> Finding | None:
         """The damage if batches of [gap[0], gap[1]) are lost before `position`, else `None`."""
         if self._known.within(*gap) is None:
             return None
@@ -55,13 +55,12 @@ class Gaps:
         lost = self._known.within(*gap)
         if lost is None:
             return None
-        return Damage(
-            path=path,
-            position=position,
-            end=position,
-            reason="the batches before it are missing",
-            from_offset=lost[0],
-            until_offset=lost[1],
+        return unreadable(
+            FindingKind.LOST_OFFSETS,
+            path,
+            (position, position),
+            "the batches before it are missing",
+            lost,
         )
 
     def check(self, path: str, position: int, gap: tuple[int, int]) -> None:
@@ -71,16 +70,15 @@ class Gaps:
             error = damage.error()
             raise LostOffsetsError(error.path, error.position, error.reason)
 
-    def lost_segments(self) -> Iterator[Damage]:
+    def lost_segments(self) -> Iterator[Finding]:
         """The missing segments between existing ones, by the list in the integrity file."""
         for first, following in self._recorded().segments:
-            yield Damage(
-                path=join(self._path, log_file_name(first)),
-                position=0,
-                end=0,
-                reason=f"is missing, though {INTEGRITY} lists it",
-                from_offset=first,
-                until_offset=following,
+            yield unreadable(
+                FindingKind.LOST_OFFSETS,
+                join(self._path, log_file_name(first)),
+                (0, 0),
+                f"is missing, though {INTEGRITY} lists it",
+                (first, following),
             )
 
     def _recorded(self) -> KnownLosses:
@@ -104,7 +102,7 @@ def lost_front(
     recorded_start: int,
     *,
     is_same_boot: bool = False,
-) -> Damage | None:
+) -> Finding | None:
     """The damage before `first_offset` if retention did not delete those segments, else `None`.
 
     `is_same_boot`: no power failure can have lost a line of the integrity file. The caller lists
@@ -126,11 +124,10 @@ def lost_front(
     if found is None or max(found[0], recorded_start) >= first_offset:
         return None
     begun, witness = found
-    return Damage(
-        path=join(directory, log_file_name(first_offset)),
-        position=0,
-        end=0,
-        reason=f"the segments before it are missing: {witness} begins at offset {begun}",
-        from_offset=max(begun, recorded_start),
-        until_offset=first_offset,
+    return unreadable(
+        FindingKind.LOST_OFFSETS,
+        join(directory, log_file_name(first_offset)),
+        (0, 0),
+        f"the segments before it are missing: {witness} begins at offset {begun}",
+        (max(begun, recorded_start), first_offset),
     )

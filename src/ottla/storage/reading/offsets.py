@@ -12,10 +12,10 @@ from ottla.storage.damage_scan import is_torn_append
 from ottla.storage.files.filenames import CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_RECOVERY_POINT
 from ottla.storage.files.integrity import NOTHING_KNOWN
 from ottla.storage.files.partition_files import SegmentFiles
+from ottla.storage.findings import Finding
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import lost_front
 from ottla.storage.reading.read_damage import (
-    Damage,
     LogTail,
     SegmentPlace,
     damaged_tail,
@@ -49,7 +49,7 @@ class OffsetsOnDisk:
         self.__dict__.pop("log_start_offset", None)
         return self.log_start_offset
 
-    def lost_front(self) -> Damage | None:
+    def lost_front(self) -> Finding | None:
         """The damage at the log's start, if its first segments are missing."""
         facts = self._facts
         return lost_front(

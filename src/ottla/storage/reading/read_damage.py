@@ -9,8 +9,6 @@ first bad batch.
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import parent_directory
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.storage.damage_scan import (
@@ -27,6 +25,7 @@ from ottla.storage.files.filenames import (
     FileSuffix,
 )
 from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
@@ -84,54 +83,11 @@ def known_end(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
-    """Bytes of a log that are not a valid batch, or are missing.
-
-    The lost offsets are [from_offset, until_offset); if that is empty, their number is unknown.
-    """
-
-    path: str
-    position: int
-    end: int
-    """The position where sound batches begin again, or the file's size."""
-    reason: str
-    from_offset: int
-    until_offset: int
-
-    @property
-    def offsets(self) -> str:
-        if self.until_offset <= self.from_offset:
-            return f"records after offset {self.from_offset - 1}"
-        if self.until_offset == self.from_offset + 1:
-            return f"offset {self.from_offset}"
-        return f"offsets {self.from_offset} to {self.until_offset - 1}"
-
-    def __str__(self) -> str:
-        return f"{self.path} at byte {self.position}: {self.reason}; {self.offsets} cannot be read"
-
-    def error(self) -> CorruptionError:
-        """The error to raise, with the repair commands in its reason."""
-        return CorruptionError(
-            self.path,
-            self.position,
-            f"{self.reason}; {self.offsets} cannot be read; "
-            f"{repair_hint(parent_directory(parent_directory(self.path)))}",
-        )
-
-
-def repair_hint(directory: str) -> str:
-    return (
-        f"`ottla log check {directory}` lists the damage, `ottla log repair {directory}` takes it "
-        f"out; `ottla records`, `load`, `audit` and `mirror` continue after it with --skip-damaged"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LogTail:
     """Where a log ends, counting recorded offsets that cannot be read."""
 
     end_offset: int
-    damage: Damage | None = None
+    damage: Finding | None = None
     """The first damage of the last segment, if any."""
 
 
@@ -174,11 +130,11 @@ def tail_at(end_offset: int, known: KnownEnd, path: str, size: int) -> LogTail:
 
 def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: int) -> LogTail:
     """The tail of a log whose last segment is damaged."""
-    first: Damage | None = None
+    first: Finding | None = None
     recorded = place.recorded.recovery_point if place.recorded else place.limit
     end = max(log_start_offset, reader.base_offset, recorded)
     for one in stretches(reader, place):
-        if isinstance(one, Damage):
+        if isinstance(one, Finding):
             first = first or one
             end = max(end, one.until_offset)
         else:
@@ -186,7 +142,7 @@ def damaged_tail(reader: SegmentReader, place: SegmentPlace, log_start_offset: i
     return LogTail(end_offset=end, damage=first)
 
 
-def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBatch | Damage]:
+def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBatch | Finding]:
     """All sound batches of a segment in order, and the damage between them.
 
     A tail that a crash may have torn is not damage, and is skipped.
@@ -225,56 +181,52 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
         yield _shortened(reader.log.path, size, next_offset, place.recorded)
 
 
-def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Damage:
+def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Finding:
     """The damage of a segment that is not the last and has lost its end."""
     size = reader.files.size
-    return Damage(
-        path=reader.log.path,
-        position=size,
-        end=size,
-        reason=f"the file has {size} bytes instead of {place.size}",
-        from_offset=end_offset,
-        until_offset=place.limit,
+    return unreadable(
+        FindingKind.LOST_OFFSETS,
+        reader.log.path,
+        (size, size),
+        f"the file has {size} bytes instead of {place.size}",
+        (end_offset, place.limit),
     )
 
 
-def _shortened(path: str, size: int, end_offset: int, known: KnownEnd) -> Damage:
+def _shortened(path: str, size: int, end_offset: int, known: KnownEnd) -> Finding:
     """The damage of a log that ends between two batches, but before its recorded end."""
-    return Damage(
-        path=path,
-        position=size,
-        end=size,
-        reason=(
+    return unreadable(
+        FindingKind.LOST_OFFSETS,
+        path,
+        (size, size),
+        (
             f"the log ends at offset {end_offset}, and {known.witness} says that it "
             f"reached at least to offset {known.recovery_point}"
         ),
-        from_offset=end_offset,
-        until_offset=known.recovery_point,
+        (end_offset, known.recovery_point),
     )
 
 
-def lost_segments(path: str, size: int, end_offset: int, until_offset: int) -> Damage:
+def lost_segments(path: str, size: int, end_offset: int, until_offset: int) -> Finding:
     """The damage of a log whose last segments are gone, after the last file or the directory."""
-    return Damage(
-        path=path,
-        position=size,
-        end=size,
-        reason=f"the segments after it are missing, though {INTEGRITY} lists them",
-        from_offset=end_offset,
-        until_offset=until_offset,
+    return unreadable(
+        FindingKind.LOST_OFFSETS,
+        path,
+        (size, size),
+        f"the segments after it are missing, though {INTEGRITY} lists them",
+        (end_offset, until_offset),
     )
 
 
 def _damage(
     reader: SegmentReader, region: DamagedRegion, end: int, offsets: tuple[int, int]
-) -> Damage:
-    return Damage(
-        path=reader.log.path,
-        position=region.position,
-        end=end,
-        reason=region.reason,
-        from_offset=offsets[0],
-        until_offset=offsets[1],
+) -> Finding:
+    return unreadable(
+        FindingKind.LOG_DAMAGE,
+        reader.log.path,
+        (region.position, end),
+        region.reason,
+        offsets,
     )
 
 

@@ -35,13 +35,9 @@ from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_s
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_files import list_partition
+from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
-from ottla.storage.reading.read_damage import (
-    Damage,
-    KnownEnd,
-    known_end,
-    repair_hint,
-)
+from ottla.storage.reading.read_damage import KnownEnd, known_end
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 NAMES_SHOWN = 10
@@ -55,7 +51,7 @@ def open_for_reading(
     path: str,
     file_system: FileSystem | None = None,
     *,
-    on_damage: Callable[[Damage], None] | None = None,
+    on_damage: Callable[[Finding], None] | None = None,
 ) -> "ReadOnlyLogDirectory":
     """Opens the log directory at a path; raises `UserError` if there is none.
 
@@ -89,12 +85,12 @@ class ReadOnlyLogDirectory:
         self,
         path: str,
         file_system: FileSystem,
-        on_damage: Callable[[Damage], None] | None = None,
+        on_damage: Callable[[Finding], None] | None = None,
     ) -> None:
         self.path = path
         self.file_system = file_system
         self._on_damage = on_damage
-        self._reported: set[Damage] = set()
+        self._reported: set[Finding] = set()
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
@@ -289,7 +285,7 @@ class ReadOnlyLogDirectory:
     def steps_over_damage(self) -> bool:
         return self._on_damage is not None
 
-    def report(self, damage: Damage) -> None:
+    def report(self, damage: Finding) -> None:
         """Passes damage that a read has skipped to `on_damage`, once."""
         if self._on_damage is not None and damage not in self._reported:
             self._reported.add(damage)

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from ottla.record.batch import Batch, InvalidBatchError
 from ottla.record.record import Record, read_records
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.reading.batch_reader import BatchReader, unreadable
+from ottla.storage.reading.batch_reader import BatchReader, undecodable_batch
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.offsets import OffsetsOnDisk
 from ottla.storage.reading.transactions import TransactionsOnDisk
@@ -82,7 +82,7 @@ class RecordReader:
                         if offsets[0] <= record.offset < offsets[1]:
                             yield record
                 except InvalidBatchError as error:
-                    damage = unreadable(region.path, position, batch, str(error))
+                    damage = undecodable_batch(region.path, position, batch, str(error))
                     if not directory.steps_over_damage:
                         raise damage.error() from error
                     directory.report(damage)

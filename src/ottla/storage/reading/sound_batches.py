@@ -11,14 +11,14 @@ from ottla.base.files import File
 from ottla.record.batch import Batch
 from ottla.storage.damage_scan import DamagedRegion, scan_segment
 from ottla.storage.files.losses import KnownLosses
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.scan import first_offset_in_header
 
 if TYPE_CHECKING:
     from ottla.storage.log.partition_log import PartitionLog
 
 
-def sound_batches(log: "PartitionLog", losses: KnownLosses) -> Iterator[Batch | Damage]:
+def sound_batches(log: "PartitionLog", losses: KnownLosses) -> Iterator[Batch | Finding]:
     """Yields the batches of a log to its end, checked, and damage where offsets cannot be read.
 
     `losses` are the offsets that are recorded as lost. Raises `StorageError`.
@@ -42,25 +42,24 @@ def sound_batches(log: "PartitionLog", losses: KnownLosses) -> Iterator[Batch | 
 
 def _damage_before(
     offset: int, due: int, error: CorruptionError | None, log: "PartitionLog", losses: KnownLosses
-) -> Damage | None:
+) -> Finding | None:
     """The damage between the offset that was due and the next one that was found."""
     if error is not None:
         return damage_at(error.path, error.reason, (due, offset), error.position)
     lost = losses.within(due, offset)
     if lost is None:
         return None
-    return damage_at(log.directory, "they are missing", lost)
+    return unreadable(FindingKind.LOST_OFFSETS, log.directory, (0, 0), "they are missing", lost)
 
 
-def damage_at(path: str, reason: str, lost: tuple[int, int], position: int = 0) -> Damage:
+def damage_at(path: str, reason: str, lost: tuple[int, int], position: int = 0) -> Finding:
     """Offsets from `lost[0]` to before `lost[1]` that cannot be read."""
-    return Damage(
-        path=path,
-        position=position,
-        end=position,
-        reason=reason,
-        from_offset=lost[0],
-        until_offset=lost[1],
+    return unreadable(
+        FindingKind.LOG_DAMAGE,
+        path,
+        (position, position),
+        reason,
+        lost,
     )
 
 

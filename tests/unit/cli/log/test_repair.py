@@ -10,7 +10,7 @@ from ottla.base.files import OsFileSystem
 from ottla.cli.log.repair import lost_text
 from ottla.cli.main import log_group, main
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import LostOffsets
+from ottla.storage.findings import LostOffsets
 from tests.support.damaged_logs import (
     Files,
     bad_record,

@@ -10,8 +10,8 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, read_file
 from ottla.storage.diagnosis.directory_check import CheckReport, check
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.damaged_logs import (

@@ -4,7 +4,7 @@ from ottla.record.batch import Batch, batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 from ottla.storage.diagnosis.epoch_checks import EpochCheck
-from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem
 
 LOG = "t-0/00000000000000000000.log"

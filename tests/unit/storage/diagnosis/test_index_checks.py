@@ -5,9 +5,9 @@ import pytest
 from ottla.record.batch import batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.damage_scan import DamagedRegion, ScannedBatch
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.index_checks import IndexFindings, OffsetIndexCheck, TimeIndexCheck
 from ottla.storage.diagnosis.index_entries import IndexContent
+from ottla.storage.findings import Finding, FindingKind
 
 BASE = 10
 SIZE = 100

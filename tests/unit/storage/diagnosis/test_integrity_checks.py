@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from ottla.base.files import replace_file
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.integrity_checks import (
     changed_index_findings,
     cut_short_findings,
@@ -12,6 +11,7 @@ from ottla.storage.diagnosis.integrity_checks import (
 )
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem
 from tests.support.damaged_logs import PARTITION, Files, sound_files
 

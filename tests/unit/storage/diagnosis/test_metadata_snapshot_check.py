@@ -8,7 +8,7 @@ from ottla.metadata.log_writing import snapshot_parts
 from ottla.metadata.records import TopicRecord
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, disk
 

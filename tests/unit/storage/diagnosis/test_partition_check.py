@@ -4,9 +4,9 @@ import pytest
 
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.partition_check import ATTEMPTS, CheckOptions, check_partition
 from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem, RecordingFileSystem
 from ottla.testing.recording import RecordingFile
 from tests.support.damaged_logs import PARTITION, Files, sound_files

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from ottla.record.batch import iter_batches
-from ottla.storage.diagnosis.findings import Finding, FindingKind
 from ottla.storage.diagnosis.producer_checks import (
     PRODUCER_EXPIRATION_MS,
     Knowledge,
@@ -14,6 +13,7 @@ from ottla.storage.diagnosis.producer_checks import (
     SnapshotToCheck,
     is_compacted,
 )
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.partition_log import PartitionLog

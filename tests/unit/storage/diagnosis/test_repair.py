@@ -11,11 +11,11 @@ from ottla.base.files import FileSystem, read_file
 from ottla.record.record import read_records
 from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rebuild import log_offsets
 from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_for, repair
 from ottla.storage.diagnosis.repair_plan import RepairPlan
 from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
+from ottla.storage.findings import FindingKind
 from ottla.testing import CrashMode, every_crash_point
 from tests.support.damaged_logs import (
     DERIVED_CASES,

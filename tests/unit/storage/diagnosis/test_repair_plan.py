@@ -1,8 +1,8 @@
 """From findings to steps, without a file."""
 
 from ottla.base.ids import Uuid
-from ottla.storage.diagnosis.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.diagnosis.repair_plan import Action, ActionKind, plan_repair
+from ottla.storage.findings import Finding, FindingKind, LostOffsets
 
 STEM = "d/t-0/00000000000000000000"
 

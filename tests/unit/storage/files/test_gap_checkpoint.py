@@ -7,9 +7,9 @@ import pytest
 from ottla.base.files import join, remove_if_present
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.dump import dump_file
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.rows import PropertyRow
 from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY, MAX_OFFSET, parse_file_name
+from ottla.storage.findings import FindingKind
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem, IoKind, RecordingFileSystem
 from tests.support.logs import NOW_MS, SMALL, batch, fill, open_log, values

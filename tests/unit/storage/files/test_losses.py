@@ -5,9 +5,9 @@ import pytest
 from ottla.base.files import join, remove_if_present
 from ottla.config.setting import INT32_MAX
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import BOOT_NOTE
 from ottla.storage.files.losses import KnownLosses, SegmentGap, UnflushedGaps
+from ottla.storage.findings import FindingKind
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import batch, fill, open_log
 

@@ -7,8 +7,8 @@ from ottla.base.files import FileSystem, join, read_file
 from ottla.base.ids import Uuid
 from ottla.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA
+from ottla.storage.findings import FindingKind
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, SMALL, append, open_directory

@@ -18,8 +18,8 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     log_file_name,
 )
+from ottla.storage.findings import Finding
 from ottla.storage.log.reader import Isolation
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import CrashMode, FakeFileSystem
@@ -51,7 +51,9 @@ def killed(*, flushed_batches: int) -> FakeFileSystem:
     return disk
 
 
-def reading(disk: FakeFileSystem, on_damage: Callable[[Damage], None] | None = None) -> ReadOnlyLog:
+def reading(
+    disk: FakeFileSystem, on_damage: Callable[[Finding], None] | None = None
+) -> ReadOnlyLog:
     return open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
 
 
@@ -80,8 +82,8 @@ def damaged(disk: FakeFileSystem) -> CorruptionError:
     return caught.value
 
 
-def stepped_over(disk: FakeFileSystem) -> tuple[list[int], list[Damage]]:
-    reported: list[Damage] = []
+def stepped_over(disk: FakeFileSystem) -> tuple[list[int], list[Finding]]:
+    reported: list[Finding] = []
     return offsets_of(reading(disk, reported.append)), reported
 
 

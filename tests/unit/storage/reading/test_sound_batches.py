@@ -4,8 +4,8 @@ import pytest
 
 from ottla.broker.topics.topics import NewTopic
 from ottla.storage.files.losses import KnownLosses
+from ottla.storage.findings import Finding
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.sound_batches import sound_batches
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
@@ -31,7 +31,7 @@ def log(file_system: FakeFileSystem) -> PartitionLog:
 def told(log: PartitionLog, losses: KnownLosses) -> list[object]:
     """Offsets of batches, and the ranges that are lost."""
     return [
-        (one.from_offset, one.until_offset) if isinstance(one, Damage) else one.base_offset
+        (one.from_offset, one.until_offset) if isinstance(one, Finding) else one.base_offset
         for one in sound_batches(log, losses)
     ]
 

@@ -6,12 +6,11 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
 from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.files.integrity import blank_integrity
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.reading.read_damage import Damage
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import FakeFileSystem
 from tests.support.compacting import COMPACTED
@@ -52,7 +51,7 @@ def lose_segment(disk: FakeFileSystem, base_offset: int) -> None:
         disk.remove(join(PARTITION, name))
 
 
-def offsets(disk: FakeFileSystem, reported: list[Damage] | None = None) -> list[int]:
+def offsets(disk: FakeFileSystem, reported: list[Finding] | None = None) -> list[int]:
     on_damage = None if reported is None else reported.append
     log = open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
     return [one.offset for one in log.records.read(log.log_start_offset)]
@@ -67,7 +66,7 @@ def start(disk: FakeFileSystem) -> PartitionLog:
 def check_that_readers_raise(disk: FakeFileSystem) -> None:
     with pytest.raises(CorruptionError, match=f"offsets {GONE} to {NEXT - 1} cannot be read"):
         offsets(disk)
-    reported: list[Damage] = []
+    reported: list[Finding] = []
     assert offsets(disk, reported) == [*range(GONE), *range(NEXT, END)]
     assert [(one.from_offset, one.until_offset) for one in reported] == [(GONE, NEXT)]
     kinds = {one.kind for one in check(disk, DIRECTORY).findings}

@@ -8,7 +8,6 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, remove_if_present, replace_file
 from ottla.base.partitions import TopicPartition
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
@@ -19,7 +18,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
 )
 from ottla.storage.files.integrity import integrity_text, parse_integrity
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.compacting import COMPACTED, Roll, Write, clean, keeper_of
@@ -78,7 +77,7 @@ def named(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one for one in caplog.messages if "are lost" in one]
 
 
-def offsets(disk: FakeFileSystem, from_offset: int, reported: list[Damage] | None) -> list[int]:
+def offsets(disk: FakeFileSystem, from_offset: int, reported: list[Finding] | None) -> list[int]:
     on_damage = None if reported is None else reported.append
     log = open_for_reading(DIRECTORY, disk, on_damage=on_damage).partition("t", 0)
     return [one.offset for one in log.records.read(from_offset)]
@@ -107,7 +106,7 @@ def test_a_segment_that_has_lost_its_end_is_named_and_not_read_over(
     for from_offset in (FIRST, GONE):
         with pytest.raises(CorruptionError, match=f"to {NEXT - 1} cannot be read"):
             offsets(disk, from_offset, None)
-    reported: list[Damage] = []
+    reported: list[Finding] = []
     assert offsets(disk, FIRST, reported) == [one for one in before if one not in lost]
     assert [one.until_offset for one in reported] == [NEXT]
     for _ in range(2):
@@ -123,7 +122,7 @@ def test_a_reader_of_files_raises_or_reports_it(disk: FakeFileSystem, from_offse
     lose_segment(disk)
     with pytest.raises(CorruptionError, match=rf"offsets \d to {NEXT - 1} cannot be read"):
         offsets(disk, from_offset, None)
-    reported: list[Damage] = []
+    reported: list[Finding] = []
     left = offsets(disk, from_offset, reported)
     assert left == [one for one in before if not GONE <= one < NEXT]
     assert [(one.from_offset, one.until_offset) for one in reported] == [

@@ -5,10 +5,9 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
 from ottla.storage.diagnosis.directory_check import check
-from ottla.storage.diagnosis.findings import FindingKind
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
-from ottla.storage.reading.read_damage import Damage
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import DIRECTORY, SMALL, TOPIC_ID, append, open_directory, values
@@ -89,7 +88,7 @@ def test_readers_of_files_refuse_it_or_step_over_it(place: int) -> None:
     log = open_for_reading(DIRECTORY, disk).partition("t", 0)
     with pytest.raises(CorruptionError, match="this is the file of another segment"):
         list(log.records.read(0))
-    skipped: list[Damage] = []
+    skipped: list[Finding] = []
     log = open_for_reading(DIRECTORY, disk, on_damage=skipped.append).partition("t", 0)
     found = [one.value for one in log.records.read(0)]
     assert skipped[0].path == paths[0]

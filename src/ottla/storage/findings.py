@@ -1,7 +1,13 @@
-"""The findings of a check: the location, kind and reason of each, and the offsets that are lost."""
+"""What is found wrong in a file: the location, kind and reason, and the offsets that are lost.
+
+Readers refuse by a finding or report it, checks list findings, repairs are planned from them, and
+`ottla doctor` gives advice by their kind.
+"""
 
 from enum import Enum
 
+from ottla.base.errors import CorruptionError
+from ottla.base.files import parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 
@@ -69,7 +75,8 @@ NOTES = frozenset(
 class LostOffsets:
     """The offsets that are lost with damaged bytes, by the batches before and after them.
 
-    `last` is `None` at the end of a log. `stated_last` is the last offset in the damaged header.
+    `last` is `None` at the end of a log: how many they are is unknown. `stated_last` is the last
+    offset in the damaged header.
     """
 
     first: int
@@ -77,6 +84,19 @@ class LostOffsets:
     stated_last: int | None = None
     is_control: bool = False
     """Whether the damaged header is that of a control batch."""
+
+    @property
+    def until(self) -> int:
+        """The offset after the last; `first` if their number is unknown."""
+        return self.first if self.last is None else self.last + 1
+
+    @property
+    def text(self) -> str:
+        if self.last is None:
+            return f"records after offset {self.first - 1}"
+        if self.last == self.first:
+            return f"offset {self.first}"
+        return f"offsets {self.first} to {self.last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +129,65 @@ class Finding:
     def text(self) -> str:
         where = self.path if self.position is None else f"{self.path} at byte {self.position}"
         return f"{where}: {self.reason}"
+
+    # What a reader finds: bytes of a log that are not a valid batch, or are missing. It has `size`
+    # and `lost`.
+
+    @property
+    def end(self) -> int:
+        """The position where sound batches begin again, or the file's size."""
+        return (self.position or 0) + (self.size or 0)
+
+    @property
+    def from_offset(self) -> int:
+        assert self.lost is not None
+        return self.lost.first
+
+    @property
+    def until_offset(self) -> int:
+        assert self.lost is not None
+        return self.lost.until
+
+    @property
+    def offsets(self) -> str:
+        """The offsets that are lost, as text."""
+        assert self.lost is not None
+        return self.lost.text
+
+    @property
+    def unreadable_text(self) -> str:
+        """The reason, and the offsets that cannot be read."""
+        return f"{self.reason}; {self.lost.text} cannot be read" if self.lost else self.reason
+
+    def __str__(self) -> str:
+        return f"{self.path} at byte {self.position}: {self.unreadable_text}"
+
+    def error(self) -> CorruptionError:
+        """The error to raise, with the repair commands in its reason."""
+        hint = repair_hint(parent_directory(parent_directory(self.path)))
+        return CorruptionError(self.path, self.position or 0, f"{self.unreadable_text}; {hint}")
+
+
+def unreadable(
+    kind: FindingKind, path: str, region: tuple[int, int], reason: str, offsets: tuple[int, int]
+) -> Finding:
+    """The finding about bytes of a log, from a position to another, and offsets lost with them.
+
+    The last offset and position are exclusive. If there are no offsets, their number is unknown.
+    """
+    first, until = offsets
+    return Finding(
+        kind=kind,
+        path=path,
+        position=region[0],
+        size=region[1] - region[0],
+        reason=reason,
+        lost=LostOffsets(first=first, last=until - 1 if until > first else None),
+    )
+
+
+def repair_hint(directory: str) -> str:
+    return (
+        f"`ottla log check {directory}` lists the damage, `ottla log repair {directory}` takes it "
+        f"out; `ottla records`, `load`, `audit` and `mirror` continue after it with --skip-damaged"
+    )
