@@ -296,16 +296,14 @@ def producers_of(log: PartitionLog) -> dict[int, Producer]:
 
 def what_is_kept(broker: Broker) -> dict[str, object]:
     """What a broker knows by its metadata log."""
-    state, security = broker.admin._cluster.state, broker.security.state
+    image = broker.security.image
     return {
         CLUSTER_METADATA_DIRECTORY: (
-            state.quotas,
-            state.default_configs,
-            state.broker_configs,
-            state.group_configs,
-            security.acls,
-            security.credentials,
-            security.tokens,
+            image.quotas,
+            image.configs,
+            image.acls,
+            image.credentials,
+            image.tokens,
         ),
     }
 

@@ -17,14 +17,17 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.configs import cluster_changes
-from ottla.broker.security import security_changes
 from ottla.broker.startup import opening
 from ottla.cli.records import json_lines
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset
 from ottla.coordinator.shard import GroupCoordinatorShard
-from ottla.metadata.image import REPLAYS, MetadataReplay
-from ottla.metadata.records import ProducerIdsRecord
+from ottla.metadata.records import (
+    ClientQuotaRecord,
+    DelegationTokenRecord,
+    ProducerIdsRecord,
+    UserScramCredentialRecord,
+)
+from ottla.metadata.replay import REPLAYS, MetadataReplay
 from ottla.record.record import Record
 from ottla.search.sources import FileRecords
 from ottla.storage.log.reader import LogReader
@@ -136,24 +139,15 @@ def lose_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = cluster_changes.cluster_state_of
-    monkeypatch.setattr(
-        cluster_changes, "cluster_state_of", lambda *found: replace(known(*found), quotas={})
-    )
+    monkeypatch.setitem(REPLAYS, ClientQuotaRecord, MetadataReplay._pass_over)
 
 
 def forget_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = security_changes.security_state_of
-    monkeypatch.setattr(
-        security_changes, "security_state_of", lambda found: replace(known(found), credentials={})
-    )
+    monkeypatch.setitem(REPLAYS, UserScramCredentialRecord, MetadataReplay._pass_over)
 
 
 def forget_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = security_changes.security_state_of
-    monkeypatch.setattr(
-        security_changes, "security_state_of", lambda found: replace(known(found), tokens={})
-    )
+    monkeypatch.setitem(REPLAYS, DelegationTokenRecord, MetadataReplay._pass_over)
 
 
 def repeat_producer_ids(monkeypatch: pytest.MonkeyPatch) -> None:

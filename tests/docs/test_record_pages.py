@@ -11,7 +11,8 @@ from ottla.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
-from ottla.metadata.records import TOPIC_RESOURCE, ConfigRecord, encode_record
+from ottla.metadata.image import TOPIC_RESOURCE
+from ottla.metadata.records import ConfigRecord, encode_record
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message

@@ -32,7 +32,7 @@ def test_a_node_by_itself_continues_with_what_it_was_formatted_with(formatted: P
     before = image_of(OsFileSystem(), str(formatted))
     for name in ("t", "u"):
         broker = open_broker(formatted)
-        assert set(broker.security.state.credentials) == {
+        assert set(broker.security.image.credentials) == {
             (user, "SCRAM-SHA-256") for user, _ in before.credentials
         }
         broker.admin.create_topic(NewTopic(name=name, partition_count=1))

@@ -168,7 +168,7 @@ def test_users_log_in_with_their_passwords_and_rules_hold_as_in_kafka(directory:
             "operation": entry.operation.name,
             "permission": entry.permission.name,
         }
-        for pattern, entry in broker.security.state.acls
+        for pattern, entry in broker.security.image.all_acls()
     ]
     assert sorted(map(str, rules)) == sorted(map(str, manifest["acls"]))
     broker.close()

@@ -8,9 +8,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import uuid_text
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import BROKER_RESOURCE, MetadataImage
 from ottla.metadata.log_files import MetadataFile, read_log
-from ottla.metadata.records import BROKER_RESOURCE
 from tests.golden.test_golden_metadata import RECORDED
 
 LOG_FOLDER = RECORDED / "logdir" / "__cluster_metadata-0"
@@ -68,8 +67,9 @@ def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_reported(
 ) -> None:
     brokers = told()["brokerConfigs"]
     assert image.configs == {
-        (BROKER_RESOURCE, "" if name == "default" else name): values
-        for name, values in brokers.items()
+        BROKER_RESOURCE: {
+            "" if name == "default" else name: values for name, values in brokers.items()
+        }
     }
     mine = [{"entity": dict(entity), "quotas": one} for entity, one in image.quotas.items()]
     assert sorted(mine, key=repr) == sorted(told()["clientQuotas"], key=repr)
@@ -94,7 +94,7 @@ def test_users_and_acls_are_those_that_kafka_reported(image: MetadataImage) -> N
             "operation": entry.operation.name,
             "permission": entry.permission.name,
         }
-        for pattern, entry in image.acls.values()
+        for pattern, entry in image.all_acls()
     ]
     assert sorted(acls, key=repr) == sorted(told()["acls"], key=repr)
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from ottla.base.files import FileSystem, join
 from ottla.broker.metadata.log import LogOptions, MetadataLog
-from ottla.broker.security.security_changes import security_state_of
-from ottla.broker.security.security_state import SecurityState
 from ottla.codec.schema import Message
-from ottla.metadata.image import MetadataImage, MetadataReplay
+from ottla.metadata.acls import Acl
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import ConfigRecord
+from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK, log_file_name
 from ottla.storage.files.known_topics import TopicEntry, read_known_topics
@@ -34,8 +34,8 @@ def topics_of(files: FileSystem, directory: str = "/d") -> Mapping[str, TopicEnt
     return read_known_topics(files, directory).entries
 
 
-def security_of(files: FileSystem, directory: str = "/d") -> SecurityState:
-    return security_state_of(image_of(files, directory))
+def acls_of(files: FileSystem, directory: str = "/d") -> list[Acl]:
+    return list(image_of(files, directory).all_acls())
 
 
 def segment(directory: str = "/d", offset: int = 0) -> str:

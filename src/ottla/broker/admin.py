@@ -15,21 +15,20 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.turns import freed_in_turns, in_turns, kept
 from ottla.broker.appends import Appends
 from ottla.broker.configs.client_metrics import check_client_metrics
-from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import (
     BrokerSettings,
     ConfigSource,
     ScopedSetting,
+    Stored,
     check_dynamic,
-    configs_of,
-    with_configs_of,
+    stored_configs,
 )
 from ottla.broker.events import PartitionsAdded, TopicDeleted, setting_changes
 from ottla.broker.fetches import Fetches
-from ottla.broker.metadata.stored_state import StoredState
+from ottla.broker.metadata.image_store import Decision, ImageStore
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter, with_changes
+from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
@@ -48,6 +47,15 @@ from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
+from ottla.metadata.image import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    Configs,
+    MetadataImage,
+    merged,
+)
 from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.storage.directory.log_directory import LogDirectory
 
@@ -75,10 +83,10 @@ class AdminBroker(Protocol):
 
 
 class Admin:
-    def __init__(self, broker: AdminBroker, cluster: StoredState[ClusterState]) -> None:
+    def __init__(self, broker: AdminBroker, metadata: ImageStore) -> None:
         self._store = broker.topic_store
         self._topics = broker.topic_store.topics
-        self._cluster = cluster
+        self._metadata = metadata
         self._settings = broker.settings
         self._broker = broker
         self._on_event = broker.on_event
@@ -204,26 +212,36 @@ class Admin:
         assert scope in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS)
         is_ours = scope is ConfigSource.BROKER
         owner = f"broker {self._broker.node_id}" if is_ours else "all brokers"
-        before: Mapping[str, str] = {}
-        values: Mapping[str, str] = {}
+        name = self._resource_of(scope)
+        before: Configs = {}
+        values: Configs = {}
         config = self._settings.config
 
-        def changed(state: ClusterState) -> ClusterState:
+        def changed(image: MetadataImage) -> Decision | None:
             nonlocal before, values, config
-            before = configs_of(state, scope)
+            before = image.configs_of(BROKER_RESOURCE, name)
             values = alteration.apply(before, broker_settings())
             check_dynamic(values, scope)
-            new = with_configs_of(state, scope, values)
-            config = self._checked_config(new)
-            return state if validate_only else new
+            config = self._checked_config({**self._stored(image), scope: values})
+            return None if validate_only else _with_configs(image, BROKER_RESOURCE, {name: values})
 
         with storage_failures_answered():
-            self._cluster.change(changed)
+            self._metadata.change(changed)
         if validate_only:
             return
-        self._settings.follow(self._cluster.state, config)
-        self._store.change_defaults(config.topic_defaults)
+        self._apply(config)
         self._report(owner, before, values, alteration.by)
+
+    def _resource_of(self, scope: ConfigSource) -> str:
+        return str(self._broker.node_id) if scope is ConfigSource.BROKER else ALL_BROKERS
+
+    def _stored(self, image: MetadataImage) -> Stored:
+        return stored_configs(image, self._broker.node_id)
+
+    def _apply(self, config: BrokerConfig) -> None:
+        """Applies the config of the present image."""
+        self._settings.follow(self._stored(self._metadata.image), config)
+        self._store.change_defaults(config.topic_defaults)
 
     def adopt_configs(
         self, theirs: Sequence[ScopedSetting]
@@ -233,34 +251,34 @@ class Admin:
         Returns the added ones, and those that were refused, as from a client. Raises
         `StorageError`.
         """
-        state, config = self._cluster.state, self._settings.config
+        image, config = self._metadata.image, self._settings.config
+        ours = stored = self._stored(image)
 
         def is_taken(one: ScopedSetting) -> bool:
-            nonlocal state, config
-            values = {**configs_of(state, one.scope), one.name: one.value}
-            wanted = with_configs_of(state, one.scope, values)
+            nonlocal stored, config
+            wanted = {**stored, one.scope: {**stored[one.scope], one.name: one.value}}
             try:
                 check_dynamic({one.name: one.value}, one.scope)
-                config, state = self._checked_config(wanted), wanted
+                config, stored = self._checked_config(wanted), wanted
             except ApiError:
                 return False
             return True
 
-        new = [one for one in theirs if one.name not in configs_of(state, one.scope)]
+        new = [one for one in theirs if one.name not in ours[one.scope]]
         left, refused = new, [one for one in new if not is_taken(one)]
         while len(refused) < len(left):
             # A setting may need another that came after it, as a certificate needs its key.
             left, refused = refused, [one for one in refused if not is_taken(one)]
-        if state is not self._cluster.state:
-            self._cluster.replace(state)
-            self._settings.follow(self._cluster.state, config)
-            self._store.change_defaults(config.topic_defaults)
+        if stored is not ours:
+            changed = {self._resource_of(scope): values for scope, values in stored.items()}
+            self._metadata.replace(*_with_configs(image, BROKER_RESOURCE, changed))
+            self._apply(config)
         return [one for one in new if one not in refused], refused
 
-    def _checked_config(self, state: ClusterState) -> BrokerConfig:
-        """Returns the config that results from a state; raises `ApiError` for invalid settings."""
+    def _checked_config(self, stored: Stored) -> BrokerConfig:
+        """Returns the config that results; raises `ApiError` for invalid settings."""
         try:
-            config = self._settings.config_under(state)
+            config = self._settings.config_under(stored)
             check_reconfiguration(self._settings.config, config)
             client_listeners(config)  # raises for invalid listeners
             self._settings.check(config)
@@ -281,13 +299,13 @@ class Admin:
         Returns the errors of the groups whose changes were refused.
         """
         refusals: dict[str, ApiError] = freed_in_turns({})
-        changed: dict[str, Mapping[str, str]] = freed_in_turns({})
+        changed: dict[str, Configs] = freed_in_turns({})
         by: dict[str, str] = freed_in_turns({})
-        before: Mapping[str, Mapping[str, str]] = {}
+        before: Mapping[str, Configs] = {}
 
-        def with_changes(state: ClusterState) -> ClusterState:
+        def decide(image: MetadataImage) -> Decision | None:
             nonlocal before
-            before = state.group_configs
+            before = image.configs.get(GROUP_RESOURCE, {})
             for group_id in in_turns(alterations):
                 try:
                     alteration = alterations[group_id]()
@@ -299,21 +317,17 @@ class Admin:
                     changed.pop(group_id, None)
                     refusals[group_id] = error.without_traceback()
             if validate_only or not changed:
-                return state
-            configs = {**before, **changed}
-            for group_id in in_turns(changed):
-                if not changed[group_id]:
-                    del configs[group_id]
-            return dataclasses.replace(state, group_configs=configs)
+                return None
+            return _with_configs(image, GROUP_RESOURCE, changed)
 
         def follow() -> None:
             if not validate_only:
                 for group_id in in_turns(changed):
-                    values = self._cluster.state.group_configs.get(group_id, {})
+                    values = self._metadata.image.configs_of(GROUP_RESOURCE, group_id)
                     self._settings.groups.change(group_id, values)
 
         try:
-            self._cluster.change(with_changes, follow)
+            self._metadata.change(decide, follow)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return refusals | dict.fromkeys(changed, refusal)
@@ -325,22 +339,21 @@ class Admin:
         self, name: str, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
         """Changes a subscription to clients' metrics, which need not exist."""
-        before: Mapping[str, str] = {}
-        values: Mapping[str, str] = {}
+        before: Configs = {}
+        values: Configs = {}
+        kind = CLIENT_METRICS_RESOURCE
 
-        def changed(state: ClusterState) -> ClusterState:
+        def decide(image: MetadataImage) -> Decision | None:
             nonlocal before, values
-            before = state.client_metrics.get(name, {})
+            before = image.configs_of(kind, name)
             values = alteration.apply(before, settings_of(ClientMetricsConfig))
             check_client_metrics(name, values)
-            others = {one: each for one, each in state.client_metrics.items() if one != name}
-            new = {**others, name: values} if values else others
-            return state if validate_only else dataclasses.replace(state, client_metrics=new)
+            return None if validate_only else _with_configs(image, kind, {name: values})
 
         with storage_failures_answered():
-            self._cluster.change(changed)
+            self._metadata.change(decide)
         if not validate_only:
-            self._settings.client_metrics = self._cluster.state.client_metrics
+            self._settings.client_metrics = self._metadata.image.configs.get(kind, {})
             self._report(f"client metrics {name}", before, values, alteration.by)
 
     # Quotas
@@ -350,17 +363,16 @@ class Admin:
 
         Returns the added quotas; raises `StorageError`.
         """
-        ours = self._cluster.state.quotas
-        taken = {entity: limits for entity, limits in quotas.items() if entity not in ours}
+        image = self._metadata.image
+        taken = {entity: limits for entity, limits in quotas.items() if entity not in image.quotas}
         if taken:
-            new = dataclasses.replace(self._cluster.state, quotas={**ours, **taken})
-            self._cluster.replace(new)
-            self._broker.quotas.change(new.quotas)
+            self._metadata.replace(*_with_quotas(image, taken))
+            self._broker.quotas.change(self._metadata.image.quotas)
         return taken
 
     def follow_quotas(self, quotas: Quotas) -> None:
-        """Applies the quotas that a cluster's registries contain."""
-        self._cluster.follow(dataclasses.replace(self._cluster.state, quotas=quotas))
+        """Applies the quotas that ZooKeeper has."""
+        self._metadata.follow(dataclasses.replace(self._metadata.image, quotas=quotas))
         self._broker.quotas.change(quotas)
 
     def alter_quotas(
@@ -376,33 +388,32 @@ class Admin:
         """
         results: list[ApiError | None] = []
 
-        def changed(state: ClusterState) -> ClusterState:
+        def decide(image: MetadataImage) -> Decision | None:
             of_entities: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
             results.clear()
             for entry in in_turns(entries):
                 try:
-                    entity, limits = alteration_of(entry).apply(state.quotas)
+                    entity, limits = alteration_of(entry).apply(image.quotas)
                     of_entities[entity] = limits
                     results.append(None)
                 except ApiError as error:
                     results.append(error.without_traceback())
             if validate_only or not of_entities:
-                return state
-            quotas = with_changes(state.quotas, of_entities)
-            return state if quotas == state.quotas else dataclasses.replace(state, quotas=quotas)
+                return None
+            return _with_quotas(image, of_entities)
 
         try:
-            self._cluster.change(changed)
+            self._metadata.change(decide)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return [result or refusal for result in in_turns(results)]
-        self._broker.quotas.change(self._cluster.state.quotas)
+        self._broker.quotas.change(self._metadata.image.quotas)
         return results
 
     def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
         """Returns the quotas that match a filter."""
         wanted.check()
-        return list(wanted.select(self._cluster.state.quotas))
+        return list(wanted.select(self._metadata.image.quotas))
 
     # Records
 
@@ -446,3 +457,25 @@ class Admin:
             )
         with storage_failures_answered():
             return log.maintenance.delete_records_before(offset)
+
+
+def _with_configs(image: MetadataImage, kind: int, changed: Mapping[str, Configs]) -> Decision:
+    from ottla.metadata.image_changes import config_records  # Lazy: most brokers change nothing.
+
+    records = (
+        record
+        for name, values in changed.items()
+        for record in config_records(kind, name, image.configs_of(kind, name), values)
+    )
+    return image.with_configs(kind, changed), records
+
+
+def _with_quotas(image: MetadataImage, changed: Quotas) -> Decision:
+    from ottla.metadata.image_changes import quota_records  # Lazy: as above.
+
+    records = (
+        record
+        for entity, limits in changed.items()
+        for record in quota_records(entity, image.quotas.get(entity, {}), limits)
+    )
+    return dataclasses.replace(image, quotas=merged(image.quotas, changed)), records

@@ -7,7 +7,7 @@ depend on many others: the coordinators and the admin requests.
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError, UserError
@@ -22,7 +22,6 @@ from ottla.broker.answers import Answers
 from ottla.broker.appends import Appends
 from ottla.broker.broker import Broker
 from ottla.broker.by_itself import NoMembership, OnlyReplicas
-from ottla.broker.configs.cluster_changes import cluster_changes
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetches import Fetches
 from ottla.broker.fetching import FetchQuery, FetchResult
@@ -34,15 +33,13 @@ from ottla.broker.log_jobs.log_jobs import LogJobs
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
+from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
-from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.security import Security
-from ottla.broker.security.security_changes import SecurityChanges
-from ottla.broker.security.security_state import SecurityState
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
@@ -52,9 +49,9 @@ from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.image import MetadataReplay
 from ottla.metadata.quotas import Quotas
 from ottla.metadata.records import ProducerIdsRecord
+from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ def assemble(
     check_paths(paths, file_system)
     failures = failing_paths(paths, file_system)
     found = _find(paths, list(failures), file_system, config, options)
-    settings = BrokerSettings(config.given, found.cluster)
+    settings = BrokerSettings(config.given, found.image, found.node_id)
     defaults = settings.config.topic_defaults
     opened, configs = open_directories(
         paths,
@@ -169,7 +166,8 @@ def _make(
     files = (file_system, metadata)
     store, log_jobs = _make_logs(opened, configs, settings, options, files, timers.jobs)
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
-    security = Security(_rules(found, metadata, options), settings.config)
+    image = ImageStore(replace(found.image, topics={}, removed=frozenset()), metadata)
+    security = Security(image, settings.config, options.new_id)
     replicas = _replicas(opened.node_id, store, settings, options, (waiting, timers.answers))
     appends = Appends(open_files, waiting)
     fetches = Fetches(store.topics, replicas, settings, open_files, waiting)
@@ -190,10 +188,10 @@ def _make(
         topics=store.topics,
         topic_store=store,
         metadata=metadata,
-        cluster=StoredState(found.cluster, metadata, cluster_changes(opened.node_id)),
+        image_store=image,
         unconfirmed=store.unconfirmed,
         security=security,
-        quotas=_quotas(found.cluster.quotas, settings.config),
+        quotas=_quotas(found.image.quotas, settings.config),
         throttled_clients=throttled_clients,
         auto_creation=AutoCreation(lambda: settings.config),
         producer_ids=_producer_ids(opened, metadata, options),
@@ -271,14 +269,6 @@ def _make_logs(
         periodic=Jobs(timers),
     )
     return store, jobs
-
-
-def _rules(
-    found: FoundMetadata, log: "MetadataLog | NoMetadataLog", options: BrokerOptions
-) -> StoredState[SecurityState]:
-    image = (found.replay or MetadataReplay()).image()
-    changes = SecurityChanges(image, options.new_id, lambda: log.level)
-    return StoredState(found.security, log, changes)
 
 
 def _topic_records(

@@ -19,12 +19,11 @@ from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
 from ottla.broker.answers import Answers
 from ottla.broker.appends import Appends
-from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetches import Fetches
 from ottla.broker.log_jobs.log_jobs import LogJobs
+from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import MetadataLog, NoMetadataLog
-from ottla.broker.metadata.stored_state import StoredState
 from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
@@ -75,7 +74,8 @@ class Broker:
     """Those with a replica on this broker."""
     topic_store: TopicStore
     metadata: "MetadataLog | NoMetadataLog"
-    cluster: StoredState[ClusterState]
+    image_store: ImageStore
+    """The image that the other parts ask."""
     unconfirmed: Unconfirmed
     security: Security
     quotas: ClientQuotas
@@ -99,7 +99,7 @@ class Broker:
     _fetch_sessions: "FetchSessions | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.admin = Admin(self, self.cluster)
+        self.admin = Admin(self, self.image_store)
 
     @property
     def groups(self) -> "GroupCoordinator":

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from ottla.base.addresses import address_text
 from ottla.base.values import dataclass
-from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener, client_listeners
 from ottla.config.security import jaas_of
+from ottla.metadata.image import MetadataImage
 
 PLAIN = "PLAIN"
 
@@ -25,44 +25,44 @@ class OpenListener:
     is_open_to_all: bool
 
 
-def open_listeners(config: BrokerConfig, state: SecurityState) -> Iterator[OpenListener]:
+def open_listeners(config: BrokerConfig, image: MetadataImage) -> Iterator[OpenListener]:
     """One for each listener; raises `SettingError`."""
     for listener in client_listeners(config):
-        who, is_anybody = _who(listener, config, state)
+        who, is_anybody = _who(listener, config, image)
         yield OpenListener(
             where=f"listener {listener.name} ({address_text(*listener.address)})",
             who=who,
-            what=_what(config, state),
+            what=_what(config, image),
             is_open_to_all=is_anybody and not config.has_authorizer,
         )
 
 
-def _who(listener: Listener, config: BrokerConfig, state: SecurityState) -> tuple[str, bool]:
+def _who(listener: Listener, config: BrokerConfig, image: MetadataImage) -> tuple[str, bool]:
     own = config.of_listener(listener.name)
     if listener.has_login:
-        return f"clients that log in: {', '.join(_logins(listener, own, state))}", False
+        return f"clients that log in: {', '.join(_logins(listener, own, image))}", False
     if listener.has_tls and own.ssl_client_auth == "required":
         return "clients with a certificate signed by an authority in ssl.truststore.location", False
     return "everyone who can reach it, as User:ANONYMOUS", True
 
 
-def _logins(listener: Listener, config: BrokerConfig, state: SecurityState) -> Iterator[str]:
+def _logins(listener: Listener, config: BrokerConfig, image: MetadataImage) -> Iterator[str]:
     for mechanism in config.sasl_enabled_mechanisms:
         if mechanism == PLAIN:
             jaas = jaas_of(config.given, listener.name, PLAIN)
             yield f"PLAIN ({len(jaas.plain_users) if jaas else 0} users)"
         elif mechanism.startswith("SCRAM"):
-            users = [user for user, known in state.credentials if known == mechanism]
+            users = [user for user, known in image.credentials if known == mechanism]
             count = "users in ZooKeeper" if config.zookeeper_connect else f"{len(users)} users"
             yield f"{mechanism} ({count})"
         else:
             yield mechanism
 
 
-def _what(config: BrokerConfig, state: SecurityState) -> str:
+def _what(config: BrokerConfig, image: MetadataImage) -> str:
     if not config.has_authorizer:
         return "may do everything, since authorizer.class.name is empty"
     supers = len(config.super_user_names) - len(config.mistaken_super_users)
     others = "everything else is allowed" if config.allow_everyone_if_no_acl_found else "no more"
-    acls = "the ACLs in ZooKeeper" if config.zookeeper_connect else f"{len(state.acls)} ACLs"
+    acls = "the ACLs in ZooKeeper" if config.zookeeper_connect else f"{image.acl_count} ACLs"
     return f"may do what {acls} allow, and {others}; {supers} super users"

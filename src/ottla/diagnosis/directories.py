@@ -121,7 +121,7 @@ def read_directories(
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
     found = find_metadata(paths, file_system)
-    settings = BrokerSettings(properties or {}, found.cluster)
+    settings = BrokerSettings(properties or {}, found.image, found.node_id)
     return Directories(
         opened=opened,
         file_system=file_system,

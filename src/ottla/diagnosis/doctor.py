@@ -11,13 +11,13 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.times import time_text
 from ottla.base.values import dataclass
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, Trouble, read_troubles
-from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.directories import Directories
+from ottla.metadata.image import MetadataImage
 from ottla.storage.diagnosis.directory_check import check, check_own_files, is_in_use
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
@@ -109,7 +109,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             is_note=True,
         )
     else:
-        yield from check_access(directories.broker, directories.found.security)
+        yield from check_access(directories.broker, directories.found.image)
     yield from _check_unknown(directories)
     yield from _check_lost(directories)
     for directory in directories.opened:
@@ -136,9 +136,9 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
                 yield _of_finding(finding, path)
 
 
-def check_access(config: BrokerConfig, state: SecurityState) -> Iterator[Complaint]:
+def check_access(config: BrokerConfig, image: MetadataImage) -> Iterator[Complaint]:
     """Notes about who may use each listener."""
-    for one in open_listeners(config, state):
+    for one in open_listeners(config, image):
         yield Complaint(
             kind="open_to_all" if one.is_open_to_all else "open",
             where=one.where,

@@ -1,66 +1,52 @@
-"""The metadata image of a KRaft cluster: the state after a replay of its metadata records.
+"""The metadata of a cluster: its topics, settings, quotas, users, access rules, tokens and nodes.
 
-A snapshot and the log after it are replayed in order. Records of a metadata transaction are applied
-when it ends (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
-`MetadataBatchLoader`. In Kafka, a topic that is deleted and created again within one delta inherits
-the settings of the deleted topic; here records are applied one by one, and it does not.
+Images are immutable and share what is the same in them. Kafka's counterpart: `MetadataImage`.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import field
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, TypeVar
 
-from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.base.scram import Credentials, ScramCredential
+from ottla.base.ids import Uuid
+from ottla.base.scram import Credentials
+from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
-from ottla.codec.schema import Message
-from ottla.metadata.acls import Acl
-from ottla.metadata.quotas import QuotaEntity, Quotas
-from ottla.metadata.records import (
-    BROKER_RESOURCE,
-    NO_LEADER_CHANGE,
-    TOPIC_RESOURCE,
-    AbortTransactionRecord,
-    AccessControlEntryRecord,
-    BeginTransactionRecord,
-    BrokerRegistrationChangeRecord,
-    ClearElrRecord,
-    ClientQuotaRecord,
-    ConfigRecord,
-    DelegationTokenRecord,
-    EndTransactionRecord,
-    FeatureLevelRecord,
-    FenceBrokerRecord,
-    NoOpRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RegisterControllerRecord,
-    RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
-    RemoveTopicRecord,
-    RemoveUserScramCredentialRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-    UserScramCredentialRecord,
-    ZkMigrationStateRecord,
-)
-from ottla.metadata.security_records import acl_of, credential_of, mechanism_of, token_of
+from ottla.metadata.acls import Acl, Entry, ResourcePattern
+from ottla.metadata.quotas import Quotas
 from ottla.metadata.tokens import DelegationToken
 
-SCRAM_AGAIN = "SCRAM credentials"
-"""The name of the metadata transaction in which all credentials are written again."""
+if TYPE_CHECKING:  # Lazy: a start on an empty directory needs no records.
+    from ottla.metadata.records import RegisterBrokerRecord, RegisterControllerRecord
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+"""The types of resources with settings (Kafka: `ConfigResource.Type`)."""
 
 ALL_BROKERS = ""
 """The name of the resource with the settings of all brokers."""
 
-ConfigResource = tuple[int, str]
-"""The type and name of a resource with settings."""
-
 Configs = Mapping[str, str]
+
+Acls = Mapping[ResourcePattern, Mapping[Entry, tuple[Uuid, ...]]]
+"""The rules of each pattern of resources, with the ids of their records in a metadata log: an equal
+rule may have several, and none where ZooKeeper has the rules. No pattern is without rules.
+"""
+
+
+def merged(known: Mapping[K, V], changed: Mapping[K, V | None]) -> dict[K, V]:
+    """Replaces some values, in turns; those that are `None` or empty are removed."""
+    result = dict(known)
+    for key, value in in_turns(changed.items()):
+        if value:
+            result[key] = value
+        else:
+            result.pop(key, None)
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +83,17 @@ class MetadataImage:
     end_offset: int = 0
     epoch: int = 0
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    configs: Mapping[ConfigResource, Configs] = field(default_factory=dict)
-    """The settings of brokers, groups and client metrics; topics have their own."""
+    configs: Mapping[int, Mapping[str, Configs]] = field(default_factory=dict)
+    """The settings of brokers, groups and client metrics, by the type of resource and its name;
+    topics have their own.
+    """
     quotas: Quotas = field(default_factory=dict)
     credentials: Credentials = field(default_factory=dict)
-    acls: Mapping[Uuid, Acl] = field(default_factory=dict)
-    """By the ids of their records; an equal rule may have several."""
+    acls: Acls = field(default_factory=dict)
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
-    brokers: Mapping[int, RegisterBrokerRecord] = field(default_factory=dict)
-    controllers: Mapping[int, RegisterControllerRecord] = field(default_factory=dict)
+    brokers: "Mapping[int, RegisterBrokerRecord]" = field(default_factory=dict)
+    controllers: "Mapping[int, RegisterControllerRecord]" = field(default_factory=dict)
     next_producer_id: int = 0
     zk_migration_state: int = 0
     voters: frozenset[int] = frozenset()
@@ -114,277 +101,20 @@ class MetadataImage:
     removed: frozenset[Uuid] = frozenset()
     """The ids of topics that were deleted since the last snapshot."""
 
-    def broker_configs(self, name: str = ALL_BROKERS) -> Configs:
-        """The settings of one broker, or of all brokers."""
-        return self.configs.get((BROKER_RESOURCE, name), {})
+    def configs_of(self, kind: int, name: str) -> Configs:
+        """The settings of one resource."""
+        return self.configs.get(kind, {}).get(name, {})
 
+    def with_configs(self, kind: int, changed: Mapping[str, Configs]) -> "MetadataImage":
+        """With other settings of some resources of a type."""
+        of_kind = merged(self.configs.get(kind, {}), changed)
+        return replace(self, configs=merged(self.configs, {kind: of_kind}))
 
-@dataclass(slots=True)
-class MetadataReplay:
-    """Replays records in the log's order; `image` returns the current state."""
-
-    epoch: int = 0
-    end_offset: int = 0
-    _names: dict[Uuid, str] = field(default_factory=dict)
-    _partitions: dict[Uuid, dict[int, PartitionImage]] = field(default_factory=dict)
-    _configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
-    _quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
-    _credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict)
-    _acls: dict[Uuid, Acl] = field(default_factory=dict)
-    _tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    _features: dict[str, int] = field(default_factory=dict)
-    _brokers: dict[int, RegisterBrokerRecord] = field(default_factory=dict)
-    _controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
-    _next_producer_id: int = 0
-    _zk_migration_state: int = 0
-    voters: frozenset[int] = frozenset()
-    _removed: set[Uuid] = field(default_factory=set)
-    _same: dict[PartitionImage, PartitionImage] = field(default_factory=dict)
-    """One object for all partitions in the same state, of which there may be 100,000."""
-    _shared: set[Uuid] = field(default_factory=set)
-    """Topics whose partitions a copy has too, and which are copied before a change."""
-    _transaction: list[Message] | None = None
-    """The records of the open transaction, if any."""
-    _transaction_name: str | None = None
-    has_removed_credential: bool = False
-    """Whether a SCRAM credential was removed since all were written again (`credentials_again`)."""
-
-    def replay(self, record: Message) -> None:
-        """Applies a record; raises `KeyError` for a change of an unknown topic or partition."""
-        match record:
-            case BeginTransactionRecord():
-                self._transaction = []
-                self._transaction_name = record.name
-            case AbortTransactionRecord():
-                self._transaction = None
-            case EndTransactionRecord():
-                ended, self._transaction = self._transaction or [], None
-                for one in ended:
-                    self._take(one)
-                if self._transaction_name == SCRAM_AGAIN:
-                    self.has_removed_credential = False
-            case _ if self._transaction is not None:
-                self._transaction.append(record)
-            case _:
-                self._take(record)
-
-    def _take(self, record: Message) -> None:
-        REPLAYS[type(record)](self, record)
+    def all_acls(self) -> Iterator[Acl]:
+        for pattern, entries in self.acls.items():
+            for entry in entries:
+                yield Acl(pattern, entry)
 
     @property
-    def is_in_transaction(self) -> bool:
-        """Whether a metadata transaction was begun and not ended."""
-        return self._transaction is not None
-
-    def feature(self, name: str) -> int:
-        """The level of a feature; 0 if it is not finalized."""
-        return self._features.get(name, 0)
-
-    def forget_removed(self, snapshot: "MetadataReplay") -> None:
-        """Forgets the topics that were removed before a snapshot was made."""
-        self._removed -= snapshot._removed
-
-    # Topics
-
-    def _topic(self, record: TopicRecord) -> None:
-        self._names[record.topic_id] = record.name
-        self._partitions[record.topic_id] = {}
-        self._shared.discard(record.topic_id)
-        self._removed.discard(record.topic_id)
-
-    def _partition(self, record: PartitionRecord) -> None:
-        self._put(
-            record,
-            PartitionImage(
-                replicas=tuple(record.replicas),
-                isr=tuple(record.isr),
-                leader=record.leader,
-                leader_epoch=record.leader_epoch,
-                partition_epoch=record.partition_epoch,
-                directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
-            ),
-        )
-
-    def _put(self, record: PartitionRecord | PartitionChangeRecord, image: PartitionImage) -> None:
-        topic_id = record.topic_id
-        if topic_id in self._shared:
-            self._shared.remove(topic_id)
-            self._partitions[topic_id] = dict(self._partitions[topic_id])
-        self._partitions[topic_id][record.partition_id] = self._same.setdefault(image, image)
-
-    def _change_partition(self, record: PartitionChangeRecord) -> None:
-        """Applies the changed fields of a partition."""
-        # A leader in the record begins an epoch, even the same leader (`PartitionRegistration`).
-        old = self._partitions[record.topic_id][record.partition_id]
-        has_leader_change = record.leader != NO_LEADER_CHANGE
-        changed = record.replicas
-        replicas = old.replicas if changed is None else tuple(changed)
-        directories = old.directories
-        if record.directories is not None:
-            directories = tuple(record.directories)
-        elif replicas != old.replicas:
-            known = dict(zip(old.replicas, old.directories, strict=False))
-            directories = tuple(known.get(one, ZERO_UUID) for one in replicas)
-        image = PartitionImage(
-            replicas=replicas,
-            isr=old.isr if record.isr is None else tuple(record.isr),
-            leader=record.leader if has_leader_change else old.leader,
-            leader_epoch=old.leader_epoch + has_leader_change,
-            partition_epoch=old.partition_epoch + 1,
-            directories=directories,
-        )
-        self._put(record, image)
-
-    def _remove_topic(self, record: RemoveTopicRecord) -> None:
-        name = self._names.pop(record.topic_id)
-        del self._partitions[record.topic_id]
-        self._configs.pop((TOPIC_RESOURCE, name), None)
-        self._shared.discard(record.topic_id)
-        self._removed.add(record.topic_id)
-
-    # Settings
-
-    def _config(self, record: ConfigRecord) -> None:
-        resource = (record.resource_type, record.resource_name)
-        values = self._configs.setdefault(resource, {})
-        if record.value is None:
-            values.pop(record.name, None)
-        else:
-            values[record.name] = record.value
-        if not values:
-            del self._configs[resource]
-
-    def _quota(self, record: ClientQuotaRecord) -> None:
-        pairs = sorted((one.entity_type, one.entity_name) for one in record.entity)
-        values = self._quotas.setdefault(tuple(pairs), {})
-        if record.remove:
-            values.pop(record.key, None)
-        else:
-            values[record.key] = record.value
-        if not values:
-            del self._quotas[tuple(pairs)]
-
-    def _feature(self, record: FeatureLevelRecord) -> None:
-        self._features[record.name] = record.feature_level
-        if not record.feature_level:
-            del self._features[record.name]
-
-    def _producer_ids(self, record: ProducerIdsRecord) -> None:
-        self._next_producer_id = record.next_producer_id
-
-    def _migration_state(self, record: ZkMigrationStateRecord) -> None:
-        self._zk_migration_state = record.zk_migration_state
-
-    # Security
-
-    def _add_scram(self, record: UserScramCredentialRecord) -> None:
-        self._credentials[record.name, mechanism_of(record.mechanism)] = credential_of(record)
-
-    def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
-        self._credentials.pop((record.name, mechanism_of(record.mechanism)), None)
-        self.has_removed_credential = True
-
-    def _add_acl(self, record: AccessControlEntryRecord) -> None:
-        self._acls[record.id] = acl_of(record)
-
-    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
-        self._acls.pop(record.id, None)
-
-    def _add_token(self, record: DelegationTokenRecord) -> None:
-        self._tokens[record.token_id] = token_of(record)
-
-    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
-        self._tokens.pop(record.token_id, None)
-
-    # Nodes
-
-    def _register_broker(self, record: RegisterBrokerRecord) -> None:
-        self._brokers[record.broker_id] = record
-
-    def _register_controller(self, record: RegisterControllerRecord) -> None:
-        self._controllers[record.controller_id] = record
-
-    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
-        self._brokers.pop(record.broker_id, None)
-
-    def _pass_over(self, record: Message) -> None:
-        """Ignores fenced brokers and eligible leaders, which only matter in the cluster."""
-
-    def image(self) -> MetadataImage:
-        """A copy of the current state, which later records do not change."""
-        topics = {
-            name: TopicImage(
-                name=name,
-                topic_id=topic_id,
-                partitions=dict(sorted(self._partitions[topic_id].items())),
-                configs=dict(self._configs.get((TOPIC_RESOURCE, name), {})),
-            )
-            for topic_id, name in self._names.items()
-        }
-        return MetadataImage(
-            end_offset=self.end_offset,
-            epoch=self.epoch,
-            topics=dict(sorted(topics.items())),
-            configs={
-                resource: dict(values)
-                for resource, values in self._configs.items()
-                if resource[0] != TOPIC_RESOURCE
-            },
-            quotas={entity: dict(values) for entity, values in self._quotas.items()},
-            credentials=dict(self._credentials),
-            acls=dict(self._acls),
-            tokens=dict(self._tokens),
-            features=dict(self._features),
-            brokers=dict(self._brokers),
-            controllers=dict(self._controllers),
-            next_producer_id=self._next_producer_id,
-            zk_migration_state=self._zk_migration_state,
-            voters=self.voters,
-            removed=frozenset(self._removed),
-        )
-
-    def copy(self) -> "MetadataReplay":
-        """A copy, which takes little time, as the partitions are shared until they change."""
-        self._shared = set(self._partitions)
-        return dataclasses.replace(
-            self,
-            _names=dict(self._names),
-            _partitions=dict(self._partitions),
-            _configs={key: dict(values) for key, values in self._configs.items()},
-            _quotas={key: dict(values) for key, values in self._quotas.items()},
-            _credentials=dict(self._credentials),
-            _acls=dict(self._acls),
-            _tokens=dict(self._tokens),
-            _features=dict(self._features),
-            _brokers=dict(self._brokers),
-            _controllers=dict(self._controllers),
-            _removed=set(self._removed),
-            _shared=set(self._partitions),
-        )
-
-
-REPLAYS: Mapping[type[Message], Callable[[MetadataReplay, Any], None]] = {
-    TopicRecord: MetadataReplay._topic,
-    PartitionRecord: MetadataReplay._partition,
-    PartitionChangeRecord: MetadataReplay._change_partition,
-    RemoveTopicRecord: MetadataReplay._remove_topic,
-    ConfigRecord: MetadataReplay._config,
-    ClientQuotaRecord: MetadataReplay._quota,
-    FeatureLevelRecord: MetadataReplay._feature,
-    ProducerIdsRecord: MetadataReplay._producer_ids,
-    ZkMigrationStateRecord: MetadataReplay._migration_state,
-    UserScramCredentialRecord: MetadataReplay._add_scram,
-    RemoveUserScramCredentialRecord: MetadataReplay._remove_scram,
-    AccessControlEntryRecord: MetadataReplay._add_acl,
-    RemoveAccessControlEntryRecord: MetadataReplay._remove_acl,
-    DelegationTokenRecord: MetadataReplay._add_token,
-    RemoveDelegationTokenRecord: MetadataReplay._remove_token,
-    RegisterBrokerRecord: MetadataReplay._register_broker,
-    UnregisterBrokerRecord: MetadataReplay._unregister_broker,
-    RegisterControllerRecord: MetadataReplay._register_controller,
-    BrokerRegistrationChangeRecord: MetadataReplay._pass_over,
-    FenceBrokerRecord: MetadataReplay._pass_over,
-    UnfenceBrokerRecord: MetadataReplay._pass_over,
-    ClearElrRecord: MetadataReplay._pass_over,
-    NoOpRecord: MetadataReplay._pass_over,
-}
+    def acl_count(self) -> int:
+        return sum(map(len, self.acls.values()))

@@ -7,12 +7,21 @@ counterparts: the writers of its images (`TopicsImage.write` and the like).
 """
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
+from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
-from ottla.metadata.image import SCRAM_AGAIN, Configs, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.acls import Acl, Entry
+from ottla.metadata.image import (
+    TOPIC_RESOURCE,
+    Acls,
+    Configs,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from ottla.metadata.quotas import QuotaEntity as QuotaNames
 from ottla.metadata.records import (
-    TOPIC_RESOURCE,
     BeginTransactionRecord,
     ClientQuotaRecord,
     ConfigRecord,
@@ -22,19 +31,26 @@ from ottla.metadata.records import (
     ProducerIdsRecord,
     QuotaEntity,
     RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
-    RemoveUserScramCredentialRecord,
     TopicRecord,
     ZkMigrationStateRecord,
 )
-from ottla.metadata.security_records import acl_record, code_of, credential_record, token_record
+from ottla.metadata.replay import SCRAM_AGAIN
+from ottla.metadata.security_records import (
+    acl_record,
+    credential_changes,
+    credential_record,
+    token_changes,
+)
 
 METADATA_VERSION = "metadata.version"
 FIRST_WITH_TRANSACTIONS = 13
 """3.6-IV1, the first version with metadata transactions (KIP-868)."""
 FIRST_WITH_DIRECTORIES = 17
 """3.7-IV2, the first version whose partition records have log directories (KIP-858)."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 VersionedRecord = tuple[Message, int]
 
@@ -51,9 +67,10 @@ def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedR
         yield ZkMigrationStateRecord(zk_migration_state=new.zk_migration_state), 0
     yield from _nodes(old, new, version)
     yield from _topics(old, new, has_directories=version >= FIRST_WITH_DIRECTORIES)
-    for kind, name in sorted({*old.configs, *new.configs}):
-        before, after = (one.configs.get((kind, name), {}) for one in (old, new))
-        yield from config_records(kind, name, before, after)
+    for kind in sorted({*old.configs, *new.configs}):
+        for name in sorted({*old.configs.get(kind, {}), *new.configs.get(kind, {})}):
+            before, after = (one.configs_of(kind, name) for one in (old, new))
+            yield from config_records(kind, name, before, after)
     yield from _quotas(old, new)
     if new.next_producer_id > old.next_producer_id:
         yield (
@@ -170,18 +187,26 @@ def quota_records(
 
 
 def _security(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
-    for user, mechanism in old.credentials.keys() - new.credentials.keys():
-        yield RemoveUserScramCredentialRecord(name=user, mechanism=code_of(mechanism)), 0
-    for (user, mechanism), credential in new.credentials.items():
-        if old.credentials.get((user, mechanism)) != credential:
-            yield credential_record(user, mechanism, credential), 0
-    for gone in old.acls.keys() - new.acls.keys():
-        yield RemoveAccessControlEntryRecord(id=gone), 0
-    for one, acl in new.acls.items():
-        if old.acls.get(one) != acl:
-            yield acl_record(one, acl), 0
-    for token_id in old.tokens.keys() - new.tokens.keys():
-        yield RemoveDelegationTokenRecord(token_id=token_id), 0
-    for token_id, token in new.tokens.items():
-        if old.tokens.get(token_id) != token:
-            yield token_record(token), 0
+    yield from credential_changes(_altered(old.credentials, new.credentials))
+    yield from _acls(old.acls, new.acls)
+    yield from token_changes(_altered(old.tokens, new.tokens))
+
+
+def _altered(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V | None]:
+    """The values that differ; `None` for those that are gone."""
+    gone: dict[K, V | None] = dict.fromkeys(one for one in old if one not in new)
+    return gone | {key: value for key, value in new.items() if old.get(key) != value}
+
+
+def _acls(old: Acls, new: Acls) -> Iterator[VersionedRecord]:
+    nothing: Mapping[Entry, tuple[Uuid, ...]] = {}
+    for pattern in {**old, **new}:
+        before, after = old.get(pattern, nothing), new.get(pattern, nothing)
+        for entry in {**before, **after}:
+            ids, wanted = before.get(entry, ()), after.get(entry, ())
+            for gone in ids:
+                if gone not in wanted:
+                    yield RemoveAccessControlEntryRecord(id=gone), 0
+            for one in wanted:
+                if one not in ids:
+                    yield acl_record(one, Acl(pattern, entry)), 0

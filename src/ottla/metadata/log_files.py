@@ -12,7 +12,7 @@ from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.metadata.control import LeaderChangeMessage, VotersRecord, decode_control_record
-from ottla.metadata.image import MetadataImage, MetadataReplay
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -23,6 +23,7 @@ from ottla.metadata.records import (
     UnregisterBrokerRecord,
     decode_record,
 )
+from ottla.metadata.replay import MetadataReplay
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.control import ControlRecordType, control_type
 from ottla.record.layout import LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH

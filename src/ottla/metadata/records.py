@@ -35,12 +35,6 @@ FRAME_VERSION = 1
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-CLIENT_METRICS_RESOURCE = 16
-GROUP_RESOURCE = 32
-"""The types of resources with settings (Kafka: `ConfigResource.Type`)."""
-
 
 class UnknownRecordError(ProtocolError):
     """A record of an unknown type or version."""

@@ -1,8 +1,11 @@
 """Credentials, access rules and delegation tokens as records, and back."""
 
+from collections.abc import Iterator, Mapping
+
 from ottla.base.ids import Uuid
 from ottla.base.principal import parse_principal
 from ottla.base.scram import CODES_OF_MECHANISMS, MECHANISM_CODES, ScramCredential
+from ottla.codec.schema import Message
 from ottla.metadata.acls import (
     Acl,
     Entry,
@@ -16,6 +19,9 @@ from ottla.metadata.acls import (
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 from ottla.metadata.tokens import DelegationToken
@@ -53,6 +59,17 @@ def credential_record(
     )
 
 
+def credential_changes(
+    altered: Mapping[tuple[str, str], ScramCredential | None],
+) -> Iterator[tuple[Message, int]]:
+    """`None` removes a credential."""
+    for (user, mechanism), one in altered.items():
+        if one is None:
+            yield RemoveUserScramCredentialRecord(name=user, mechanism=code_of(mechanism)), 0
+        else:
+            yield credential_record(user, mechanism, one), 0
+
+
 def acl_of(record: AccessControlEntryRecord) -> Acl:
     return Acl(
         ResourcePattern(
@@ -83,6 +100,10 @@ def acl_record(record_id: Uuid, acl: Acl) -> AccessControlEntryRecord:
     )
 
 
+def acl_removal(record_id: Uuid) -> RemoveAccessControlEntryRecord:
+    return RemoveAccessControlEntryRecord(id=record_id)
+
+
 def token_of(record: DelegationTokenRecord) -> DelegationToken:
     owner = parse_principal(record.owner)
     return DelegationToken(
@@ -106,3 +127,12 @@ def token_record(token: DelegationToken) -> DelegationTokenRecord:
         expiration_timestamp=token.expires_ms,
         token_id=token.token_id,
     )
+
+
+def token_changes(altered: Mapping[str, DelegationToken | None]) -> Iterator[tuple[Message, int]]:
+    """`None` removes a token."""
+    for token_id, one in altered.items():
+        if one is None:
+            yield RemoveDelegationTokenRecord(token_id=token_id), 0
+        else:
+            yield token_record(one), 0

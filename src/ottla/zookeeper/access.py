@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.base.patterns import lazy_pattern
 from ottla.base.principal import parse_principal
 from ottla.metadata.acls import (
-    Acl,
     Entry,
     Operation,
     PatternType,
@@ -54,7 +53,7 @@ def pattern_at(pattern_type: PatternType, resource_type: str, name: str) -> Reso
     return ResourcePattern(kind, pattern_type, name)
 
 
-def acls_of(pattern: ResourcePattern, entries: Entries) -> tuple[Acl, ...]:
+def known_entries(pattern: ResourcePattern, entries: Entries) -> list[Entry]:
     """Raises `ValueError` for a rule of an unknown kind: without it, clients might get access that
     the rule denies.
     """
@@ -67,7 +66,7 @@ def acls_of(pattern: ResourcePattern, entries: Entries) -> tuple[Acl, ...]:
             where = f"{_word_of(pattern.resource_type.name)} {pattern.name}"
             _member(Operation, one.operation, where)
             _member(Permission, one.permission, where)
-    return tuple(Acl(pattern, one) for one in known)
+    return known
 
 
 def _member(kind: type[Kind], word: str, where: str) -> Kind:

@@ -1,6 +1,5 @@
 """Settings changed while the broker runs: they hold at once, and after a restart or crash."""
 
-import dataclasses
 import errno
 import itertools
 from functools import partial
@@ -15,6 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.image import GROUP_RESOURCE
 from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
@@ -257,9 +257,8 @@ def test_a_group_with_invalid_stored_settings_can_be_changed_and_cleared_of_them
     broker = open_broker(disk("/d"))
     heartbeat, session = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
     stored = {"g": {heartbeat: "often", session: "50000"}}
-    broker.admin._cluster.replace(
-        dataclasses.replace(broker.admin._cluster.state, group_configs=stored)
-    )
+    image = broker.admin._metadata.image
+    broker.admin._metadata.replace(image.with_configs(GROUP_RESOURCE, stored), ())
 
     def altered(one: ConfigChange) -> dict[str, ApiError]:
         return broker.admin.alter_groups({"g": lambda: Alteration(changes=[one])})

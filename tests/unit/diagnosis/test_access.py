@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.base.scram import make_credential
-from ottla.broker.security.security_state import SecurityState
 from ottla.config.broker import broker_config
 from ottla.diagnosis.access import open_listeners
+from ottla.metadata.image import MetadataImage
 
 SETTINGS = {
     "listeners": "SASL_PLAINTEXT://:9092",
@@ -35,7 +35,7 @@ CREDENTIAL = make_credential("SCRAM-SHA-512", b"secret", b"salt", 4096)
 def test_users_and_rules_of_a_cluster_are_in_zookeeper(
     more: dict[str, str], who: str, what: str
 ) -> None:
-    state = SecurityState(credentials={("ana", "SCRAM-SHA-512"): CREDENTIAL})
+    state = MetadataImage(credentials={("ana", "SCRAM-SHA-512"): CREDENTIAL})
     (found,) = open_listeners(broker_config({**SETTINGS, **more}), state)
     assert found.who == f"clients that log in: {who}"
     assert found.what == what

@@ -12,10 +12,9 @@ from ottla.metadata.control import (
     control_key,
     encode_control_record,
 )
-from ottla.metadata.image import MetadataImage, MetadataReplay
+from ottla.metadata.image import TOPIC_RESOURCE, MetadataImage
 from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.records import (
-    TOPIC_RESOURCE,
     AbortTransactionRecord,
     BeginTransactionRecord,
     ClientQuotaRecord,
@@ -29,6 +28,7 @@ from ottla.metadata.records import (
     TopicRecord,
     encode_record,
 )
+from ottla.metadata.replay import MetadataReplay
 from ottla.record.builder import RecordBatchBuilder
 
 ONE, OTHER = Uuid(b"1" * 16), Uuid(b"2" * 16)

@@ -126,7 +126,7 @@ def test_a_password_that_is_removed_leaves_the_users_quotas(member: LonelyMember
     assert config_at(member, "users/ana").keys() == {"producer_byte_rate", "SCRAM-SHA-512"}
     assert alter_users(member, deletion) == {"ana": 0}
     assert config_at(member, "users/ana") == {"producer_byte_rate": "1024"}
-    assert not member.broker.security.state.credentials
+    assert not member.broker.security.image.credentials
 
 
 def test_each_user_is_changed_or_refused_alone(member: LonelyMember) -> None:
@@ -366,7 +366,7 @@ def test_deleted_rules_are_those_that_stand_in_zookeeper(member: LonelyMember) -
     assert delete(member, principal_filter="User:ana") == ["logs", "orders"]
     assert member.zookeeper.children("/kafka-acl/Topic") == ["orders"]
     assert not may_read(member, "orders")
-    (left,) = member.broker.security.state.acls
+    (left,) = member.broker.security.image.all_acls()
     assert left.entry.principal == "User:bob"
     anything = DescribeAclsRequest(
         resource_type_filter=1,
@@ -434,7 +434,7 @@ def test_a_token_that_has_gone_elsewhere_is_not_changed(ana: LonelyMember) -> No
     found = ana.run(lambda: read_tokens([made.token_id])).result
     assert found == {made.token_id: None}
     ana.access.follow_tokens(found)
-    assert ana.broker.security.state.tokens == {}
+    assert ana.broker.security.image.tokens == {}
 
 
 def test_expired_tokens_go_from_zookeeper_and_all_others_are_taken_on(ana: LonelyMember) -> None:
@@ -449,7 +449,7 @@ def test_expired_tokens_go_from_zookeeper_and_all_others_are_taken_on(ana: Lonel
     found = ana.run(read_all_tokens).result
     assert found is not None
     ana.access.take_tokens(found)
-    assert list(ana.broker.security.state.tokens) == [long.token_id]
+    assert list(ana.broker.security.image.tokens) == [long.token_id]
 
 
 def test_a_token_is_for_those_who_have_logged_in(member: LonelyMember) -> None:
@@ -465,7 +465,7 @@ def test_a_broker_that_begins_takes_on_all_that_stands_there(member: LonelyMembe
     assert alter_users(member, upsertion("ana")) == {"ana": 0}
     assert alter_quotas(member, {"producer_byte_rate": 9.0}, user="ana", client_id=None) == 0
     create(member, creation("logs-", resource_pattern_type=PatternType.PREFIXED))
-    security, expected = member.broker.security, member.broker.security.state
+    security, expected = member.broker.security, member.broker.security.image
     create(member, creation("gone"))
     member.zookeeper.delete("/kafka-acl/Topic/gone")
     clients, rules = member.run(read_clients), member.run(read_all_acls)
@@ -473,7 +473,7 @@ def test_a_broker_that_begins_takes_on_all_that_stands_there(member: LonelyMembe
     assert rules.result is not None
     member.access.take_clients(found_clients(clients.result))
     member.access.take_rules(found_rules(rules.result))
-    assert security.state == expected
+    assert security.image == expected
     assert may_read(member, "logs-eu")
     assert not may_read(member, "gone")
 
@@ -486,7 +486,7 @@ def test_rules_that_have_gone_elsewhere_go_here(member: LonelyMember) -> None:
     assert found == {resource: ()}
     member.access.follow_rules(found_rules(found))
     assert not may_read(member, "logs-eu")
-    assert member.broker.security.state.acls == ()
+    assert member.broker.security.image.acls == {}
 
 
 def test_what_is_not_what_kafka_writes_leaves_what_was_known(member: LonelyMember) -> None:
@@ -524,7 +524,7 @@ def test_numbers_of_other_tools_are_taken_as_texts(member: LonelyMember) -> None
     found = member.run(lambda: read_settings(["users/ana"])).result
     assert found is not None
     member.access.follow_clients(found_clients(found))
-    ((_, limits),) = member.broker.admin._cluster.state.quotas.items()
+    ((_, limits),) = member.broker.admin._metadata.image.quotas.items()
     assert limits == {"producer_byte_rate": 1024.0}
 
 

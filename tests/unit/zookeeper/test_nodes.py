@@ -231,12 +231,12 @@ def test_a_rule_of_a_later_kafka_stays_as_it_is_written_and_is_named() -> None:
     assert access.encode_acls(entries) == content
     topic = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
     with pytest.raises(ValueError, match="of Topic t has the Operation Juggle"):
-        access.acls_of(topic, entries)
+        access.known_entries(topic, entries)
     planet = access.decode_acl_change("/p", b"PLANET:t")
     assert planet == access.pattern_at(PatternType.LITERAL, "Planet", "t")
     assert access.acl_path(planet) == "/kafka-acl/Planet/t"
     with pytest.raises(ValueError, match="of t has the ResourceType Planet, which is not known"):
-        access.acls_of(planet, ())
+        access.known_entries(planet, ())
 
 
 def test_a_delegation_token_survives_the_way_there_and_back() -> None:

@@ -18,9 +18,8 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.base.scram import HASHES
 from ottla.base.values import dataclass
-from ottla.broker.configs.cluster_state import ClusterState
-from ottla.broker.security.security_state import SecurityState
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.image import MetadataImage
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
@@ -41,7 +40,7 @@ from ottla.storage.files.metadata_files import (
 from ottla.storage.files.partition_metadata import read_topic_id
 
 if TYPE_CHECKING:  # Lazy: a new directory has no metadata log.
-    from ottla.metadata.image import MetadataImage, MetadataReplay
+    from ottla.metadata.replay import MetadataReplay
 
 IN_ZOOKEEPER = "the settings are in the ZooKeeper of the cluster that wrote the directory"
 
@@ -58,9 +57,10 @@ class FoundMetadata:
     reason: str
     replay: "MetadataReplay | None" = None
     known: KnownTopics = NO_TOPICS
-    cluster: ClusterState = ClusterState()
-    security: SecurityState = SecurityState()
-    next_producer_id: int = 0
+    image: MetadataImage = MetadataImage()
+    """What the log holds."""
+    node_id: int = -1
+    """The node of the directory with the log; -1 if it is not known."""
     was_torn: bool = False
     """Whether the log may end with a torn batch."""
     damage: CorruptionError | None = None
@@ -169,30 +169,25 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         )
         known = _here(known, paths, file_system)
     was_clean = read_clean_shutdown(file_system, join(path, CLEAN_SHUTDOWN)) is not None
-    # Lazy: the states of a new directory need none of what converts them.
-    from ottla.broker.configs.cluster_changes import cluster_state_of
-    from ottla.broker.security.security_changes import security_state_of
-
     _check_known(image, folder)
     return FoundMetadata(
         path=path,
         reason=reason,
         replay=log.replay,
         known=known,
-        cluster=cluster_state_of(image, node_id),
-        security=security_state_of(image),
-        next_producer_id=image.next_producer_id,
+        image=image,
+        node_id=node_id,
         was_torn=not was_clean,
         damage=log.damage,
         refusal_reason=refusal,
     )
 
 
-def _check_known(image: "MetadataImage", folder: str) -> None:
+def _check_known(image: MetadataImage, folder: str) -> None:
     """Raises `RefusalError` for what a later Kafka has written about access: without it, clients
     might get access that a rule denies.
     """
-    for acl in image.acls.values():
+    for acl in image.all_acls():
         if not acl.is_known:
             raise RefusalError(f"{folder}: an ACL has a kind that is not known here: {acl}")
     for user, mechanism in image.credentials:
@@ -211,7 +206,7 @@ def _quorum_damage(path: str, file_system: FileSystem) -> CorruptionError | None
     return None
 
 
-def nodes_beside(image: "MetadataImage", node_id: int, voters: Iterable[int] = ()) -> list[int]:
+def nodes_beside(image: MetadataImage, node_id: int, voters: Iterable[int] = ()) -> list[int]:
     """The other nodes of the cluster whose log it is; `voters` are those of `quorum-state`."""
     return sorted({*image.voters, *image.brokers, *image.controllers, *voters} - {node_id})
 

@@ -21,7 +21,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import FoundMetadata, find_metadata
 from ottla.broker.metadata.log import LogOptions, MetadataLog
-from ottla.metadata.image import MetadataImage, MetadataReplay, PartitionImage, TopicImage
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.image_changes import (
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
@@ -29,6 +29,7 @@ from ottla.metadata.image_changes import (
     image_changes,
 )
 from ottla.metadata.records import NO_LEADER
+from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.checkpoints import CheckpointLines

@@ -13,8 +13,9 @@ from ottla.base.files import FileSystem, join, make_durable_directory
 from ottla.broker.adoption.found_metadata import FoundMetadata
 from ottla.broker.adoption.handover import HandoverOptions
 from ottla.broker.metadata.log import LogOptions, MetadataLog
-from ottla.metadata.image import MetadataImage, MetadataReplay, PartitionImage
+from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.metadata.image_changes import image_changes
+from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.boot_note import note_end
 from ottla.storage.files.filenames import (

@@ -5,14 +5,12 @@ Kafka's counterpart: `DynamicBrokerConfig` (KIP-226).
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.patterns import lazy_pattern
-from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.any_setting import setting_row, unknown_text
 from ottla.config.broker import (
@@ -26,6 +24,14 @@ from ottla.config.security import LISTENER_PREFIX
 from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING
 from ottla.config.usable import usable
+from ottla.metadata.image import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    Configs,
+    MetadataImage,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +52,17 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
+Stored = Mapping[ConfigSource, Configs]
+"""The values that are stored for all brokers, and for this one."""
+
+
+def stored_configs(image: MetadataImage, node_id: int) -> Stored:
+    return {
+        ConfigSource.ALL_BROKERS: image.configs_of(BROKER_RESOURCE, ALL_BROKERS),
+        ConfigSource.BROKER: image.configs_of(BROKER_RESOURCE, str(node_id)),
+    }
+
+
 class BrokerSettings:
     """`config` is the config in effect, `groups` the overrides of groups, and
     `client_metrics` the subscriptions to clients' metrics.
@@ -54,31 +71,31 @@ class BrokerSettings:
     valid, or not any more, with the reasons: the broker starts without them, as Kafka's does.
     """
 
-    def __init__(self, given: Mapping[str, str], state: ClusterState) -> None:
+    def __init__(self, given: Configs, image: MetadataImage, node_id: int) -> None:
         self._given = given
         self._is_complete = False
         self._warned_of: set[str] = set()
         self._check: Callable[[BrokerConfig], None] | None = None
-        self._state = state
+        self._stored = stored_configs(image, node_id)
         self.sources: dict[ConfigSource, Mapping[str, str]] = {}
         self.ignored: dict[ScopedSetting, SettingError] = {}
-        config = self._usable_config(state)
-        self.follow(state, config)
-        self.groups = GroupConfigs(config, state.group_configs)
-        self.client_metrics = state.client_metrics
+        config = self._usable_config(self._stored)
+        self.follow(self._stored, config)
+        self.groups = GroupConfigs(config, image.configs.get(GROUP_RESOURCE, {}))
+        self.client_metrics = image.configs.get(CLIENT_METRICS_RESOURCE, {})
 
     def complete(self, facts: Mapping[str, str]) -> None:
         """Adds values that were found in the directories, as if they had been given as settings."""
         self._given = {**self._given, **facts}
         self._is_complete = True
-        self.config = self._usable_config(self._state)
-        self.follow(self._state, self.config)
+        self.config = self._usable_config(self._stored)
+        self.follow(self._stored, self.config)
 
-    def config_under(self, state: ClusterState) -> BrokerConfig:
-        """Returns the config for another state; raises `SettingError`, but not for values that
-        are ignored.
+    def config_under(self, stored: Stored) -> BrokerConfig:
+        """Returns the config for other stored values; raises `SettingError`, but not for values
+        that are ignored.
         """
-        return self._built(dict.fromkeys(self._in_effect(state), ""))
+        return self._built(dict.fromkeys(self._in_effect(stored), ""))
 
     def check_with(self, check: Callable[[BrokerConfig], None] | None) -> None:
         """Sets a check of keys and certificates that runs before settings are applied."""
@@ -99,8 +116,8 @@ class BrokerSettings:
             if one.name in rows
         }
 
-    def _usable_config(self, state: ClusterState) -> BrokerConfig:
-        values = dict.fromkeys(_scoped(state), "")
+    def _usable_config(self, stored: Stored) -> BrokerConfig:
+        values = dict.fromkeys(_scoped(stored), "")
         config, ignored = usable(values, self._built, _scoped_of)
         for one, error in ignored.items():
             if one not in self.ignored:
@@ -108,8 +125,8 @@ class BrokerSettings:
         self.ignored = ignored
         return config
 
-    def _in_effect(self, state: ClusterState) -> list["ScopedSetting"]:
-        return [one for one in _scoped(state) if one not in self.ignored]
+    def _in_effect(self, stored: Stored) -> list["ScopedSetting"]:
+        return [one for one in _scoped(stored) if one not in self.ignored]
 
     def _built(self, stored: Mapping["ScopedSetting", str]) -> BrokerConfig:
         """`stored` are values of all brokers before those of one."""
@@ -121,15 +138,15 @@ class BrokerSettings:
             client_listeners(config)
         return config
 
-    def follow(self, state: ClusterState, config: BrokerConfig) -> None:
-        """Applies a state, with the config that `config_under` returned for it."""
-        self._state = state
+    def follow(self, stored: Stored, config: BrokerConfig) -> None:
+        """Applies stored values, with the config that `config_under` returned for them."""
+        self._stored = stored
         self.config = config
-        stored = _scoped(state)
-        self.ignored = {one: why for one, why in self.ignored.items() if one in stored}
+        left = _scoped(stored)
+        self.ignored = {one: why for one, why in self.ignored.items() if one in left}
         self.sources = {ConfigSource.BROKER: {}, ConfigSource.ALL_BROKERS: {}}
         for scope in self.sources:
-            in_effect = (one for one in self._in_effect(state) if one.scope is scope)
+            in_effect = (one for one in self._in_effect(stored) if one.scope is scope)
             self.sources[scope] = {one.name: one.value for one in in_effect}
         self.sources[ConfigSource.STATIC] = self._given
         if self._is_complete:
@@ -165,12 +182,12 @@ class ScopedSetting(NamedTuple):
     value: str
 
 
-def _scoped(state: ClusterState) -> list[ScopedSetting]:
+def _scoped(stored: Stored) -> list[ScopedSetting]:
     """The stored values: those of all brokers, and then those of this one."""
     return [
         ScopedSetting(scope, name, text)
         for scope in (ConfigSource.ALL_BROKERS, ConfigSource.BROKER)
-        for name, text in configs_of(state, scope).items()
+        for name, text in stored.get(scope, {}).items()
     ]
 
 
@@ -191,18 +208,6 @@ def _ignored_line(one: ScopedSetting, error: SettingError) -> str:
         f"a stored setting of {whose} is not valid and is ignored: {error}; {until}set it with "
         f"`ottla configs set {place}=VALUE`, or remove it with `ottla configs unset {place}`"
     )
-
-
-def configs_of(state: ClusterState, scope: ConfigSource) -> Mapping[str, str]:
-    return state.broker_configs if scope is ConfigSource.BROKER else state.default_configs
-
-
-def with_configs_of(
-    state: ClusterState, scope: ConfigSource, values: Mapping[str, str]
-) -> ClusterState:
-    if scope is ConfigSource.BROKER:
-        return replace(state, broker_configs=values)
-    return replace(state, default_configs=values)
 
 
 def check_dynamic(values: Mapping[str, str], scope: ConfigSource) -> None:

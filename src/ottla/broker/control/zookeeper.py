@@ -107,7 +107,7 @@ class ZooKeeperController:
         return access.create_acls(self.membership, acls)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Later[Sequence[list[Acl] | ApiError]]:
-        return access.delete_acls(self.membership, filters, self.security.state.acls)
+        return access.delete_acls(self.membership, filters, self.security.image.acls)
 
     def alter_users(self, wanted: Sequence[ScramUpsertion]) -> Later[Mapping[str, Outcome]]:
         return access.alter_users(self.membership, wanted)

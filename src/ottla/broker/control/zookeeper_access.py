@@ -5,7 +5,7 @@ brokers read it. Differs from Kafka, where only the controller changes users. Ka
 `AclAuthorizer`, `ZkAdminManager`, `DelegationTokenManagerZk`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from ottla.broker.security.registered import (
     with_credentials,
     with_limits,
 )
-from ottla.broker.security.users import ScramUpsertion, with_upsertions
+from ottla.broker.security.users import ScramUpsertion, altered_credentials
 from ottla.broker.waiting import Later
 from ottla.controller.acls import AclChanges, ChangedAcls
 from ottla.controller.settings import Change, Refusals
@@ -35,6 +35,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.image import Acls
 from ottla.zookeeper.access import Entries
 from ottla.zookeeper.paths import is_node_name, sanitized
 
@@ -76,7 +77,7 @@ def _add(new: list[Entry], known: Entries) -> Entries:
 
 
 def delete_acls(
-    membership: Membership, filters: Sequence[AclFilter], known: Iterable[Acl]
+    membership: Membership, filters: Sequence[AclFilter], known: Acls
 ) -> Later[Sequence[list[Acl] | ApiError]]:
     """The known rules say which resources are read; what these have in ZooKeeper counts."""
     changes = {
@@ -106,10 +107,12 @@ def delete_acls(
     return Later(membership.change_acls(changes), answered)
 
 
-def _patterns(filters: Sequence[AclFilter], acls: Iterable[Acl]) -> dict[ResourcePattern, None]:
+def _patterns(filters: Sequence[AclFilter], acls: Acls) -> dict[ResourcePattern, None]:
     """Those of matching rules, and those that a filter names."""
     patterns = dict.fromkeys(
-        one.pattern for one in in_turns(acls) if any(wanted.matches(one) for wanted in filters)
+        pattern
+        for pattern, entries in in_turns(acls.items())
+        if any(wanted.matches(Acl(pattern, one)) for one in entries for wanted in filters)
     )
     for one in filters:
         is_specific = one.resource_type is not ResourceType.ANY and one.pattern_type in ONE_PATTERN
@@ -167,11 +170,12 @@ def _with_passwords(
         known = credentials_of(entity, settings)
     except ValueError as error:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-    credentials, results = with_upsertions(known, wanted)
+    altered, results = altered_credentials(known, wanted)
     refusal = results[user]
     if refusal is not None:
         raise refusal
-    return with_credentials(settings, credentials)
+    kept = {place: one for place, one in {**known, **altered}.items() if one is not None}
+    return with_credentials(settings, kept)
 
 
 # Quotas

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns
-from ottla.broker.configs.cluster_state import ClusterState
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings
@@ -119,7 +118,7 @@ def _broker_change(alteration: Alteration, scope: ConfigSource, settings: Broker
         check_dynamic(values, scope)
         _check_changed([name for name, text in values.items() if meant.get(name) != text], scope)
         try:
-            new = settings.config_under(ClusterState(broker_configs=values))
+            new = settings.config_under({ConfigSource.BROKER: values})
             check_reconfiguration(settings.config, new)
         except SettingError as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, error.api_message) from error

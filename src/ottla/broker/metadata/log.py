@@ -24,7 +24,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
-from ottla.metadata.image import MetadataImage, MetadataReplay
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import (
     FIRST_WITH_TRANSACTIONS,
     METADATA_VERSION,
@@ -45,6 +45,7 @@ from ottla.metadata.records import (
     EndTransactionRecord,
     ZkMigrationStateRecord,
 )
+from ottla.metadata.replay import MetadataReplay
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import BOOTSTRAP_CHECKPOINT
 from ottla.storage.files.metadata_files import (

@@ -72,15 +72,6 @@ class QuotaAlteration:
         return quota_entity(names)
 
 
-def with_changes(quotas: Quotas, changed: Quotas) -> Quotas:
-    """Replaces the limits of some entities; entities without limits are removed."""
-    result = {**quotas, **changed}
-    for entity, limits in in_turns(changed.items()):
-        if not limits:
-            del result[entity]
-    return result
-
-
 def _check_limit(key: str, value: float) -> None:
     if not math.isfinite(value) or value <= 0:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Quota {key} must be greater than 0")

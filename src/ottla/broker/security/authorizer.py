@@ -6,7 +6,7 @@ otherwise. Decisions are cached until the rules change. Kafka's counterparts: `S
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final, TypeVar
 
@@ -27,6 +27,7 @@ from ottla.metadata.acls import (
 )
 
 Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 MAX_COUNTED: Final = 1000
 OTHERS: Final = "others"
@@ -40,18 +41,76 @@ Question = tuple[Principal, str, int, int, str]
 """Principal, host, operation, resource type, resource name."""
 
 Pattern = tuple[PatternType, str]
-ByPrincipal = dict[tuple[ResourceType, str, Operation, Permission], dict[Pattern, list[str]]]
-"""The hosts of the rules of a principal, by their patterns."""
+NO_HOSTS: Final[Mapping[str, str]] = {}
+Kind = tuple[ResourceType, str, Operation, Permission]
+"""Resource type, principal, and what is allowed or denied."""
 
-Rules = tuple[
-    dict[tuple[ResourceType, str], list[Entry]],
-    dict[ResourceType, dict[str, list[Entry]]],
-    dict[ResourceType, list[int]],
-    ByPrincipal,
-]
-"""Rules of literal patterns, rules of prefixes, the lengths of the prefixes, and all of them by
-principal, for those that ask whether there is any.
-"""
+
+class Rules:
+    """Rules by pattern, and by principal for those that ask whether there is any.
+
+    A rule is kept by what was given, with its host in the form of clients' addresses.
+    """
+
+    def __init__(self) -> None:
+        self.literal: dict[tuple[ResourceType, str], dict[Entry, Entry]] = {}
+        self.prefixed: dict[ResourceType, dict[str, dict[Entry, Entry]]] = {
+            one: {} for one in ResourceType
+        }
+        self.prefix_sizes: dict[ResourceType, list[int]] = {one: [] for one in ResourceType}
+        """The lengths of the prefixes, in order."""
+        self._size_counts: dict[ResourceType, Counter[int]] = {
+            one: Counter() for one in ResourceType
+        }
+        self.by_principal: dict[Kind, dict[Pattern, dict[str, str]]] = {}
+        """The hosts of the rules of a principal, by their patterns."""
+
+    def put(self, pattern: ResourcePattern, entry: Entry) -> None:
+        resource_type, pattern_type, name = pattern
+        comparable = _comparable(entry)
+        if pattern_type is PatternType.PREFIXED:
+            of_type = self.prefixed[resource_type]
+            if name not in of_type:
+                of_type[name] = {}
+                self._count_size(resource_type, len(name), 1)
+            of_type[name][entry] = comparable
+        else:
+            self.literal.setdefault((resource_type, name), {})[entry] = comparable
+        hosts = self.by_principal.setdefault(_kind(resource_type, entry), {})
+        hosts.setdefault((pattern_type, name), {})[entry.host] = comparable.host
+
+    def drop(self, pattern: ResourcePattern, entry: Entry) -> None:
+        resource_type, pattern_type, name = pattern
+        if pattern_type is PatternType.PREFIXED:
+            of_type = self.prefixed[resource_type]
+            if _is_last(of_type, name, entry):
+                self._count_size(resource_type, len(name), -1)
+        else:
+            _is_last(self.literal, (resource_type, name), entry)
+        hosts = self.by_principal.get(_kind(resource_type, entry), {})
+        _is_last(hosts, (pattern_type, name), entry.host)
+
+    def of(self, pattern: ResourcePattern) -> list[Entry]:
+        """The rules of a pattern, as they were given."""
+        resource_type, pattern_type, name = pattern
+        if pattern_type is PatternType.PREFIXED:
+            return list(self.prefixed[resource_type].get(name, ()))
+        return list(self.literal.get((resource_type, name), ()))
+
+    def _count_size(self, resource_type: ResourceType, size: int, change: int) -> None:
+        counts = self._size_counts[resource_type]
+        known = counts[size]
+        counts[size] += change
+        if not known or not counts[size]:
+            self.prefix_sizes[resource_type] = sorted(one for one in counts if counts[one])
+
+    def free(self) -> None:
+        """Frees the rules in turns."""
+        freed_in_turns(self.literal)
+        for of_kind in self.prefixed.values():
+            freed_in_turns(of_kind)
+        for of_principal in self.by_principal.values():
+            freed_in_turns(of_principal)
 
 
 def _at_once() -> None:
@@ -69,10 +128,7 @@ class Authorizer:
     ) -> None:
         self.super_users: Final = super_users
         self.allows_without_acls: Final = allows_without_acls
-        self._literal: dict[tuple[ResourceType, str], list[Entry]] = {}
-        self._prefixed: dict[ResourceType, dict[str, list[Entry]]] = {}
-        self._prefix_sizes: dict[ResourceType, list[int]] = {}
-        self._by_principal: ByPrincipal = {}
+        self._rules = Rules()
         self.known: Final[dict[Question, bool]] = {}
         self.revision = 0
         """Increases when the rules change."""
@@ -86,29 +142,27 @@ class Authorizer:
 
     def follow(self, rules: Rules) -> None:
         """Applies sorted rules, without turns."""
-        freed_in_turns(self._literal)
-        for of_kind in self._prefixed.values():
-            freed_in_turns(of_kind)
-        for of_principal in self._by_principal.values():
-            freed_in_turns(of_principal)
-        self._literal, self._prefixed, self._prefix_sizes, self._by_principal = rules
+        self._rules.free()
+        self._rules = rules
         self._forget()
 
-    def replace(self, pattern: ResourcePattern, entries: Sequence[Entry]) -> None:
-        """Replaces the rules of one pattern; an empty sequence removes them."""
-        resource_type, pattern_type, name = pattern
-        if pattern_type is PatternType.PREFIXED:
-            by_name = self._prefixed[resource_type]
-            former = _put(by_name, name, entries)
-            if bool(former) is not bool(entries):
-                self._prefix_sizes[resource_type] = sorted({len(one) for one in by_name})
-        else:
-            former = _put(self._literal, (resource_type, name), entries)
-        for entry in former:
-            key = (resource_type, entry.principal, entry.operation, entry.permission)
-            self._by_principal[key].pop((pattern_type, name), None)
-        for entry in entries:
-            _index(self._by_principal, pattern, _comparable(entry))
+    def put(self, pattern: ResourcePattern, entry: Entry) -> None:
+        """Adds a rule, if it is not there."""
+        self._rules.put(pattern, entry)
+        self._forget()
+
+    def drop(self, pattern: ResourcePattern, entry: Entry) -> None:
+        """Removes a rule, if it is there."""
+        self._rules.drop(pattern, entry)
+        self._forget()
+
+    def replace(self, pattern: ResourcePattern, entries: Collection[Entry]) -> None:
+        """Replaces the rules of one pattern; without entries there are none."""
+        for one in self._rules.of(pattern):
+            if one not in entries:
+                self._rules.drop(pattern, one)
+        for one in entries:
+            self._rules.put(pattern, one)
         self._forget()
 
     def _forget(self) -> None:
@@ -166,14 +220,15 @@ class Authorizer:
 
     def _entries(self, resource_type: ResourceType, name: str) -> Iterator[Entry]:
         """Yields the rules of all patterns that match a resource."""
-        yield from self._literal.get((resource_type, name), ())
+        rules, nothing = self._rules, dict[Entry, Entry]()
+        yield from rules.literal.get((resource_type, name), nothing).values()
         if name != WILDCARD:
-            yield from self._literal.get((resource_type, WILDCARD), ())
-        by_name = self._prefixed[resource_type]
-        for size in self._prefix_sizes[resource_type]:
+            yield from rules.literal.get((resource_type, WILDCARD), nothing).values()
+        by_name = rules.prefixed[resource_type]
+        for size in rules.prefix_sizes[resource_type]:
             if size > len(name):
                 return
-            yield from by_name.get(name[:size], ())
+            yield from by_name.get(name[:size], nothing).values()
 
     def allows_any(
         self,
@@ -211,44 +266,35 @@ class Authorizer:
 
     def _of(
         self, who: str, operation: Operation, kind: ResourceType, permission: Permission
-    ) -> list[dict[Pattern, list[str]]]:
+    ) -> list[dict[Pattern, dict[str, str]]]:
         """The rules of a principal, and of everybody, for an operation, and for all."""
         keys = product((who, EVERYBODY), (operation, Operation.ALL))
-        found = [self._by_principal.get((kind, name, op, permission)) for name, op in keys]
+        found = [self._rules.by_principal.get((kind, name, op, permission)) for name, op in keys]
         return [one for one in found if one]
 
 
 def sort_out(acls: Iterable[Acl]) -> Rules:
     """Sorts rules by resource type and pattern, in turns."""
-    literal: dict[tuple[ResourceType, str], list[Entry]] = {}
-    prefixed: dict[ResourceType, dict[str, list[Entry]]] = {one: {} for one in ResourceType}
-    sizes: dict[ResourceType, set[int]] = {one: set() for one in ResourceType}
-    by_principal: ByPrincipal = {}
-    for pattern, given in in_turns(acls):
-        resource_type, pattern_type, name = pattern
-        entry = _comparable(given)
-        _index(by_principal, pattern, entry)
-        if pattern_type is PatternType.PREFIXED:
-            prefixed[resource_type].setdefault(name, []).append(entry)
-            sizes[resource_type].add(len(name))
-        else:
-            literal.setdefault((resource_type, name), []).append(entry)
-    sorted_sizes = {kind: sorted(of_kind) for kind, of_kind in sizes.items()}
-    return literal, prefixed, sorted_sizes, by_principal
+    rules = Rules()
+    for acl in in_turns(acls):
+        rules.put(*acl)
+    return rules
 
 
-def _index(rules: ByPrincipal, pattern: ResourcePattern, entry: Entry) -> None:
-    resource_type, pattern_type, name = pattern
-    key = (resource_type, entry.principal, entry.operation, entry.permission)
-    rules.setdefault(key, {}).setdefault((pattern_type, name), []).append(entry.host)
+def _kind(resource_type: ResourceType, entry: Entry) -> Kind:
+    return resource_type, entry.principal, entry.operation, entry.permission
 
 
-def _put(rules: dict[Key, list[Entry]], key: Key, entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the rules that were there before."""
-    former = rules.pop(key, [])
-    if entries:
-        rules[key] = [_comparable(one) for one in entries]
-    return former
+def _is_last(kept: dict[Key, dict[Item, Item]], key: Key, item: Item) -> bool:
+    """Removes an item from those of a key, and the key with its last one."""
+    items = kept.get(key)
+    if items is None:
+        return False
+    items.pop(item, None)
+    if items:
+        return False
+    del kept[key]
+    return True
 
 
 def _comparable(entry: Entry) -> Entry:
@@ -261,18 +307,18 @@ def _is_for(entry: Entry, principal: str, host: str) -> bool:
 
 
 def _denies(
-    denied: Sequence[dict[Pattern, list[str]]], pattern: Pattern, hosts: tuple[str, str]
+    denied: Sequence[dict[Pattern, dict[str, str]]], pattern: Pattern, hosts: tuple[str, str]
 ) -> bool:
-    return any(host in hosts for rules in denied for host in rules.get(pattern, ()))
+    return any(host in hosts for rules in denied for host in rules.get(pattern, NO_HOSTS).values())
 
 
 def _in_turns(
-    rules: Sequence[dict[Pattern, list[str]]], may_take_long: Callable[[], None]
-) -> Iterator[tuple[Pattern, Sequence[str]]]:
+    rules: Sequence[dict[Pattern, dict[str, str]]], may_take_long: Callable[[], None]
+) -> Iterator[tuple[Pattern, Iterable[str]]]:
     """Patterns with their hosts; the rules may change between two turns."""
     for by_pattern in rules:
         for number, pattern in enumerate(list(by_pattern), 1):
-            yield pattern, by_pattern.get(pattern, ())
+            yield pattern, by_pattern.get(pattern, NO_HOSTS).values()
             if not number % PART_SIZE:
                 may_take_long()
                 yield_turn()
@@ -280,7 +326,7 @@ def _in_turns(
 
 def _is_under(
     allowed: Pattern,
-    denied: Sequence[dict[Pattern, list[str]]],
+    denied: Sequence[dict[Pattern, dict[str, str]]],
     denied_sizes: Collection[int],
     hosts: tuple[str, str],
 ) -> bool:

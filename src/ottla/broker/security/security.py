@@ -3,28 +3,37 @@
 Kafka's counterparts: `AclControlManager`, `ScramControlManager`, `DelegationTokenControlManager`.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
-from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
-from ottla.broker.metadata.stored_state import StoredState
-from ottla.broker.security.authorizer import Authorizer, sort_out
-from ottla.broker.security.security_state import SecurityState
+from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
+from ottla.broker.metadata.image_store import (
+    FIRST_WITH_SCRAM,
+    FIRST_WITH_TOKENS,
+    Decision,
+    ImageStore,
+)
+from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.token_secrets import token_credential, token_hmac
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
-from ottla.metadata.acls import Acl, AclFilter
+from ottla.metadata.acls import Acl, AclFilter, Entry, ResourcePattern
+from ottla.metadata.image import MetadataImage, merged
 from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:
     from ottla.broker.security.sasl import ScramAccount
     from ottla.broker.security.users import ScramUpsertion
+    from ottla.metadata.image_changes import VersionedRecord
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Tokens = Mapping[str, DelegationToken]
 
@@ -33,114 +42,126 @@ MAX_SALTED_TOKENS: Final = 1000
 
 
 class Security:
-    """`state` is the state on disk. `authorizer` is `None` if all clients may do everything."""
+    """`authorizer` is `None` if all clients may do everything."""
 
-    def __init__(self, store: StoredState[SecurityState], config: SecurityConfig) -> None:
-        state = store.state
-        self._store = store
+    def __init__(
+        self, metadata: ImageStore, config: SecurityConfig, new_id: Callable[[], Uuid]
+    ) -> None:
+        self._metadata = metadata
         self._config = config
-        self._followed = state.acls
+        self._new_id = new_id
         self._nobodys_key = b""
         self._salted_tokens: dict[tuple[str, str], ScramCredential] = {}
         self.authorizer: Authorizer | None = None
         if config.has_authorizer:
             self.authorizer = Authorizer(
-                state.acls,
+                self.image.all_acls(),
                 config.super_user_names,
                 allows_without_acls=config.allow_everyone_if_no_acl_found,
             )
 
     @property
-    def state(self) -> SecurityState:
-        return self._store.state
+    def image(self) -> MetadataImage:
+        return self._metadata.image
 
     def _change(
         self,
-        decide: Callable[[SecurityState], SecurityState],
+        decide: Callable[[MetadataImage], Decision | None],
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raises `ApiError` if no directory can be written, and then keeps the old state."""
+        """Raises `ApiError` if no directory can be written, and then keeps the old image."""
         with storage_failures_answered():
-            self._store.change(decide, then)
+            self._metadata.change(decide, then)
 
-    def follow(self, state: SecurityState) -> None:
-        """Applies the state in a cluster's registries."""
-        self._store.follow(state)
+    def follow(self, image: MetadataImage) -> None:
+        """Applies what ZooKeeper has."""
+        self._metadata.follow(image)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl], tokens: Tokens) -> None:
         """Adds another cluster's users, rules and tokens; existing passwords and tokens stay."""
-
-        def with_theirs(state: SecurityState) -> SecurityState:
-            return dataclasses.replace(
-                state,
-                credentials={**credentials, **state.credentials},
-                acls=tuple(dict.fromkeys((*state.acls, *acls))),
-                tokens={**tokens, **state.tokens},
-            )
-
-        self._change(with_theirs, self._follow_acls)
+        self._change(
+            lambda image: self._with_credentials(image, _new_among(credentials, image.credentials))
+        )
+        self.create_acls(acls)
+        self._change(lambda image: self._with_tokens(image, _new_among(tokens, image.tokens)))
 
     # Access rules
 
     def create_acls(self, acls: Sequence[Acl]) -> None:
         """Adds rules; existing ones are not duplicated."""
+        added: list[Acl] = []
 
-        def with_new(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
-            all_of_them: dict[Acl, None] = freed_in_turns({})
-            for part in parts_in_turns(chain(known, acls)):
-                all_of_them.update(dict.fromkeys(part))
-            return known if len(all_of_them) == len(known) else tuple(all_of_them)
+        def decide(image: MetadataImage) -> Decision | None:
+            nonlocal added
+            added = freed_in_turns([])
+            changed = _ChangedAcls(image)
+            for acl in in_turns(acls):
+                entries = changed.of(acl.pattern)
+                if acl.entry not in entries:
+                    entries[acl.entry] = (self._new_id(),)
+                    added.append(acl)
+            return changed.adding(added)
 
-        self._change_acls(with_new)
+        self._change(decide, lambda: self._follow_acls(added, _denials_first))
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
         """Removes the rules that match the filters; returns the removed rules of each filter."""
         matched: list[list[Acl]] = []
+        gone: dict[Acl, None] = {}
 
-        def without_matched(known: tuple[Acl, ...]) -> tuple[Acl, ...]:
-            nonlocal matched
+        def decide(image: MetadataImage) -> Decision | None:
+            nonlocal matched, gone
             matched = freed_in_turns(
-                [freed_in_turns(one.select(in_turns(known))) for one in in_turns(filters)]
+                [
+                    freed_in_turns(one.select(in_turns(image.all_acls())))
+                    for one in in_turns(filters)
+                ]
             )
             gone = freed_in_turns(
                 dict.fromkeys(acl for acls in in_turns(matched) for acl in in_turns(acls))
             )
-            return tuple(one for one in in_turns(known) if one not in gone) if gone else known
+            return _ChangedAcls(image).removing(gone)
 
-        self._change_acls(without_matched)
+        self._change(decide, lambda: self._follow_acls(gone, _denials_last))
         return matched
 
-    def _change_acls(self, decide: Callable[[tuple[Acl, ...]], tuple[Acl, ...]]) -> None:
-        def changed(state: SecurityState) -> SecurityState:
-            acls = decide(state.acls)
-            return state if acls is state.acls else dataclasses.replace(state, acls=acls)
-
-        self._change(changed, self._follow_acls)
-
-    def _follow_acls(self) -> None:
-        while self.authorizer is not None and self._followed is not self.state.acls:
-            acls = self.state.acls
-            rules = sort_out(acls)
-            if acls is self.state.acls:  # the rules have not changed during the turns
-                self._followed = acls
-                self.authorizer.follow(rules)
+    def _follow_acls(self, changed: Iterable[Acl], key: Callable[[Acl], int]) -> None:
+        if self.authorizer is None:
+            return
+        for acl in sorted_in_turns(changed, key=key):
+            # What is there now counts: another change may have come in between.
+            if acl.entry in self.image.acls.get(acl.pattern, ()):
+                self.authorizer.put(*acl)
+            else:
+                self.authorizer.drop(*acl)
 
     # Users
 
     def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> dict[str, ApiError | None]:
-        from ottla.broker.security.users import with_upsertions
+        from ottla.broker.security.users import altered_credentials
 
         results: dict[str, ApiError | None] = {}
 
-        def altered(state: SecurityState) -> SecurityState:
+        def decide(image: MetadataImage) -> Decision | None:
             nonlocal results
-            credentials, results = with_upsertions(state.credentials, wanted)
-            if credentials == state.credentials:
-                return state
-            return dataclasses.replace(state, credentials=credentials)
+            altered, results = altered_credentials(image.credentials, wanted)
+            return self._with_credentials(image, altered)
 
-        self._change(altered)
+        self._change(decide)
         return results
+
+    def _with_credentials(
+        self,
+        image: MetadataImage,
+        altered: Mapping[tuple[str, str], ScramCredential | None],
+    ) -> Decision | None:
+        from ottla.metadata.security_records import credential_changes  # Lazy: most change nothing.
+
+        if not altered:
+            return None
+        self._metadata.check_level("users", FIRST_WITH_SCRAM)
+        credentials = merged(image.credentials, altered)
+        return replace(image, credentials=credentials), credential_changes(altered)
 
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
@@ -153,7 +174,7 @@ class Security:
             if is_token:
                 account = self._token_account(mechanism, name, now_ms(), new_salt)
                 return account or self._nobodys_account(mechanism, name, new_salt)
-            credential = self.state.credentials.get((name, mechanism))
+            credential = self.image.credentials.get((name, mechanism))
             if credential is None:
                 return self._nobodys_account(mechanism, name, new_salt)
             return ScramAccount(login=Login(principal=Principal(USER, name)), credential=credential)
@@ -198,46 +219,57 @@ class Security:
         """Raises `ApiError` for an unknown HMAC."""
         from hmac import compare_digest  # Lazy import: it loads OpenSSL, which few brokers need.
 
-        for token in in_turns(list(self.state.tokens.values())):
+        for token in in_turns(list(self.image.tokens.values())):
             if compare_digest(self.hmac_of(token), hmac):
                 return token
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
     def put_token(self, token: DelegationToken) -> None:
-        self._change_tokens(lambda tokens: {**tokens, token.token_id: token})
+        self._change(lambda image: self._with_tokens(image, {token.token_id: token}))
 
     def change_token(self, token: DelegationToken) -> None:
         """Raises `ApiError` if the token no longer exists."""
 
-        def changed(tokens: Tokens) -> Tokens:
-            if token.token_id not in tokens:
+        def decide(image: MetadataImage) -> Decision | None:
+            if token.token_id not in image.tokens:
                 raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-            return {**tokens, token.token_id: token}
+            return self._with_tokens(image, {token.token_id: token})
 
-        self._change_tokens(changed)
+        self._change(decide)
 
     def drop_token(self, token: DelegationToken) -> None:
-        self._change_tokens(
-            lambda tokens: {key: one for key, one in tokens.items() if key != token.token_id}
-        )
+        def decide(image: MetadataImage) -> Decision | None:
+            is_known = token.token_id in image.tokens
+            return self._with_tokens(image, {token.token_id: None} if is_known else {})
+
+        self._change(decide)
 
     def drop_expired_tokens(self, now_ms: int) -> None:
         """Removes expired tokens from memory; the next change removes them from the disks. Expired
         tokens are refused anyway.
         """
-        alive = {key: one for key, one in self.state.tokens.items() if one.expires_ms >= now_ms}
-        if len(alive) < len(self.state.tokens):
-            self._store.leave_out(dataclasses.replace(self.state, tokens=alive))
+        tokens = self.image.tokens
+        expired = dict.fromkeys(key for key, one in tokens.items() if one.expires_ms < now_ms)
+        decision = self._with_tokens(self.image, expired)
+        if decision is not None:
+            self._metadata.leave_out(*decision)
 
-    def _change_tokens(self, decide: Callable[[Tokens], Tokens]) -> None:
-        self._change(lambda state: dataclasses.replace(state, tokens=decide(state.tokens)))
+    def _with_tokens(
+        self, image: MetadataImage, altered: Mapping[str, DelegationToken | None]
+    ) -> Decision | None:
+        from ottla.metadata.security_records import token_changes  # Lazy: most change nothing.
+
+        if not altered:
+            return None
+        self._metadata.check_level("delegation tokens", FIRST_WITH_TOKENS)
+        return replace(image, tokens=merged(image.tokens, altered)), token_changes(altered)
 
     def _token_account(
         self, mechanism: str, token_id: str, now_ms: int, new_salt: Callable[[], bytes]
     ) -> "ScramAccount | None":
         from ottla.broker.security.sasl import Login, ScramAccount
 
-        token, secret = self.state.tokens.get(token_id), self._config.token_secret
+        token, secret = self.image.tokens.get(token_id), self._config.token_secret
         if token is None or not secret or token.expires_ms < now_ms:
             return None
         lifetime_ms = token.expires_ms - now_ms
@@ -254,3 +286,50 @@ class Security:
             login=Login(principal=token.owner, lifetime_ms=lifetime_ms, is_token=True),
             credential=credential,
         )
+
+
+class _ChangedAcls:
+    """The rules of an image with those of some patterns changed."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._patterns: dict[ResourcePattern, dict[Entry, tuple[Uuid, ...]]] = freed_in_turns({})
+
+    def of(self, pattern: ResourcePattern) -> dict[Entry, tuple[Uuid, ...]]:
+        """The rules of a pattern, to be changed."""
+        entries = self._patterns.get(pattern)
+        if entries is None:
+            entries = self._patterns[pattern] = dict(self._image.acls.get(pattern, {}))
+        return entries
+
+    def adding(self, added: Collection[Acl]) -> Decision | None:
+        from ottla.metadata.security_records import acl_record  # Lazy: most brokers have no rules.
+
+        records = ((acl_record(self.of(one.pattern)[one.entry][0], one), 0) for one in added)
+        return self._decision(records) if added else None
+
+    def removing(self, gone: Collection[Acl]) -> Decision | None:
+        from ottla.metadata.security_records import acl_removal
+
+        ids = freed_in_turns([])
+        for one in in_turns(gone):
+            ids += self.of(one.pattern).pop(one.entry)
+        return self._decision((acl_removal(one), 0) for one in ids) if gone else None
+
+    def _decision(self, records: "Iterable[VersionedRecord]") -> Decision:
+        return replace(self._image, acls=merged(self._image.acls, self._patterns)), records
+
+
+def _new_among(theirs: Mapping[K, V], ours: Mapping[K, V]) -> dict[K, V]:
+    return {key: one for key, one in theirs.items() if key not in ours}
+
+
+# Rules come and go one by one: a denial is there before what is allowed beside it, and longer.
+
+
+def _denials_first(acl: Acl) -> int:
+    return acl.entry.permission
+
+
+def _denials_last(acl: Acl) -> int:
+    return -acl.entry.permission

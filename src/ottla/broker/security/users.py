@@ -3,7 +3,7 @@
 Kafka's counterparts: `ScramControlManager`, `ScramImage`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -57,10 +57,14 @@ class ScramUpsertion:
         return credential_of_salted(mechanism, self.salted_password, self.salt, self.iterations)
 
 
-def with_upsertions(
+Altered = Mapping[tuple[str, str], ScramCredential | None]
+"""New credentials by user and mechanism; `None` removes one."""
+
+
+def altered_credentials(
     known: Credentials, wanted: Sequence[ScramUpsertion]
-) -> tuple[dict[tuple[str, str], ScramCredential], dict[str, ApiError | None]]:
-    """Returns the new credentials, and for each named user the error, or `None`."""
+) -> tuple[Altered, dict[str, ApiError | None]]:
+    """Returns what changes, and for each named user the error, or `None`."""
     results: dict[str, ApiError | None] = {}
     named: dict[tuple[str, int], None] = freed_in_turns({})
     for one in in_turns(wanted):
@@ -77,15 +81,10 @@ def with_upsertions(
             if results.get(one.user) is None:
                 results[one.user] = error.without_traceback()
         named[key] = None
-    changed = dict(known)
+    changed: dict[tuple[str, str], ScramCredential | None] = freed_in_turns({})
     for one in in_turns(wanted):
         if results[one.user] is None:
-            place = (one.user, MECHANISM_CODES[one.mechanism_code])
-            credential = one.credential()
-            if credential is None:
-                changed.pop(place, None)
-            else:
-                changed[place] = credential
+            changed[one.user, MECHANISM_CODES[one.mechanism_code]] = one.credential()
     return changed, results
 
 

@@ -128,7 +128,7 @@ def open_directories(
         node_id=node_id,
         # A client may have an id with which it has written nothing yet: its first records would
         # count as duplicates of another client's with this id.
-        next_producer_id=max(found.next_producer_id, _highest_producer_id(directories) + 1)
+        next_producer_id=max(found.image.next_producer_id, _highest_producer_id(directories) + 1)
         + (0 if found.damage is None else MOST_LOST),
     )
     return opened, topic_configs

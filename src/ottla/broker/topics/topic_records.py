@@ -10,18 +10,13 @@ from typing import Protocol
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.topics.topics import Topic
 from ottla.broker.topics.unconfirmed import Unconfirmed
-from ottla.metadata.image import Configs
+from ottla.metadata.image import TOPIC_RESOURCE, Configs
 from ottla.metadata.image_changes import (
     FIRST_WITH_DIRECTORIES,
     VersionedRecord,
     config_records,
 )
-from ottla.metadata.records import (
-    TOPIC_RESOURCE,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from ottla.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from ottla.storage.files.known_topics import TopicEntry
 
 

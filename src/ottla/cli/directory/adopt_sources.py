@@ -21,7 +21,7 @@ from ottla.broker.security.registered import credentials_of, limits_of
 from ottla.metadata.acls import Acl
 from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
 from ottla.metadata.tokens import DelegationToken
-from ottla.zookeeper.access import acls_of, decode_acls, decode_token, pattern_at
+from ottla.zookeeper.access import decode_acls, decode_token, known_entries, pattern_at
 from ottla.zookeeper.controllers import decode_features, decode_producer_ids
 from ottla.zookeeper.entities import SCRAM_PREFIX, decode_config, setting_text
 from ottla.zookeeper.paths import (
@@ -223,7 +223,8 @@ def _acls(zookeeper: ZooKeeper) -> Iterator[Acl]:
             for name in _children(zookeeper, f"{folder}/{kind}"):
                 path = f"{folder}/{kind}/{name}"
                 entries = decode_acls(path, _content(zookeeper, path))
-                yield from acls_of(pattern_at(pattern_type, kind, name), entries)
+                pattern = pattern_at(pattern_type, kind, name)
+                yield from (Acl(pattern, one) for one in known_entries(pattern, entries))
 
 
 def _tokens(zookeeper: ZooKeeper) -> Iterator[tuple[str, DelegationToken]]:

@@ -81,7 +81,7 @@ def _counts(plan: "Handover") -> dict[str, int]:
         "settings": settings + sum(len(values) for values in plan.new.configs.values()),
         "quotas": sum(map(len, plan.new.quotas.values())),
         "users": len({user for user, _ in plan.new.credentials}),
-        "acls": len(plan.new.acls),
+        "acls": plan.new.acl_count,
         "next_producer_id": plan.new.next_producer_id,
     }
 

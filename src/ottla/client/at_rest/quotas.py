@@ -20,7 +20,7 @@ class QuotasAtRest:
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises `UserError` for a damaged file, Kafka's metadata log included."""
-        self._quotas = read_known(paths, "quotas").found.cluster.quotas
+        self._quotas = read_known(paths, "quotas").found.image.quotas
 
     def describe_quotas(self, entity: Entity | None = None) -> list[Quota]:
         wanted = QuotaFilter(

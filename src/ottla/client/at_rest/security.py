@@ -28,11 +28,11 @@ class SecurityAtRest:
 
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises `UserError` for a damaged file, Kafka's metadata log included."""
-        self._state = read_known(paths, "users and ACLs").found.security
+        self._image = read_known(paths, "users and ACLs").found.image
 
     def describe_user_scram_credentials(self) -> dict[str, dict[str, int]]:
         users: dict[str, dict[str, int]] = {}
-        for (user, mechanism), one in sorted(self._state.credentials.items()):
+        for (user, mechanism), one in sorted(self._image.credentials.items()):
             users.setdefault(user, {})[mechanism] = one.iterations
         return users
 
@@ -46,7 +46,7 @@ class SecurityAtRest:
             operation=Operation[wanted.operation],
             permission=Permission[wanted.permission],
         )
-        return list(map(_binding, matching.select(self._state.acls)))
+        return list(map(_binding, matching.select(self._image.all_acls())))
 
 
 def _binding(acl: Acl) -> AclBinding:

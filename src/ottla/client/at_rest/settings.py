@@ -43,7 +43,8 @@ class SettingsAtRest:
                 "node.id": str(self._node_id),
                 "log.dirs": ",".join(paths),
             },
-            self._directories.found.cluster,
+            self._directories.found.image,
+            self._node_id,
         )
 
     def describe_configs(

@@ -21,7 +21,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
     context.may_take_long()
     try:
         security = security_of(context)
-        found = read_filter(request).select(in_turns(security.state.acls))
+        found = read_filter(request).select(in_turns(security.image.all_acls()))
     except ApiError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     by_pattern: dict[ResourcePattern, list[Entry]] = freed_in_turns({})

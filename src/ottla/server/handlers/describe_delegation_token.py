@@ -40,7 +40,7 @@ def handle(
         return DescribeDelegationTokenResponse(
             tokens=[
                 _describe(one, security.hmac_of(one), context.api_version)
-                for one in in_turns(list(security.state.tokens.values()))
+                for one in in_turns(list(security.image.tokens.values()))
                 if (owners is None or not owners.keys().isdisjoint(one.principals))
                 and one.expires_ms >= context.at.now_ms
                 and may_see(one, context)

@@ -25,7 +25,7 @@ def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
     context.may_take_long()
-    known = describe_users(context.broker.security.state.credentials)
+    known = describe_users(context.broker.security.image.credentials)
     counts = Counter(user.name for user in in_turns(request.users or [])) or dict.fromkeys(known, 1)
     return DescribeUserScramCredentialsResponse(
         error_message=None,

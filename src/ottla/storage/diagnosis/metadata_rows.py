@@ -9,12 +9,8 @@ from typing import Final
 from ottla.base.errors import ProtocolError
 from ottla.codec.schema import Message
 from ottla.config.any_setting import is_sensitive, setting_row
-from ottla.metadata.records import (
-    BROKER_RESOURCE,
-    ConfigRecord,
-    UserScramCredentialRecord,
-    decode_record,
-)
+from ottla.metadata.image import BROKER_RESOURCE
+from ottla.metadata.records import ConfigRecord, UserScramCredentialRecord, decode_record
 from ottla.storage.diagnosis.rows import RecordRow, Row
 
 HIDDEN: Final = "[hidden]"

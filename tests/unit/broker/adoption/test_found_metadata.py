@@ -18,10 +18,8 @@ from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.config.security import STANDARD_AUTHORIZER
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.metadata.records import (
-    BROKER_RESOURCE,
-    GROUP_RESOURCE,
-    TOPIC_RESOURCE,
     AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,

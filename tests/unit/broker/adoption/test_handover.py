@@ -8,6 +8,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.ids import Uuid
 from ottla.broker.adoption.handover import (
     Handover,
     HandoverOptions,
@@ -33,9 +34,8 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.image import CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE, Acls
 from ottla.metadata.records import (
-    CLIENT_METRICS_RESOURCE,
-    TOPIC_RESOURCE,
     AccessControlEntryRecord,
     BeginTransactionRecord,
     ConfigRecord,
@@ -112,9 +112,11 @@ def test_the_metadata_log_says_all_that_is_known(stopped: FakeFileSystem) -> Non
         assert partition.directories == (properties.directory_id,)
         assert partition.leader_epoch == 0
     assert image.configs == {
-        (4, ""): {"log.retention.ms": "7", "cordoned.log.dirs": ""},
-        (4, "1"): {"log.cleaner.threads": "2"},
-        (32, "g"): {"consumer.session.timeout.ms": "50000"},
+        4: {
+            "": {"log.retention.ms": "7", "cordoned.log.dirs": ""},
+            "1": {"log.cleaner.threads": "2"},
+        },
+        32: {"g": {"consumer.session.timeout.ms": "50000"}},
     }
     assert image.quotas == {APP: {"producer_byte_rate": 5000.0}}
     assert image.next_producer_id == 1000
@@ -162,7 +164,7 @@ def test_each_use_that_changes_something_is_an_epoch(stopped: FakeFileSystem) ->
     assert set(image.topics["t"].partitions) == {0, 1, 2}
     assert image.topics["t"].partitions[0] == old.topics["t"].partitions[0]
     assert set(image.topics) == {"t", "new"}
-    assert image.configs == {(4, ""): {"log.retention.ms": "7", "cordoned.log.dirs": ""}}
+    assert image.configs == {4: {"": {"log.retention.ms": "7", "cordoned.log.dirs": ""}}}
     assert image.quotas == {}
     epochs = read_file(stopped, f"{LOG}/leader-epoch-checkpoint")
     assert epochs == checkpoint_text(["1 0", f"2 {old.end_offset}"])
@@ -182,6 +184,10 @@ def test_a_topic_made_again_has_none_of_the_settings_of_the_deleted_one(
     assert old.topics["t"].topic_id in image.removed
 
 
+def ids_of(acls: Acls) -> list[Uuid]:
+    return [one for entries in acls.values() for ids in entries.values() for one in ids]
+
+
 def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> None:
     acl = AccessControlEntryRecord(
         id=id_of(5), resource_type=2, pattern_type=3, operation=3, permission_type=3,
@@ -196,7 +202,7 @@ def test_users_and_acls_of_kafka_stay_in_its_log(stopped: FakeFileSystem) -> Non
     broker.close()
     hand_over(stopped)
     image = image_of(stopped)
-    assert set(image.acls) == {id_of(5)}
+    assert ids_of(image.acls) == [id_of(5)]
     assert set(image.credentials) == {("a", "SCRAM-SHA-256")}
     assert set(image.topics) == {"t", "u"}
 
@@ -218,22 +224,22 @@ def test_users_acls_and_tokens_that_were_changed_here_go_with_the_log(
     broker.close()
     hand_over(stopped)
     first = image_of(stopped)
-    assert [one.pattern.name for one in first.acls.values()] == ["s", "t"]
+    assert [pattern.name for pattern in first.acls] == ["s", "t"]
     assert set(first.credentials) == {("a", "SCRAM-SHA-256"), ("b", "SCRAM-SHA-256")}
     broker = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
     broker.security.delete_acls([AclFilter(name="t")])
     set_password(broker, "a", "another")
     broker.security.alter_users([ScramUpsertion(user="b", mechanism_code=1)])
-    kept = broker.security.state
+    kept = broker.security.image
     broker.close()
     hand_over(stopped)
     last = image_of(stopped)
-    assert list(last.acls) == list(first.acls)[:1], "what is the same keeps its id"
+    assert ids_of(last.acls) == ids_of(first.acls)[:1], "what is the same keeps its id"
     assert set(last.credentials) == {("a", "SCRAM-SHA-256")}
     assert last.credentials["a", "SCRAM-SHA-256"] != first.credentials["a", "SCRAM-SHA-256"]
     again = open_broker(stopped, authorizer_class_name=STANDARD_AUTHORIZER)
-    assert again.security.state.acls == kept.acls
-    assert again.security.state.credentials == kept.credentials
+    assert again.security.image.acls == kept.acls
+    assert again.security.image.credentials == kept.credentials
 
 
 def written_records(file_system: FileSystem) -> list[Message]:
@@ -457,8 +463,8 @@ def test_subscriptions_to_clients_metrics_go_there_and_back(stopped: FakeFileSys
     hand_over(stopped)
 
     def theirs() -> dict[str, dict[str, str]]:
-        configs = image_of(stopped).configs.items()
-        return {name: dict(one) for (kind, name), one in configs if kind == CLIENT_METRICS_RESOURCE}
+        configs = image_of(stopped).configs[CLIENT_METRICS_RESOURCE]
+        return {name: dict(one) for name, one in configs.items()}
 
     assert theirs() == {"kept": {"interval.ms": "5000"}, "gone": {"interval.ms": "5000"}}
     new = subscription("new", interval_ms="700", metrics="org.apache.kafka.consumer.")

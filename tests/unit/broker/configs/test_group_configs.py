@@ -16,7 +16,7 @@ from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.group import GroupConfig
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
-from ottla.metadata.records import GROUP_RESOURCE
+from ottla.metadata.image import GROUP_RESOURCE
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import at, disk, open_broker

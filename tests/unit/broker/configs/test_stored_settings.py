@@ -14,7 +14,7 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config, broker_settings
 from ottla.config.setting import SettingError
 from ottla.config.usable import name_among, usable
-from ottla.metadata.records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.metadata import settings, write_records

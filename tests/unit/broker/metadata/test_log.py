@@ -11,23 +11,26 @@ from hypothesis import strategies as st
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
+from ottla.base.principal import ANONYMOUS
 from ottla.base.turns import at_once
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.metadata.log import METADATA_CONFIG, LogOptions, MetadataLog, SnapshotLimits
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.metadata.acls import AclFilter
-from ottla.metadata.image import MetadataReplay
+from ottla.metadata.image import TOPIC_RESOURCE
 from ottla.metadata.records import (
-    TOPIC_RESOURCE,
     BeginTransactionRecord,
     ConfigRecord,
     FeatureLevelRecord,
     TopicRecord,
     UserScramCredentialRecord,
 )
+from ottla.metadata.replay import MetadataReplay
+from ottla.metadata.tokens import DelegationToken
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.metadata_files import metadata_file_sizes
@@ -36,7 +39,7 @@ from ottla.testing.crash_points import every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, at, disk, id_of, open_broker
 from tests.support.logins import set_password
-from tests.support.metadata import image_of, replay_of, security_of, segment, write_records
+from tests.support.metadata import acls_of, image_of, replay_of, segment, write_records
 from tests.support.suspended import in_turns_of
 from tests.unit.broker.security.test_security import AUTHORIZER, rule
 
@@ -57,12 +60,25 @@ def test_a_change_of_many_entries_is_made_in_many_turns_and_is_one_transaction()
     with in_turns_of(turns.append):
         security.create_acls(RULES)
     assert len(turns) > len(RULES), "reading and following go rule by rule"
-    assert set(security_of(files).acls) == set(RULES)
+    assert set(acls_of(files)) == set(RULES)
     cut = files.open(segment(), writable=True)
     cut.truncate(cut.size() - 20)  # within the batch that ends the transaction
     killed = files.crash(CrashMode.KEEP)
     killed.remove("/d/ottla-boot")  # or the log would have lost its end
-    assert security_of(killed).acls == ()
+    assert acls_of(killed) == []
+
+
+def test_a_change_costs_the_same_among_few_rules_and_among_many() -> None:
+    def turns(security: Security, topic: str) -> int:
+        counted: list[int] = []
+        with in_turns_of(counted.append):
+            security.create_acls([rule(topic), rule("same", f"User:{topic}")])
+        return len(counted)
+
+    few, many = secured(disk("/d")).security, secured(disk("/d")).security
+    few.create_acls([rule("first")])
+    many.create_acls([*RULES, *(rule("same", f"User:{number}") for number in range(500))])
+    assert turns(many, "one more") == turns(few, "one more")
 
 
 def turns_of_a_change(at_moment: int) -> int:
@@ -81,10 +97,10 @@ def turns_of_a_change(at_moment: int) -> int:
 
     with in_turns_of(another):
         security.create_acls(RULES[:5])
-    assert set(security.state.acls) == wanted
-    assert set(security_of(files).acls) == wanted
+    assert set(security.image.all_acls()) == wanted
+    assert set(acls_of(files)) == wanted
     assert security.authorizer is not None
-    assert security.authorizer._literal.keys() == {
+    assert security.authorizer._rules.literal.keys() == {
         (pattern.resource_type, pattern.name) for pattern, _ in wanted
     }
     return len(turns)
@@ -99,10 +115,16 @@ def test_expired_tokens_go_from_the_log_with_the_next_change() -> None:
     files = disk("/d")
     security = secured(files).security
     security.create_acls(RULES[:2])
-    security._store.leave_out(type(security.state)(acls=tuple(RULES[:1])))
-    assert len(security_of(files).acls) == 2
+    token = DelegationToken(
+        token_id="t", owner=ANONYMOUS, requester=ANONYMOUS, renewers=(),
+        issued_ms=1, expires_ms=2, max_ms=3,
+    )  # fmt: skip
+    security.put_token(token)
+    security.drop_expired_tokens(3)
+    assert (security.image.tokens, image_of(files).tokens) == ({}, {"t": token})
     security.create_acls(RULES[2:3])
-    assert set(security_of(files).acls) == {RULES[0], RULES[2]}
+    assert image_of(files).tokens == {}
+    assert acls_of(files) == RULES[:3]
 
 
 def test_a_crash_leaves_the_old_state_or_the_new_and_what_was_answered() -> None:
@@ -115,8 +137,8 @@ def test_a_crash_leaves_the_old_state_or_the_new_and_what_was_answered() -> None
 
     for point in every_crash_point(workload, seeds=1):
         if point.file_system.status("/d") is not None:
-            acls = security_of(point.file_system).acls
-            assert acls in [tuple(RULES[:count]) for count in range(3)]
+            acls = acls_of(point.file_system)
+            assert acls in [RULES[:count] for count in range(3)]
             assert len(acls) >= len(point.acknowledged)
 
 
@@ -187,8 +209,9 @@ def known(broker: Broker) -> Any:
     topics = {
         one.name: (one.topic_id, one.partition_count, dict(one.overrides)) for one in broker.topics
     }
-    security, cluster = broker.security.state, broker.admin._cluster.state
-    return topics, set(security.acls), security.credentials, security.tokens, cluster
+    image = broker.security.image
+    known = image.acls, image.credentials, image.tokens, image.quotas
+    return topics, *known, image.configs
 
 
 @given(st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 4)), max_size=25), st.booleans())

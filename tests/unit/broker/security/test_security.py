@@ -44,7 +44,7 @@ def test_a_rule_that_comes_while_others_are_looked_through_is_kept_or_removed_wi
     finally:
         CURRENT.reset(token)
     assert matched == [[rule("a"), rule("c"), rule("d")], [rule("b", "User:bob")]]
-    assert security.state.acls == (rule("e", "User:bob"),)
+    assert list(security.image.all_acls()) == [rule("e", "User:bob")]
 
 
 def test_a_name_that_nobody_has_is_asked_for_a_proof_as_all_others() -> None:

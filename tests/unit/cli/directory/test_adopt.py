@@ -432,7 +432,7 @@ def test_what_clients_changed_for_the_brokers_of_a_cluster_is_taken_over(
         "message.max.bytes": "77",
     }
     assert sources[ConfigSource.BROKER] == {"message.max.bytes": "8888", password: "of the key"}
-    assert broker.security.state.tokens == {"t-1": TOKEN}
+    assert broker.security.image.tokens == {"t-1": TOKEN}
     broker.close()
 
 
@@ -466,8 +466,8 @@ def test_quotas_and_producer_ids_of_a_cluster_hold_from_the_next_start_on(
     assert "1 user with passwords, 1 ACL" in result.output
     assert "ACLs take effect if the broker has authorizer.class.name=org" in result.output
     broker = open_broker(directory)
-    assert broker.security.state.acls == (ACL,)
-    assert broker.security.state.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}
+    assert list(broker.security.image.all_acls()) == [ACL]
+    assert broker.security.image.credentials == {("alice", "SCRAM-SHA-256"): CREDENTIAL}
     broker.admin.alter_quotas(
         [QuotaAlteration(names=kept, limits={"producer_byte_rate": 9.0})], lambda one: one
     )

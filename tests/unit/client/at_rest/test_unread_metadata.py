@@ -17,8 +17,8 @@ from ottla.client.at_rest.quotas import QuotasAtRest
 from ottla.client.at_rest.security import SecurityAtRest
 from ottla.client.at_rest.settings import SettingsAtRest
 from ottla.client.at_rest.topics import TopicsAtRest
+from ottla.metadata.image import TOPIC_RESOURCE
 from ottla.metadata.records import (
-    TOPIC_RESOURCE,
     ClientQuotaRecord,
     ConfigRecord,
     QuotaEntity,

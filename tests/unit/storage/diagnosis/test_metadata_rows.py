@@ -23,7 +23,7 @@ def shown() -> str:
     set_password(broker, "ana", "pot & kettle")
     change = ConfigChange(name=SECRET, value="of the key")
     broker.admin.alter_broker(ConfigSource.BROKER, Alteration(changes=[change]))
-    credential = next(iter(broker.security.state.credentials.values()))
+    credential = next(iter(broker.security.image.credentials.values()))
     broker.close()
     rows = dump_file(files, segment(), deep=True)
     values = [one.value for one in rows if isinstance(one, RecordRow) and one.value is not None]

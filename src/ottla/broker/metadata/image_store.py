@@ -1,0 +1,117 @@
+"""The image that a broker's parts ask, and through which they change settings, quotas and security.
+
+A change is decided on the present image, its records are appended to the metadata log, and it is in
+effect when they are durable. Changes by requests are made in turns: 100,000 rules take a while, and
+other requests are served meanwhile.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.turns import OneAtATime, in_a_turn, kept
+from ottla.metadata.image import MetadataImage
+
+if TYPE_CHECKING:
+    from ottla.broker.metadata.log import Change
+    from ottla.metadata.image_changes import VersionedRecord
+
+FIRST_WITH_SCRAM = 11
+FIRST_WITH_TOKENS = 14
+"""Levels of `metadata.version`: 3.5-IV2 and 3.6-IV2."""
+
+Decision = tuple[MetadataImage, "Iterable[VersionedRecord]"]
+"""Another image, and the records that make it of the present one."""
+
+
+class Log(Protocol):
+    """The part of `MetadataLog` through which images change."""
+
+    @property
+    def level(self) -> int: ...
+
+    def prepare(self, records: "Iterable[VersionedRecord]") -> "Change": ...
+
+    def append(self, change: "Change") -> None: ...
+
+    def sync(self) -> None: ...
+
+
+class ImageStore:
+    """`image` is what the log holds, but for entries that `leave_out` has removed, or what
+    ZooKeeper does.
+    """
+
+    def __init__(self, image: MetadataImage, log: Log) -> None:
+        self.image = image
+        self._log = log
+        self._left_out: list[VersionedRecord] = []
+        self._changing = OneAtATime()
+
+    def check_level(self, what: str, least: int) -> None:
+        """Raises `ApiError` if the log's metadata.version is too old for a change."""
+        if self._log.level < least:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"The metadata log has metadata.version {self._log.level}, and has {what} from "
+                f"{least} on; raise it with kafka-features.",
+            )
+
+    def replace(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
+        """Writes a change immediately; raises `StorageError` and then keeps the old image."""
+        self._write(self.image, image, self._prepare(records))
+
+    def leave_out(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
+        """Removes entries that are no longer needed, from the log with the next change."""
+        self._left_out += records
+        self.image = image
+
+    def follow(self, image: MetadataImage) -> None:
+        """Applies what ZooKeeper has; nothing is written."""
+        self.image = image
+
+    def change(
+        self,
+        decide: Callable[[MetadataImage], Decision | None],
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Replaces the image by the one that `decide` returns, in turns; raises `StorageError`.
+
+        If another change came in between, `decide` is called again. If it returns `None`, nothing
+        is written. `then` is called before the next change in turns.
+        """
+        if not in_a_turn():
+            self._change(decide)
+            then()
+            return
+        with self._changing, kept():
+            self._change(decide)
+            then()
+
+    def _change(self, decide: Callable[[MetadataImage], Decision | None]) -> None:
+        while True:
+            known = self.image
+            decision = decide(known)
+            change = None if decision is None else self._prepare(decision[1])
+            if self.image is not known:
+                continue  # replaced meanwhile
+            if decision is not None and change is not None:
+                self._write(known, decision[0], change)
+            return
+
+    def _prepare(self, records: "Iterable[VersionedRecord]") -> "Change":
+        return self._log.prepare(chain(self._left_out, records))
+
+    def _write(self, known: MetadataImage, new: MetadataImage, change: "Change") -> None:
+        self._log.append(change)
+        self._left_out.clear()
+        # In effect from here on, as other changes may be decided while this one becomes durable.
+        self.image = new
+        try:
+            self._log.sync()
+        except BaseException:
+            if self.image is new:
+                self.image = known
+            raise
