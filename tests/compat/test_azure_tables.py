@@ -51,7 +51,7 @@ def test_a_table_in_azure_is_loaded_rerun_compacted_cleaned_audited_and_read(
     assert load(load_job(place, LocalEngine())).nothing_new
     rerun(load_job(place, LocalEngine()), rerun_range("1", "3", "orders"))
     optimize(into, LocalEngine())
-    vacuum(into, SystemClock(), kept_ms=0)
+    vacuum(into, SystemClock(), retention_ms=0)
     assert audited(tmp_path, table=into).differences == []
     rows = deltalake.DeltaTable(into).to_pyarrow_table().sort_by("offset").to_pylist()
     assert [json.loads(row["value"])["id"] for row in rows] == [0, 1, 2, 3, 4]

@@ -72,7 +72,7 @@ def fill(log_path: Path, into: str) -> None:
         if round_number == 3:
             rerun(load_job(place, LocalEngine()), rerun_range("1", "3", "orders"))
             optimize(into, LocalEngine())
-            vacuum(into, SystemClock(), kept_ms=0)
+            vacuum(into, SystemClock(), retention_ms=0)
 
 
 def check(reader: str, table: str) -> None:

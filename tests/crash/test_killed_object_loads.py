@@ -76,7 +76,7 @@ def test_a_load_that_is_killed_at_any_step_is_seen_whole_or_not_at_all(
     assert found.rows == 1100 * (1 + len(Step)), "the last one was killed after its commit"
     assert load(str(tmp_path / "log"), "orders", table).nothing_new
     assert dataset_rows(table) == log_rows(tmp_path / "log")
-    vacuum(table, SystemClock(), kept_ms=0)
+    vacuum(table, SystemClock(), retention_ms=0)
     opened = Table(table)
     in_data = {path for path in opened.sizes() if path.startswith("data/")}
     assert in_data == {file.path for file in opened.current_files()}

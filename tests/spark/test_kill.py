@@ -89,7 +89,7 @@ def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     report = load(str(log), "orders", str(table), spark=local_session.spark)
     assert (report.commit_id, report.row_count) == (1, 1600)
     assert table_rows(local_session.spark, table) == log_rows(log)
-    vacuum(str(table), SystemClock(), kept_ms=0)
+    vacuum(str(table), SystemClock(), retention_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 

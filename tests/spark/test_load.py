@@ -94,7 +94,7 @@ def test_a_load_that_stops_leaves_readers_the_table_as_it_was(
     report = load_new(log, table, local_session)
     assert (report.commit_id, report.row_count) == (1, 70)
     assert table_rows(local_session.spark, table) == log_rows(log)
-    vacuum(str(table), SystemClock(), kept_ms=0)
+    vacuum(str(table), SystemClock(), retention_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 

@@ -95,7 +95,7 @@ def test_a_table_in_a_store_is_loaded_rerun_compacted_vacuumed_and_audited(
     assert len(report.before) > len(report.after) == 2
     assert audited(tmp_path, table=table).is_equal
     assert objects(table) > committed(table)
-    vacuum(table, SystemClock(), kept_ms=0)
+    vacuum(table, SystemClock(), retention_ms=0)
     assert objects(table) == committed(table)
     found = audited(tmp_path, table=table)
     assert found.differences == []
@@ -238,7 +238,7 @@ def test_what_stops_between_data_and_commit_is_not_seen_and_a_vacuum_removes_it(
     load_new(tmp_path, table, local_session)
     assert objects(table) == leftovers | committed(table)
     assert not vacuum(table, SystemClock()).removed_paths
-    assert set(vacuum(table, SystemClock(), kept_ms=0).removed_paths) == leftovers
+    assert set(vacuum(table, SystemClock(), retention_ms=0).removed_paths) == leftovers
     assert objects(table) == committed(table)
     assert audited(tmp_path, table=table).is_equal
 

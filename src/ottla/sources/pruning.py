@@ -78,13 +78,13 @@ def prune(
 ) -> dict[TopicPartition, OffsetRange]:
     """The ranges without parts that the conditions exclude; empty ranges are left out."""
     wanted = tuple(conditions)
-    kept = {
+    pruned = {
         place: _cut_offsets(one, wanted) for place, one in ranges.items() if _passes(place, wanted)
     }
     least_ms = _least_time_ms(wanted)
     if least_ms is not None:
-        kept = _cut_times(kept, least_ms, log)
-    return {place: one for place, one in kept.items() if one.from_offset < one.until_offset}
+        pruned = _cut_times(pruned, least_ms, log)
+    return {place: one for place, one in pruned.items() if one.from_offset < one.until_offset}
 
 
 def _passes(place: TopicPartition, conditions: Iterable[Condition]) -> bool:

@@ -96,8 +96,8 @@ class OttlaReader(DataSourceReader):  # type: ignore[misc]
         options = self._options
         log = open_log(options)
         ranges = resolve_ranges(options, log, log.partitions())
-        kept = prune(ranges, self.conditions, log)
-        return [SplitPartition(split) for split in log.splits(kept, split_options(options))]
+        pruned = prune(ranges, self.conditions, log)
+        return [SplitPartition(split) for split in log.splits(pruned, split_options(options))]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         yield from read_partition(self._options, partition, self._spark_schema)

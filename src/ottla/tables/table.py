@@ -271,8 +271,8 @@ class Table:
         for path in paths:
             # No entry names files that other programs have rewritten.
             found += known.get(path) or self._described(path)
-        aside = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
-        return [*found, *aside]
+        quarantine = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
+        return [*found, *quarantine]
 
     def _described(self, path: str) -> list[DataFile]:
         from pyarrow import ArrowException

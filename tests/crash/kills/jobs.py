@@ -119,7 +119,7 @@ class Jobs:
 
     def vacuum(self) -> None:
         removed = self._teller(REMOVING)
-        vacuum(self._table, SystemClock(), kept_ms=0, on_removal=removed)
+        vacuum(self._table, SystemClock(), retention_ms=0, on_removal=removed)
 
     def _progress(self, progress: Progress) -> None:
         self.killer(progress.step)

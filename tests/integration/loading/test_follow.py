@@ -64,7 +64,7 @@ def assert_complete(path: Path, count: int) -> None:
     aside = sum(value == b"{" for value in some_orders(count, 0))
     assert report.quarantined == aside
     named = {file.path for file in Table(str(path / "table")).current_files()}
-    vacuum(str(path / "table"), SystemClock(), kept_ms=0)
+    vacuum(str(path / "table"), SystemClock(), retention_ms=0)
     there = {str(one.relative_to(path / "table")) for one in (path / "table").rglob("part-*")}
     assert there == named
 

@@ -56,7 +56,7 @@ def check_table(path: Path, behind: Catalog) -> None:
         append(path)
         assert load(job_of(path)).row_count == 10
     assert len(optimize(ADDRESS, LocalEngine(), options=OptimizeOptions()).after) == 1
-    vacuum(ADDRESS, SystemClock(), kept_ms=0)
+    vacuum(ADDRESS, SystemClock(), retention_ms=0)
     found = behind.load_table(TABLE).scan().to_arrow()
     assert sorted(found["offset"].to_pylist()) == list(range(20))
     source = open_log(topic_options(str(path / "log"), "orders"))

@@ -77,7 +77,7 @@ def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     assert report.row_count == (0 if is_done else 1600)
     assert dataset_rows(table) == log_rows(log)
     assert offsets_by_others(table) == [row[:2] for row in log_rows(log)]
-    vacuum(table, SystemClock(), kept_ms=0)
+    vacuum(table, SystemClock(), retention_ms=0)
     opened = Table(table)
     in_data = {path for path in opened.sizes() if path.startswith("data/")}
     assert in_data == {file.path for file in opened.current_files()}

@@ -115,7 +115,7 @@ def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(loade
     assert audited(loaded).is_equal
     assert run_again(loaded, rerun_range("20", "600", "orders")).commit_id == 2
     assert audited(loaded).is_equal
-    vacuum(str(table), SystemClock(), kept_ms=0)
+    vacuum(str(table), SystemClock(), retention_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
 

@@ -116,9 +116,9 @@ def test_rows_that_got_lost_on_the_way_stop_a_compaction(
 
 
 def vacuumed(path: Path, hours: float, **given: bool) -> tuple[int, int]:
-    kept_ms = round(hours * HOUR_MS)
-    report = vacuum(str(path / "table"), SystemClock(), kept_ms=kept_ms, **given)
-    return len(report.removed_paths), len(report.kept_paths)
+    retention_ms = round(hours * HOUR_MS)
+    report = vacuum(str(path / "table"), SystemClock(), retention_ms=retention_ms, **given)
+    return len(report.removed_paths), len(report.retained_paths)
 
 
 def test_replaced_files_stay_for_readers_and_then_go(loaded: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_vacuum_that_stops_between_files_is_finished_by_the_next(loaded: Path)
         raise Stopped
 
     with pytest.raises(Stopped):
-        vacuum(str(loaded / "table"), SystemClock(), kept_ms=0, on_removal=stop)
+        vacuum(str(loaded / "table"), SystemClock(), retention_ms=0, on_removal=stop)
     assert audited(loaded).is_equal
     assert vacuumed(loaded, 0) == (len(replaced) - 1, 0)
     assert audited(loaded).is_equal

@@ -352,7 +352,7 @@ def run(*arguments: str) -> str:
     return done.output
 
 
-def test_commands_load_compact_audit_and_show_a_table_of_the_latest_state(tmp_path: Path) -> None:
+def test_commands_load_optimize_audit_and_show_a_table_of_the_latest_state(tmp_path: Path) -> None:
     log, table = str(tmp_path / "log"), str(tmp_path / "table")
     options = ["--into", table, "--engine", "local", "--upsert-by", "key", "--decode", "json"]
     options += ["--envelope", "debezium", "--schema", "id bigint, name string"]
@@ -365,11 +365,11 @@ def test_commands_load_compact_audit_and_show_a_table_of_the_latest_state(tmp_pa
     )
     assert "2 changes merged: 2 rows came and 1 went" in run("load", log, "people", *options)
     assert "Alan" in run("table", "read", table)
-    run("table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi")
+    run("table", "optimize", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi")
     assert "nothing to do" in run(
-        "table", "compact", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi"
+        "table", "optimize", table, "--engine", "local", "--sort-by", "key", "--target-size", "1Mi"
     )
-    assert "are equal: 2 loads, 1 compaction" in run("audit", log, "people", "--table", table)
+    assert "are equal: 2 loads, 1 optimization" in run("audit", log, "people", "--table", table)
     assert "2 (+2 -1)" in run("table", "history", table)
     last = json.loads(run("table", "history", table, "--json", "--limit", "2").splitlines()[0])
     assert (last["rows_read"], last["rows_upserted"], last["rows_superseded"]) == (2, 2, 1)

@@ -118,7 +118,7 @@ class Model:
                     self._table, engine, stop, OptimizeOptions(target_size=size, sort_by=column)
                 )
             case "vacuum":
-                vacuum(self._table, SystemClock(), kept_ms=0)
+                vacuum(self._table, SystemClock(), retention_ms=0)
 
     def latest(self, ends: dict[int, int]) -> list[Row]:
         """Of each key of each partition the last record, unless that deletes it."""

@@ -213,7 +213,7 @@ def test_a_version_whose_files_a_vacuum_removed_is_refused(tmp_path: Path) -> No
     path = str(tmp_path / "table")
     optimize(path, LocalEngine(), options=OptimizeOptions())
     assert dataset(path, version=1).count_rows() == 10
-    vacuum(path, SystemClock(), kept_ms=0)
+    vacuum(path, SystemClock(), retention_ms=0)
     with pytest.raises(
         UserError, match=r"table: 2 of 2 files of version 1 no longer exist; .*vacuum"
     ):

@@ -105,7 +105,7 @@ class Model:
                 options_of_it = OptimizeOptions(target_size=size, sort_by=column)
                 optimize(self._table, LocalEngine(), progress, options_of_it)
             case "vacuum":
-                vacuum(self._table, SystemClock(), kept_ms=0)
+                vacuum(self._table, SystemClock(), retention_ms=0)
                 self._oldest = len(Table(self._table).entries()) - 1
 
     def check(self) -> None:

@@ -107,7 +107,7 @@ def test_a_table_that_others_optimize_and_vacuum_is_loaded_and_kept_in_order(
     orders.delta().optimize.compact()
     orders.delta().vacuum(0, dry_run=False, enforce_retention_duration=False)
     orders.load(8)
-    vacuum(orders.table, SystemClock(), kept_ms=0)
+    vacuum(orders.table, SystemClock(), retention_ms=0)
     orders.assert_whole()
 
 
@@ -282,4 +282,4 @@ def test_a_table_with_a_file_of_no_table_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"files that ottla did not load \(notes\.txt\); move them elsewhere"
     ):
-        vacuum(orders.table, SystemClock(), kept_ms=0)
+        vacuum(orders.table, SystemClock(), retention_ms=0)

@@ -150,6 +150,6 @@ def test_a_kill_at_any_step_of_a_merge_leaves_the_latest_state(tmp_path: Path) -
         assert is_equal(tmp_path, table)
     loaded(tmp_path, table)
     assert is_equal(tmp_path, table)
-    vacuum(table, SystemClock(), kept_ms=0)
+    vacuum(table, SystemClock(), retention_ms=0)
     left = {str(path) for path in (tmp_path / "table" / "data").rglob("*.parquet")}
     assert left == set(ottla.table.files(table))

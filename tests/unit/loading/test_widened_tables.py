@@ -183,7 +183,7 @@ def test_a_load_stopped_anywhere_leaves_a_table_that_any_load_continues(
         people.load(WIDE)
         people.assert_whole()
         people.assert_wide()
-        vacuum(people.table, SystemClock(), kept_ms=0)
+        vacuum(people.table, SystemClock(), retention_ms=0)
         left = {str(path) for path in (tmp_path / f"{turn}/table/data").rglob("*.parquet")}
         assert left == set(ottla.table.files(people.table))
 
@@ -228,7 +228,7 @@ def test_an_entry_of_wider_columns_that_a_power_cut_tore_is_removed(
 
 
 def by_vacuum(table: str) -> None:
-    vacuum(table, SystemClock(), kept_ms=0)
+    vacuum(table, SystemClock(), retention_ms=0)
 
 
 @pytest.mark.parametrize("command", [by_vacuum, lambda table: optimize(table, LocalEngine())])

@@ -162,7 +162,7 @@ def test_every_reader_sees_each_row_once_after_loads_a_rerun_and_a_compaction(
     assert offsets(read(tmp_path)) == OFFSETS
     assert len(optimize(TABLE, LocalEngine(), options=OptimizeOptions()).after) == 1
     assert offsets(read(tmp_path)) == OFFSETS
-    vacuum(TABLE, SystemClock(), kept_ms=0)
+    vacuum(TABLE, SystemClock(), retention_ms=0)
     assert offsets(read(tmp_path)) == OFFSETS
     assert len(Table(TABLE).store.find("data")) == 1
     load_new(tmp_path, 0)

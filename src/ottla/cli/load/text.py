@@ -48,7 +48,7 @@ def show_report(console: "Console", report: "LoadReport") -> None:
                 f"{partition.lost.until_offset - 1:,} were deleted before they were loaded"
             )
     if report.quarantined_count:
-        console.print(aside_words(report))
+        console.print(quarantine_words(report))
     if report.rescued_count:
         some = f"{report.rescued_count:,} values or keys have"
         console.print(
@@ -79,17 +79,17 @@ def show_offsets(console: "Console", title: str, report: "LoadReport") -> None:
 
 def commit_line(report: "LoadReport") -> str:
     """Returns the line for one commit of a series."""
-    aside = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
+    others = f", {report.quarantined_count:,} set aside" if report.quarantined_count else ""
     if report.rescued_count:
-        aside += f", {report.rescued_count:,} with fields that no column is named for"
+        others += f", {report.rescued_count:,} with fields that no column is named for"
     ends = ", ".join(f"{one.until_offset:,}" for one in report.partitions)
     return (
-        f"{report.topic}: commit {report.commit_id}, {_counts(report)}{aside} in "
+        f"{report.topic}: commit {report.commit_id}, {_counts(report)}{others} in "
         f"{report.seconds:.1f} s, up to {ends}"
     )
 
 
-def aside_words(report: "LoadReport") -> str:
+def quarantine_words(report: "LoadReport") -> str:
     """Says how many records could not be decoded, and where the reasons are."""
     from ottla.tables import FileRole
 

@@ -30,7 +30,7 @@ def vacuum_command(path: str, keep_hours: float, dry_run: bool, output: Output) 
     from ottla.base.clock import SystemClock
     from ottla.tables import HOUR_MS, vacuum
 
-    report = vacuum(path, SystemClock(), kept_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
+    report = vacuum(path, SystemClock(), retention_ms=round(keep_hours * HOUR_MS), is_dry=dry_run)
     if dry_run and not output.as_json:
         output.names(f"{report.table}/{each}" for each in report.removed_paths)
     output.say(_text(report, dry_run), _fields(report, dry_run))
@@ -42,7 +42,7 @@ def _fields(report: "VacuumReport", dry_run: bool) -> dict[str, object]:
         "is_dry_run": dry_run,
         "removed": [f"{report.table}/{each}" for each in report.removed_paths],
         "removed_bytes": report.removed_size,
-        "kept": [f"{report.table}/{each}" for each in report.kept_paths],
+        "kept": [f"{report.table}/{each}" for each in report.retained_paths],
     }
 
 
@@ -54,6 +54,8 @@ def _text(report: "VacuumReport", dry_run: bool) -> str:
     parts = [f"{verb} {files} that were replaced or left behind"]
     if report.removed_paths:
         parts[0] += f" ({decimal(report.removed_size)})"
-    if report.kept_paths:
-        parts.append(f"{counted(len(report.kept_paths), 'file')} stay for readers (--keep-hours)")
+    if report.retained_paths:
+        parts.append(
+            f"{counted(len(report.retained_paths), 'file')} stay for readers (--keep-hours)"
+        )
     return "; ".join(parts)

@@ -174,10 +174,10 @@ class DeltaLog:
         elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
             self._store.remove(LAST_CHECKPOINT)
 
-    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+    def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()
         before = table.version()
-        hours = -(-kept_ms // _HOUR_MS)
+        hours = -(-retention_ms // _HOUR_MS)
         found = self._asked(
             lambda: table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
         )

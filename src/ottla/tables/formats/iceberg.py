@@ -187,18 +187,20 @@ class IcebergLog:
     def repair(self) -> None:
         """Does nothing: the catalog only names durable files (`durable_files.py`)."""
 
-    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
+    def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()
-        since_ms = SystemClock().now_ms() - kept_ms
-        kept = _current_since(table, since_ms)
+        since_ms = SystemClock().now_ms() - retention_ms
+        retained = _current_since(table, since_ms)
         wanted = {
-            self._relative(one.file_path) for each in kept for one in self._files_of(table, each)
+            self._relative(one.file_path)
+            for each in retained
+            for one in self._files_of(table, each)
         }
         found = [one for one in self._data_until(since_ms) if one not in wanted]
         if is_dry:
             return found
-        kept_ids = {one.snapshot_id for one in kept}
-        expired = {one.snapshot_id for one in table.metadata.snapshots} - kept_ids
+        retained_ids = {one.snapshot_id for one in retained}
+        expired = {one.snapshot_id for one in table.metadata.snapshots} - retained_ids
         if expired:
             self._asked(
                 lambda: table.maintenance.expire_snapshots().by_ids(sorted(expired)).commit()

@@ -101,8 +101,8 @@ class TransactionLog(Protocol):
     def repair(self) -> None:
         """Removes incomplete writes of a power failure; only for the writer that holds the lock."""
 
-    def vacuum(self, kept_ms: int, *, is_dry: bool) -> list[str]:
-        """Removes data files that no version of the last `kept_ms` uses; returns their paths."""
+    def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
+        """Removes data files that no version of that time until now uses; returns their paths."""
 
 
 def no_table(address: str) -> UserError:

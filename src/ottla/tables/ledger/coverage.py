@@ -26,9 +26,9 @@ def covered(entries: Iterable[LedgerEntry]) -> dict[int, list[Piece]]:
     pieces: dict[int, list[Piece]] = {}
     for entry in entries:
         for stated in entry.partitions:
-            kept = pieces.setdefault(stated.partition, [])
+            before = pieces.setdefault(stated.partition, [])
             if not stated.is_empty:
-                pieces[stated.partition] = _with(kept, _piece(entry, stated))
+                pieces[stated.partition] = _with(before, _piece(entry, stated))
     return pieces
 
 

@@ -13,29 +13,29 @@ from ottla.tables.entries import QUARANTINE_DIRECTORY, commit_of, folded_files
 from ottla.tables.ledger.completeness import HOUR_MS
 from ottla.tables.table import Table
 
-KEPT_MS = 24 * HOUR_MS
+RETENTION_MS = 24 * HOUR_MS
 """The default time to keep replaced files: longer than any reader runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """The removed files, or with `is_dry` those to be removed. `kept_paths` are too recent."""
+    """The removed files, or with `is_dry` those to be removed. `retained_paths` are too recent."""
 
     table: str
     removed_paths: tuple[str, ...]
     removed_size: int
-    kept_paths: tuple[str, ...]
+    retained_paths: tuple[str, ...]
 
 
 def vacuum(
     path: str,
     clock: Clock,
     *,
-    kept_ms: int = KEPT_MS,
+    retention_ms: int = RETENTION_MS,
     is_dry: bool = False,
     on_removal: Callable[[str], None] = lambda _: None,
 ) -> VacuumReport:
-    """Removes files that were replaced more than `kept_ms` ago; `is_dry` only lists them.
+    """Removes files that were replaced more than `retention_ms` ago; `is_dry` only lists them.
 
     `on_removal` is called for each file before any is removed. Raises `UserError` if there is no
     table, or if a load into it is running.
@@ -44,35 +44,35 @@ def vacuum(
     table.require()  # before `claim`, which would create the directory
     with table.claim():
         sizes = table.sizes()
-        aside = _old_quarantine(table, clock.now_ms() - kept_ms)
+        quarantine = _old_quarantine(table, clock.now_ms() - retention_ms)
         # Some of the listed files may already be gone.
-        there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *aside]
-        expired = {*table.log.vacuum(kept_ms, is_dry=True), *aside}
+        there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *quarantine]
+        expired = {*table.log.vacuum(retention_ms, is_dry=True), *quarantine}
         old = [one for one in there if one in expired]
         if not is_dry:
             for one in old:
                 on_removal(one)
-            table.log.vacuum(kept_ms, is_dry=False)
-            table.remove_files(aside)
+            table.log.vacuum(retention_ms, is_dry=False)
+            table.remove_files(quarantine)
     return VacuumReport(
         table=table.address,
         removed_paths=tuple(old),
         removed_size=sum(sizes.get(one, 0) for one in old),
-        kept_paths=tuple(one for one in there if one not in set(old)),
+        retained_paths=tuple(one for one in there if one not in set(old)),
     )
 
 
 def _old_quarantine(table: Table, before_ms: int) -> list[str]:
     """Old files of quarantined records, which are not in the table's log."""
     entries = table.entries()
-    kept = {file.path for file in folded_files(entries)}
+    needed = {file.path for file in folded_files(entries)}
     for entry in entries:
         if entry.committed_ms > before_ms:
-            kept.update(entry.replaces)
+            needed.update(entry.replaces)
     return [
         file.path
         for file in table.store.find(QUARANTINE_DIRECTORY)
         # In an object store a load may be writing files of the next commit.
-        if file.path not in kept
+        if file.path not in needed
         and (not table.store.is_shared or commit_of(file.path) < len(entries))
     ]

@@ -46,7 +46,7 @@ class BundleReport:
     written: list[str]
     replaced: list[str]
     upserted_count: int = 0
-    kept_count: int = 0
+    retained_count: int = 0
     superseded_count: int = 0
     dropped_count: int = 0
 
@@ -61,7 +61,7 @@ class BundleReport:
     @property
     def row_count(self) -> int:
         """The number of rows written."""
-        return self.upserted_count + self.kept_count
+        return self.upserted_count + self.retained_count
 
 
 class _BundleWriter:
@@ -93,16 +93,16 @@ class _BundleWriter:
         """The parts of a file with masks of rows to keep; empty if a table's file is unchanged."""
         if self._is_change(parts[0]):
             masks = [self._mask_of_changes(part) for part in parts]
-            kept, lost = _counts(masks)
-            self._report.upserted_count += kept
+            stay, lost = _counts(masks)
+            self._report.upserted_count += stay
             self._report.dropped_count += lost
         else:
             masks = [self._mask_of_rows(part) for part in parts]
-            kept, lost = _counts(masks)
+            stay, lost = _counts(masks)
             if not lost:
                 return []
             self._report.replaced.append(parts[0].path)
-            self._report.kept_count += kept
+            self._report.retained_count += stay
             self._report.superseded_count += lost
         return list(zip(parts, masks, strict=True))
 
@@ -151,6 +151,6 @@ class _BundleWriter:
 
 
 def _counts(masks: "Sequence[np.ndarray[Any, Any]]") -> tuple[int, int]:
-    """The number of kept rows and of other rows."""
-    kept = sum(int(mask.sum()) for mask in masks)
-    return kept, sum(len(mask) for mask in masks) - kept
+    """The number of rows that stay and of other rows."""
+    stay = sum(int(mask.sum()) for mask in masks)
+    return stay, sum(len(mask) for mask in masks) - stay
