@@ -67,7 +67,7 @@ print(json.dumps({"seconds": report.write_seconds, "committed": committed[0]}))
 """
 LOCAL_CODE = """
 import json, sys, time
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.tables.writing.progress import Step
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
@@ -75,7 +75,7 @@ committed = []
 def told(progress):
     if progress.step is Step.COMMITTED:
         committed.append(time.time())
-report = load(load_job(LoadPlace(sys.argv[1], "orders", sys.argv[2]), LocalEngine(), told))
+report = load(load_job(LoadRoute(sys.argv[1], "orders", sys.argv[2]), LocalEngine(), told))
 print(json.dumps({"seconds": report.write_seconds, "committed": committed[0]}))
 """
 FILLER = (

@@ -10,7 +10,7 @@ import ottla
 import ottla.table
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, add_figure, figures_report
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
@@ -107,7 +107,7 @@ def value(number: int) -> bytes:
 
 
 def load_new(directory: Path, table: str, *, is_latest: bool) -> None:
-    place = LoadPlace(str(directory / "log"), TOPIC, str(directory / table))
+    place = LoadRoute(str(directory / "log"), TOPIC, str(directory / table))
     options = LoadOptions(layout=LayoutOptions(is_latest=is_latest), target_size=FILE_SIZE)
     load(load_job(place, LocalEngine(), options=options))
 

@@ -20,7 +20,7 @@ from benchmarks.brokers import source_environment
 from benchmarks.measuring import Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.files import OsFileSystem
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
@@ -178,7 +178,7 @@ def _append(log: ottla.Log, partition: int, count: int) -> None:
 
 
 def _load(log: Path, table: Path) -> LoadReport:
-    return load(load_job(LoadPlace(str(log), "orders", str(table)), LocalEngine()))
+    return load(load_job(LoadRoute(str(log), "orders", str(table)), LocalEngine()))
 
 
 def _make_commits(directory: Path, path: Path, count: int) -> None:

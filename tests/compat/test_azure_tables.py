@@ -8,7 +8,7 @@ import pytest
 
 import ottla
 from ottla.base.clock import SystemClock
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -44,7 +44,7 @@ def test_a_table_in_azure_is_loaded_rerun_compacted_cleaned_audited_and_read(
     tmp_path: Path, into: str
 ) -> None:
     deltalake = pytest.importorskip("deltalake")
-    place = LoadPlace(str(tmp_path / "log"), "orders", into)
+    place = LoadRoute(str(tmp_path / "log"), "orders", into)
     for numbers in ((0, 1, 2), (3, 4)):
         append(tmp_path / "log", *numbers)
         assert not load(load_job(place, LocalEngine())).nothing_new

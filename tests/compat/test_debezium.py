@@ -16,7 +16,7 @@ import ottla
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.schema_registry.registry import UnknownSchemaError
@@ -165,7 +165,7 @@ class LoadedTable:
 
     def __init__(self, address: str, path: Path, chance: random.Random, decoding: Decoding) -> None:
         self._decoding = decoding
-        self._place = LoadPlace(address, TOPIC, str(path / "table"))
+        self._place = LoadRoute(address, TOPIC, str(path / "table"))
         self._chance = chance
 
     def load(self, *, to_the_end: bool = False) -> None:

@@ -14,7 +14,7 @@ import pytest
 import ottla
 import ottla.table
 from ottla.base.clock import SystemClock
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -57,7 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(log_path: Path, into: str) -> None:
-    place = LoadPlace(str(log_path), "orders", into)
+    place = LoadRoute(str(log_path), "orders", into)
     for round_number, (schema, value) in enumerate([*zip(SCHEMAS, VALUES, strict=True)] * 2):
         with ottla.open(log_path) as log:
             if not round_number:

@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.base.files import FileSystem
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -53,7 +53,7 @@ def states() -> list[Rows]:
 
 def job_of(log: Path, table: Path, file_system: FileSystem | None = None) -> LoadJob:
     options = LoadOptions(layout=LayoutOptions(is_latest=True), min_partitions=2)
-    job = load_job(LoadPlace(str(log), "people", str(table)), LocalEngine(1), options=options)
+    job = load_job(LoadRoute(str(log), "people", str(table)), LocalEngine(1), options=options)
     return job if file_system is None else replace(job, table=Table(str(table), file_system))
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import load, optimize, rerun
 from ottla.spark.session import LocalSession
@@ -58,7 +58,7 @@ def test_decoded_hourly_tables_are_rerun_and_compacted_with_their_quarantine(
     assert rows(tmp_path, local_session) == before
     assert audited(tmp_path).differences == []
 
-    place = LoadPlace(str(tmp_path / "log"), "orders", path)
+    place = LoadRoute(str(tmp_path / "log"), "orders", path)
     again = rerun(
         place,
         rerun_range("0:25", "0:75", "orders"),

@@ -9,7 +9,7 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, claimed, load_job
 from ottla.loading.load import load_new as load_new_records
 from ottla.loading.rerun_plan import rerun_range
@@ -88,7 +88,7 @@ def test_a_table_in_a_store_is_loaded_rerun_compacted_vacuumed_and_audited(
     assert load_new(tmp_path, table, local_session, options=options).row_count == 50
     assert load_new(tmp_path, table, local_session).nothing_new
     assert table_rows(local_session.spark, table) == log_rows(tmp_path / "log")
-    place = LoadPlace(str(tmp_path / "log"), "orders", table)
+    place = LoadRoute(str(tmp_path / "log"), "orders", table)
     again = rerun(place, rerun_range("0:100", "0:200", "orders"), spark=local_session.spark)
     assert again.row_count == 100
     report = compacted(table, local_session)
@@ -171,7 +171,7 @@ def test_a_load_that_comes_second_continues_after_the_first(
 def test_two_that_follow_one_topic_into_one_table_take_turns(
     tmp_path: Path, table: str, local_session: LocalSession
 ) -> None:
-    place = LoadPlace(str(tmp_path / "log"), "orders", table)
+    place = LoadRoute(str(tmp_path / "log"), "orders", table)
     append(tmp_path / "log", {0: 10})
     one, other = (load_job(place, SparkEngine(local_session.spark)) for _ in range(2))
     with claimed(one) as of_one, claimed(other) as of_other:
@@ -200,7 +200,7 @@ def test_a_rerun_that_a_load_overtakes_is_done_after_it(
         load_new(tmp_path, table, local_session)
 
     report = rerun(
-        LoadPlace(str(tmp_path / "log"), "orders", table),
+        LoadRoute(str(tmp_path / "log"), "orders", table),
         rerun_range("0:5", "0:25", "orders"),
         spark=local_session.spark,
         progress=acting((Step.SYNCED, overtake)),

@@ -9,7 +9,7 @@ import pytest
 
 import ottla.table
 from ottla.cli.main import main
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import load, rerun
 from ottla.spark.session import LocalSession
@@ -62,7 +62,7 @@ READERS = [by_pyarrow, by_pandas, by_polars, by_duckdb, by_duckdb_and_the_log, b
 @pytest.fixture
 def torn(loaded: Path, local_session: LocalSession) -> Path:
     """With files that were replaced, and others that no commit came to name."""
-    place = LoadPlace(str(loaded / "log"), "orders", str(loaded / "table"))
+    place = LoadRoute(str(loaded / "log"), "orders", str(loaded / "table"))
     rerun(place, rerun_range("5", "300", "orders"), spark=local_session.spark)
     left = loaded / "table" / "data" / f"load-{9:020d}-00000000"
     left.mkdir()

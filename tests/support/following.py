@@ -7,7 +7,7 @@ import ottla
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import AuditReport, audit
 from ottla.loading.follow import FollowRule
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
@@ -64,7 +64,7 @@ def table_load(
     options: LoadOptions = DECODED,
     source: str | None = None,
 ) -> LoadJob:
-    place = LoadPlace(source or str(path / "log"), "orders", str(path / "table"))
+    place = LoadRoute(source or str(path / "log"), "orders", str(path / "table"))
     return load_job(place, LocalEngine(), progress, options)
 
 

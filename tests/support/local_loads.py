@@ -4,7 +4,7 @@ from ottla import tables
 from ottla.base.events import pass_over
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun_plan import RerunRange
@@ -21,19 +21,19 @@ def load(
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """As `ottla.spark.load.load`."""
-    place = LoadPlace(source, topic, into)
-    return loading.load(load_job(place, LocalEngine(), progress, options))
+    route = LoadRoute(source, topic, into)
+    return loading.load(load_job(route, LocalEngine(), progress, options))
 
 
 def rerun(
-    place: LoadPlace,
+    route: LoadRoute,
     wanted: RerunRange,
     *,
     progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
 ) -> LoadReport:
     """As `ottla.spark.load.rerun`."""
-    return rerunning.rerun(load_job(place, LocalEngine(), progress, options), wanted)
+    return rerunning.rerun(load_job(route, LocalEngine(), progress, options), wanted)
 
 
 def optimize(

@@ -16,7 +16,7 @@ from typing import Protocol
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import OttlaError
 from ottla.base.values import dataclass
-from ottla.loading.job import LoadJob, LoadPlace, LoadPlan, LoadState
+from ottla.loading.job import LoadJob, LoadPlan, LoadRoute, LoadState
 from ottla.loading.load import LoadReport, claimed, load_planned, plan_new, with_newest_schema
 from ottla.tables import TARGET_SIZE
 
@@ -54,7 +54,7 @@ class Stop(Protocol):
 class Wanted:
     """A table that follows a topic; `open` is called at the first check, and after a failure."""
 
-    place: LoadPlace
+    route: LoadRoute
     open: Callable[[], LoadJob]
     is_ours: Callable[[], bool] = lambda: True
     """Whether this follower, and no other, may load the table; called before each check."""
@@ -167,7 +167,7 @@ class _Followed:
         """Opens and claims the table if its topic exists."""
         job = self.wanted.open()
         if not job.log.partitions(allow_missing=True):
-            self.error = f"there is no topic {job.place.topic} yet"
+            self.error = f"there is no topic {job.route.topic} yet"
             return False
         with ExitStack() as stack:
             self.state = stack.enter_context(claimed(job))
@@ -183,8 +183,8 @@ class _Followed:
 
     def status(self) -> FollowStatus:
         return FollowStatus(
-            topic=self.wanted.place.topic,
-            into=self.wanted.place.into,
+            topic=self.wanted.route.topic,
+            into=self.wanted.route.into,
             lag_records=self.lag_records,
             complete_ms=self.complete_ms,
             commits=self.commits,
@@ -218,7 +218,7 @@ class Follower:
         self._on_status = on_status
         self._clock = clock or SystemClock()
         self._now = monotonic
-        self._tables: dict[LoadPlace, _Followed] = {}
+        self._tables: dict[LoadRoute, _Followed] = {}
         self._search_at = 0.0
 
     def run(self, stop: Stop) -> Iterator[LoadReport]:
@@ -264,8 +264,8 @@ class Follower:
                 raise
             return
         for one in wanted:
-            if one.place not in self._tables:
-                self._tables[one.place] = _Followed(
+            if one.route not in self._tables:
+                self._tables[one.route] = _Followed(
                     wanted=one,
                     rule=self._rule,
                     complete_ms=self._clock.now_ms(),
@@ -289,5 +289,5 @@ def follow(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LoadReport]:
     """Follows topics with opened jobs; yields each commit until `stop` is set."""
-    wanted = [Wanted(one.place, lambda one=one: one) for one in jobs]  # type: ignore[misc]
+    wanted = [Wanted(one.route, lambda one=one: one) for one in jobs]  # type: ignore[misc]
     return Follower(lambda: wanted, rule, monotonic=clock).run(stop)

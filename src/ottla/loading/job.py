@@ -25,8 +25,8 @@ from ottla.tables import (
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPlace:
-    """Source, topic and target of a load."""
+class LoadRoute:
+    """Which topic of which source goes into which table."""
 
     source: str
     topic: str
@@ -60,7 +60,7 @@ class LoadOptions:
 class LoadJob:
     """The constants of all loads into one table. `read` says how tasks open the log."""
 
-    place: LoadPlace
+    route: LoadRoute
     options: LoadOptions
     read: ReadOptions
     log: LogSource

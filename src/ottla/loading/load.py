@@ -19,7 +19,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.bounds import bounded
 from ottla.loading.continuation import check_continues
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace, LoadPlan, LoadState
+from ottla.loading.job import LoadJob, LoadOptions, LoadPlan, LoadRoute, LoadState
 from ottla.loading.plan import PlannedRange, plan_load
 from ottla.loading.verification import LogChangedError, verify_files
 from ottla.loading.writing import SHORT_LOAD, write_files
@@ -108,7 +108,7 @@ class Loaded(NamedTuple):
 
 
 def load_job(
-    place: LoadPlace,
+    route: LoadRoute,
     engine: Engine,
     progress: OnProgress = pass_over,
     options: LoadOptions | None = None,
@@ -116,14 +116,14 @@ def load_job(
     """Opens the log and the table without writing anything. Raises `UserError`."""
     options = options or LoadOptions()
     read = topic_options(
-        place.source, place.topic, skip_damaged=options.skip_damaged, client=options.client
+        route.source, route.topic, skip_damaged=options.skip_damaged, client=options.client
     )
     return LoadJob(
-        place=place,
+        route=route,
         options=options,
         read=read,
         log=open_log(read),
-        table=Table(place.into),
+        table=Table(route.into),
         engine=engine,
         progress=progress,
     )
@@ -173,7 +173,7 @@ def load_state(
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
     return LoadState(
         commit_count=state.commit_count,
-        layout=requested_layout(state, job.options.layout, job.place.topic),
+        layout=requested_layout(state, job.options.layout, job.route.topic),
         loaded=loaded,
         row_size=state.row_size,
         asked_ms=state.asked_ms,
@@ -189,7 +189,7 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
     grows = any(one is not None and one.subject for one in (has.value, has.key))
     if not grows or not plan.offset_count:
         return plan
-    layout = requested_layout(state, job.options.layout, job.place.topic)
+    layout = requested_layout(state, job.options.layout, job.route.topic)
     return replace(plan, state=replace(state, layout=layout))
 
 
@@ -253,7 +253,7 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     written = write_files(job, plan)
     partitions = verify_files(plan.ranges, written.files, job.log, job.table.files)
     state, commit_id, files, merged = plan.state, None, written.files, None
-    read = ReadRanges(source=job.place.source, partitions=partitions, asked_ms=plan.asked_ms)
+    read = ReadRanges(source=job.route.source, partitions=partitions, asked_ms=plan.asked_ms)
     if plan.is_news:
         entry = commit(written.transaction, written.files, read)
         state, commit_id, partitions = plan.state.after(entry), entry.commit_id, entry.partitions
@@ -263,7 +263,7 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         # Without rows: the table is complete for the hour that has ended.
         state = state.after(commit(written.transaction, (), read))
     report = LoadReport(
-        topic=job.place.topic,
+        topic=job.route.topic,
         into=job.table.address,
         commit_id=commit_id,
         partitions=partitions,

@@ -44,9 +44,9 @@ def plan_again(job: LoadJob, state: LoadState, wanted: RerunRange) -> LoadPlan:
             "ends: leave --to out"
         )
     ranges = {
-        number: _range(job.log, TopicPartition(job.place.topic, number), some, wanted)
+        number: _range(job.log, TopicPartition(job.route.topic, number), some, wanted)
         for number, some in pieces.items()
-        if some and wanted.names(TopicPartition(job.place.topic, number))
+        if some and wanted.names(TopicPartition(job.route.topic, number))
     }
     # A range is empty if it ends before it begins, such as when no record is as late as requested.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}

@@ -62,7 +62,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     job.progress(writing)
     writer = record_writer(
         transaction,
-        job.place.topic,
+        job.route.topic,
         len(plan.ranges),
         on_error=job.options.on_error,
         login=job.options.layout.login,
@@ -93,7 +93,7 @@ def _without_records(job: LoadJob, plan: LoadPlan) -> Transaction:
     layout = plan.state.layout
     if plan.begins_table and layout.is_inferred:
         raise UserError(
-            f"{job.place.topic}: there is no record yet to infer a schema from; give --schema"
+            f"{job.route.topic}: there is no record yet to infer a schema from; give --schema"
         )
     return begin(
         job.table,

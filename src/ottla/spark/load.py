@@ -6,7 +6,7 @@ from ottla import tables
 from ottla.base.events import pass_over
 from ottla.loading import load as loading
 from ottla.loading import rerun as rerunning
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.rerun_plan import RerunRange
 from ottla.spark.engine import SparkEngine
@@ -33,11 +33,11 @@ def load(
     errors of `ottla.loading.load.load`; the table is then unchanged.
     """
     with SparkEngine(spark) as engine:
-        return loading.load(load_job(LoadPlace(source, topic, into), engine, progress, options))
+        return loading.load(load_job(LoadRoute(source, topic, into), engine, progress, options))
 
 
 def rerun(
-    place: LoadPlace,
+    route: LoadRoute,
     wanted: RerunRange,
     *,
     spark: "SparkSession | None" = None,
@@ -47,7 +47,7 @@ def rerun(
     """Reads a range of a table's topic again; arguments and errors as in `load` and
     `ottla.loading.rerun.rerun`."""
     with SparkEngine(spark) as engine:
-        return rerunning.rerun(load_job(place, engine, progress, options), wanted)
+        return rerunning.rerun(load_job(route, engine, progress, options), wanted)
 
 
 def optimize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.clock import SystemClock
 from ottla.base.partitions import TopicPartition
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.rerun_plan import RerunRange
 from ottla.mirror import reproduce
 from ottla.mirror.endpoints import open_source
@@ -110,7 +110,7 @@ class Jobs:
         )
 
     def rerun(self, seed: str, source: str = "") -> None:
-        place = LoadPlace(source or self._log, TOPIC, self._table)
+        place = LoadRoute(source or self._log, TOPIC, self._table)
         wanted = self._some_range(random.Random(int(seed)))
         rerun(place, wanted, spark=self._spark, progress=self._progress, options=LOAD_OPTIONS)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.load.following import Leadership
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from tests.support.serving import open_broker, serving
 
 
@@ -17,7 +17,7 @@ def test_all_tables_ask_over_one_connection_until_the_settings_change(tmp_path: 
     with serving(broker) as server:
         host, port = server.address
         orders, teas, none = (
-            LoadPlace(f"{host}:{port}", topic, topic) for topic in ("orders", "teas", "none")
+            LoadRoute(f"{host}:{port}", topic, topic) for topic in ("orders", "teas", "none")
         )
 
         def accepted() -> int:

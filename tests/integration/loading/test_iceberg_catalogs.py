@@ -8,7 +8,7 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadJob, LoadPlace
+from ottla.loading.job import LoadJob, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
@@ -47,7 +47,7 @@ def append(path: Path) -> None:
 
 
 def job_of(path: Path) -> LoadJob:
-    return load_job(LoadPlace(str(path / "log"), "orders", ADDRESS), LocalEngine())
+    return load_job(LoadRoute(str(path / "log"), "orders", ADDRESS), LocalEngine())
 
 
 def check_table(path: Path, behind: Catalog) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import main
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.load import LoadReport
 from ottla.loading.rerun_plan import RerunRange, rerun_range
 from ottla.table import files as table_files
@@ -39,7 +39,7 @@ def forge(path: str) -> None:
 
 
 def run_again(path: Path, wanted: RerunRange) -> LoadReport:
-    place = LoadPlace(str(path / "log"), "orders", str(path / "table"))
+    place = LoadRoute(str(path / "log"), "orders", str(path / "table"))
     return rerun(place, wanted)
 
 
@@ -98,7 +98,7 @@ def test_times_mean_the_first_offset_that_is_as_late(loaded: Path) -> None:
 def test_a_rerun_that_stops_at_any_step_leaves_readers_the_table_as_it_was(loaded: Path) -> None:
     table = loaded / "table"
     files = table_files(str(table))
-    place = LoadPlace(str(loaded / "log"), "orders", str(table))
+    place = LoadRoute(str(loaded / "log"), "orders", str(table))
     for step in BEFORE_THE_COMMIT:
 
         def stop(progress: Progress, step: Step = step) -> None:

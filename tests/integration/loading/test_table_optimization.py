@@ -10,7 +10,7 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.errors import TaskError, UserError
 from ottla.cli.main import main
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.rerun_plan import rerun_range
 from ottla.table import files as table_files
 from ottla.tables.ledger.completeness import HOUR_MS
@@ -65,7 +65,7 @@ def test_files_grow_no_larger_than_the_target(loaded: Path) -> None:
 
 def test_loads_and_reruns_continue_after_a_compaction(loaded: Path) -> None:
     compacted(loaded)
-    place = LoadPlace(str(loaded / "log"), "orders", str(loaded / "table"))
+    place = LoadRoute(str(loaded / "log"), "orders", str(loaded / "table"))
     again = rerun(place, rerun_range("0:100", "0:200", "orders"))
     assert again.partitions[0].copied_count == 641
     append(loaded / "log", {0: 10})

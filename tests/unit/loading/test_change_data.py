@@ -15,7 +15,7 @@ from ottla.base.errors import UserError
 from ottla.cli.main import cli
 from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -45,7 +45,7 @@ def append(path: Path, *changes: Change, partitions: int = 1) -> None:
 
 def loaded(path: Path, layout: LayoutOptions | None = None, **options: Any) -> LoadReport:
     layout = layout or LayoutOptions(is_latest=True)
-    place = LoadPlace(str(path / "log"), "people", str(path / "table"))
+    place = LoadRoute(str(path / "log"), "people", str(path / "table"))
     return load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout, **options)))
 
 
@@ -191,7 +191,7 @@ def test_a_rerun_reads_from_an_offset_to_the_end_of_the_table(tmp_path: Path) ->
     append(tmp_path, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"b", None), (b"c", b"1"))
     loaded(tmp_path)
     before = rows(tmp_path)
-    place = LoadPlace(str(tmp_path / "log"), "people", str(tmp_path / "table"))
+    place = LoadRoute(str(tmp_path / "log"), "people", str(tmp_path / "table"))
     report = rerun(load_job(place, LocalEngine()), rerun_range("1", None, "people"))
     assert (report.row_count, report.merged) != (0, None)
     assert rows(tmp_path) == before == {b"a": b"2", b"c": b"1"}

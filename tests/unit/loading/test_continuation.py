@@ -11,7 +11,7 @@ pytest.importorskip("deltalake")
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.tables.layout import LayoutOptions
@@ -33,7 +33,7 @@ def loaded(request: pytest.FixtureRequest) -> Loaded:
     """Loads from a directory, at rest or served, and returns how many rows are new."""
 
     def from_source(source: str, table: Path, options: LoadOptions) -> int:
-        place = LoadPlace(source=source, topic="t", into=str(table))
+        place = LoadRoute(source=source, topic="t", into=str(table))
         return load(load_job(place, LocalEngine(1), options=options)).row_count
 
     def from_directory(directory: Path, table: Path, layout: LayoutOptions = RAW) -> int:

@@ -13,7 +13,7 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.loading.follow import FIRST_PAUSE_S, LAST_PAUSE_S, Follower, FollowRule, Wanted
-from ottla.loading.job import LoadJob, LoadPlace
+from ottla.loading.job import LoadJob, LoadRoute
 from ottla.loading.load import LoadReport, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.table import dataset
@@ -56,8 +56,8 @@ def append(path: Path, topic: str, count: int) -> None:
 
 
 def wanted(path: Path, topic: str, progress: Callable[[Progress], None] = pass_over) -> Wanted:
-    place = LoadPlace(str(path / "log"), topic, str(path / "tables" / topic))
-    return Wanted(place, lambda: load_job(place, LocalEngine(), progress))
+    route = LoadRoute(str(path / "log"), topic, str(path / "tables" / topic))
+    return Wanted(route, lambda: load_job(route, LocalEngine(), progress))
 
 
 def broken(path: Path, topic: str, fails: Callable[[], bool]) -> Wanted:
@@ -69,7 +69,7 @@ def broken(path: Path, topic: str, fails: Callable[[], bool]) -> Wanted:
             raise UserError(f"{topic}: no broker answers")
         return sound.open()
 
-    return Wanted(sound.place, open_job)
+    return Wanted(sound.route, open_job)
 
 
 def rows(path: Path, topic: str) -> int:
@@ -122,16 +122,16 @@ def test_pauses_grow_and_have_a_bound(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_accessible_is_said_as_elsewhere(tmp_path: Path) -> None:
     append(tmp_path, "a", 1)
-    place = wanted(tmp_path, "b").place
+    route = wanted(tmp_path, "b").route
 
     def open_job() -> LoadJob:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{place.into}/data")
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"{route.into}/data")
 
-    tables = [wanted(tmp_path, "a"), Wanted(place, open_job)]
+    tables = [wanted(tmp_path, "a"), Wanted(route, open_job)]
     follower = Follower(lambda: tables, EAGER, monotonic=(stop := Rounds(1)).monotonic)
     followed(follower, stop)
     (status,) = [one for one in follower.statuses() if one.error is not None]
-    assert status.error == f"{place.into}/data: Permission denied"
+    assert status.error == f"{route.into}/data: Permission denied"
 
 
 def test_a_table_that_fails_for_days_is_still_tried_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
@@ -39,7 +39,7 @@ def grown(tmp_path: Path) -> str:
             decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMAS[count - 1]),
             partitioning=Partitioning(unit=PartitionUnit.DAY) if count == 1 else None,
         )
-        place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
+        place = LoadRoute(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
         load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
     return str(tmp_path / "table")
 

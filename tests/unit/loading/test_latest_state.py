@@ -11,7 +11,7 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -97,7 +97,7 @@ class Model:
             if progress.step is step:
                 raise Stopped
 
-        place = LoadPlace(self._log, "people", self._table)
+        place = LoadRoute(self._log, "people", self._table)
         engine = StoppingEngine(task)
         options = LoadOptions(
             layout=LATEST,

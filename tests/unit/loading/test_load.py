@@ -13,7 +13,7 @@ from ottla.base.errors import UserError
 from ottla.cli.main import main
 from ottla.loading.auditing.audit import audit
 from ottla.loading.follow import FollowRule, follow
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import claimed, load, load_job, load_new
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -39,8 +39,8 @@ def append(path: Path, count: int) -> None:
             log.append("orders", b"%d" % number)
 
 
-def place(path: Path) -> LoadPlace:
-    return LoadPlace(str(path / "log"), "orders", str(path / "table"))
+def place(path: Path) -> LoadRoute:
+    return LoadRoute(str(path / "log"), "orders", str(path / "table"))
 
 
 def read_by_command(path: Path, *options: str) -> object:

@@ -18,7 +18,7 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -88,7 +88,7 @@ class Model:
             self._done(job, at_step)
 
     def _done(self, job: str, progress: OnProgress = lambda _: None) -> None:
-        place = LoadPlace(self._log, "orders", self._table)
+        place = LoadRoute(self._log, "orders", self._table)
         options = LoadOptions(min_partitions=self.chance.randrange(1, 7))
         match job:
             case "load":
@@ -249,7 +249,7 @@ def test_small_partitions_share_files(tmp_path: Path) -> None:
         log.create_topic("orders", partitions=40)
         for number in range(40):
             log.append_many("orders", [b"%d" % one for one in range(50)], partition=number)
-    place = LoadPlace(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
+    place = LoadRoute(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
     report = load(load_job(place, LocalEngine(), options=LoadOptions(min_partitions=4)))
     assert report.row_count == 2000
     assert len(ottla.table.files(str(tmp_path / "table"))) <= 5

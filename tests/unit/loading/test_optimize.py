@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 import ottla.table
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.tables.entries import DataFile
@@ -62,7 +62,7 @@ def loaded_in_disorder(path: Path, *, is_latest: bool = False) -> str:
     """Keys and times in disorder, over two partitions and three loads."""
     pytest.importorskip("deltalake")
     chance, table = random.Random(3), str(path / "table")
-    place = LoadPlace(str(path / "log"), "orders", table)
+    place = LoadRoute(str(path / "log"), "orders", table)
     options = LoadOptions(layout=LayoutOptions(is_latest=is_latest))
     with ottla.open(path / "log") as log:
         log.create_topic("orders", partitions=2)
@@ -125,7 +125,7 @@ def test_a_sorted_table_of_the_latest_state_is_merged_with_one_of_its_files(
     assert len(before) > 4
     with ottla.open(tmp_path / "log") as log:
         log.append("orders", b"new", key=b"0500", partition=0)
-    place = LoadPlace(str(tmp_path / "log"), "orders", table)
+    place = LoadRoute(str(tmp_path / "log"), "orders", table)
     load(load_job(place, LocalEngine(), options=LoadOptions(target_size=4000)))
     assert len({*before} - {*ottla.table.files(table)}) <= 1
     assert [row["value"] for row in rows_of(table) if row["key"] == b"0500"] == [b"new"]

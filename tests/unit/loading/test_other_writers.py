@@ -14,7 +14,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
 from ottla.loading.auditing.report import AuditReport
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -57,7 +57,7 @@ class Orders:
             log.create_topic("orders", partitions=2)
 
     def job(self) -> LoadJob:
-        place = LoadPlace(self._log, "orders", self.table)
+        place = LoadRoute(self._log, "orders", self.table)
         return load_job(place, LocalEngine(), options=LoadOptions(layout=self._layout))
 
     def load(self, *numbers: int) -> None:
@@ -71,7 +71,7 @@ class Orders:
         with ottla.open(self._log) as log:
             log.append("orders", b'{"id": %d}' % number, partition=number % 2)
             address = log.listen("127.0.0.1:0").address
-            place = LoadPlace(address, "orders", self.table)
+            place = LoadRoute(address, "orders", self.table)
             load(load_job(place, LocalEngine(), options=LoadOptions(layout=self._layout)))
 
     def audited(self) -> AuditReport:

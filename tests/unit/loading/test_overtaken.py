@@ -10,7 +10,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.bounds import bounded, parse_place
-from ottla.loading.job import LoadPlace
+from ottla.loading.job import LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.plan import PlannedRange
@@ -185,7 +185,7 @@ class OvertakenLog:
 def overtaken_load(path: Path, starts: Sequence[int]) -> list[int]:
     """Where the attempts of a load began."""
     (path / "log").mkdir()
-    place = LoadPlace(str(path / "log"), "t", str(path / "table"))
+    place = LoadRoute(str(path / "log"), "t", str(path / "table"))
     log = OvertakenLog(starts)
     job = replace(load_job(place, LocalEngine()), log=cast(LogSource, log))
     with pytest.raises(UserError, match="it is read" if len(starts) > 6 else "were removed"):

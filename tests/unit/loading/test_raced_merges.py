@@ -14,7 +14,7 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
@@ -34,7 +34,7 @@ MERGING = "MERGING"
 
 _KILLED = """
 import os, signal, sys
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.tables.upserts.latest_writer import LatestWriter
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
@@ -50,7 +50,7 @@ def stop(progress):
 
 if place == "MERGING":
     LatestWriter.write = kill
-load(load_job(LoadPlace(log, "people", table), LocalEngine(), stop, LoadOptions()))
+load(load_job(LoadRoute(log, "people", table), LocalEngine(), stop, LoadOptions()))
 """
 
 
@@ -63,7 +63,7 @@ def append(path: Path, changes: dict[bytes, bytes | None]) -> None:
 
 
 def loaded(path: Path, table: str, progress: Callable[[Progress], None] = pass_over) -> LoadReport:
-    place = LoadPlace(str(path / "log"), "people", table)
+    place = LoadRoute(str(path / "log"), "people", table)
     options = LoadOptions(layout=LayoutOptions(is_latest=True))
     return load(load_job(place, LocalEngine(), progress, options))
 

@@ -15,7 +15,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.schema_registry.framing import PREFIX
@@ -411,7 +411,7 @@ def register(directory: Path, suffix: str, number: int, schema: Any) -> None:
 
 
 def loaded(path: Path, layout: LayoutOptions, on_error: OnError) -> LoadReport:
-    place = LoadPlace(str(path / "log"), "t", str(path / "table"))
+    place = LoadRoute(str(path / "log"), "t", str(path / "table"))
     options = LoadOptions(layout=layout, on_error=on_error)
     return load(load_job(place, LocalEngine(), options=options))
 

@@ -16,7 +16,7 @@ import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.events import pass_over
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadJob, LoadOptions, LoadPlace
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -83,7 +83,7 @@ class People:
     def job(self, schema: str | None, progress: OnProgress = pass_over) -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema) if schema else None
         layout = LayoutOptions(decoding=decoding, is_latest=self._is_latest)
-        place = LoadPlace(self._log, "people", self.table)
+        place = LoadRoute(self._log, "people", self.table)
         return load_job(place, LocalEngine(), progress, LoadOptions(layout=layout))
 
     def load(self, schema: str | None, progress: OnProgress = pass_over) -> LoadReport:

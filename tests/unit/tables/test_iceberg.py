@@ -18,7 +18,7 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.auditing.audit import audit
-from ottla.loading.job import LoadOptions, LoadPlace
+from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
@@ -74,8 +74,8 @@ def append(path: Path, count: int) -> None:
             log.append("orders", b'{"id": %d}' % number)
 
 
-def place(path: Path) -> LoadPlace:
-    return LoadPlace(str(path / "log"), "orders", TABLE)
+def place(path: Path) -> LoadRoute:
+    return LoadRoute(str(path / "log"), "orders", TABLE)
 
 
 def load_new(path: Path, count: int = 10, **options: Any) -> LoadReport:

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     from ottla.client.admin import Admin
     from ottla.loading.follow import Follower, FollowStatus
-    from ottla.loading.job import LoadJob, LoadPlace
+    from ottla.loading.job import LoadJob, LoadRoute
 
-Places = Callable[[], "list[LoadPlace]"]
+Routes = Callable[[], "list[LoadRoute]"]
 
 
 def run_follower(
     console: "Console",
-    places: Places,
-    open_job: "Callable[[LoadPlace], LoadJob]",
+    routes: Routes,
+    open_job: "Callable[[LoadRoute], LoadJob]",
     given: Mapping[str, Any],
     output: Output,
 ) -> None:
@@ -43,11 +43,11 @@ def run_follower(
     watcher = _Watcher(output)
     leadership = Leadership(given["with_leader"], given["source_config"])
 
-    def wanted(place: "LoadPlace") -> Wanted:
-        return Wanted(place, lambda: open_job(place), lambda: leadership.is_ours(place))
+    def wanted(route: "LoadRoute") -> Wanted:
+        return Wanted(route, lambda: open_job(route), lambda: leadership.is_ours(route))
 
     follower = Follower(
-        lambda: [wanted(one) for one in places()], follow_rule(given), on_status=watcher.see
+        lambda: [wanted(one) for one in routes()], follow_rule(given), on_status=watcher.see
     )
     with ExitStack() as stack:
         stack.callback(leadership.close)
@@ -85,14 +85,14 @@ class Leadership:
         self._connected: tuple[str, dict[str, str]] | None = None
         self._admin: Admin | None = None
 
-    def is_ours(self, place: "LoadPlace") -> bool:
+    def is_ours(self, route: "LoadRoute") -> bool:
         """Raises `UserError`, `ApiError` or `OSError`."""
         from ottla.base.errors import UnknownNameError
 
         if self._broker is None:
             return True
         try:
-            (topic,) = self._connect(place.source).describe_topics([place.topic])
+            (topic,) = self._connect(route.source).describe_topics([route.topic])
         except UnknownNameError:
             return False
         except BaseException:

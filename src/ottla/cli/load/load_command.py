@@ -7,9 +7,9 @@ import click
 from ottla.base.errors import UserError
 from ottla.cli.engines import open_engine, quicken
 from ottla.cli.load.following import run_follower
-from ottla.cli.load.load_targets import matching_places, named_places
 from ottla.cli.load.objects import report_object
 from ottla.cli.load.options import check_load_options, load_options, with_load_options
+from ottla.cli.load.routes import matching_routes, named_routes
 from ottla.cli.load.text import progress_words, show_report, show_rerun
 from ottla.cli.output import Output
 from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json
@@ -17,7 +17,7 @@ from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.loading.job import LoadJob, LoadPlace
+    from ottla.loading.job import LoadJob, LoadRoute
     from ottla.tables import Progress
 
 
@@ -54,7 +54,7 @@ def load_command(
     topics = (*topic_arguments, *topics)
     check_load_options(topics, given)
     console = new_console(is_quiet=output.is_quiet)
-    named = named_places(source, topics, given)
+    named = named_routes(source, topics, given)
     if given["check"]:
         for one in named:
             load_options(given, one.topic)
@@ -70,18 +70,18 @@ def load_command(
             if words is not None:
                 line.say(words, progress.tasks_done, progress.task_count)
 
-        def places() -> "list[LoadPlace]":
-            return [*named, *(matching_places(source, given) if given["pattern"] else ())]
+        def routes() -> "list[LoadRoute]":
+            return [*named, *(matching_routes(source, given) if given["pattern"] else ())]
 
-        def open_job(place: "LoadPlace") -> "LoadJob":
+        def open_job(route: "LoadRoute") -> "LoadJob":
             from ottla.loading.load import load_job
 
-            return load_job(place, engine, show, load_options(given, place.topic))
+            return load_job(route, engine, show, load_options(given, route.topic))
 
         if given["follow"]:
-            run_follower(console, places, open_job, given, output)
+            run_follower(console, routes, open_job, given, output)
             return
-        jobs = [open_job(one) for one in places()]
+        jobs = [open_job(one) for one in routes()]
         if not jobs:
             raise UserError(f"{source} has no topic that matches {given['pattern']}")
         if given["rerun"]:
@@ -94,7 +94,7 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Ou
     from ottla.loading.rerun import rerun
     from ottla.loading.rerun_plan import rerun_range
 
-    report = rerun(job, rerun_range(given["start"], given["end"], job.place.topic))
+    report = rerun(job, rerun_range(given["start"], given["end"], job.route.topic))
     if output.as_json:
         print_json(report_object(report))
     else:
@@ -111,8 +111,8 @@ def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
             if error.errno is None:  # Of a library that asked an object store.
                 from ottla.tables import refusal
 
-                raise refusal(job.place.into, error) from error
-            error.filename = error.filename or job.place.into
+                raise refusal(job.route.into, error) from error
+            error.filename = error.filename or job.route.into
             raise
         if output.as_json:
             print_json(report_object(report))

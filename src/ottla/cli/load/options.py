@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.cli.engines import engine_option
-from ottla.cli.load.load_targets import check_places
+from ottla.cli.load.routes import check_routes
 from ottla.cli.output import output_options
 from ottla.cli.settings_files import (
     client_config_option,
@@ -231,7 +231,7 @@ _PACKAGES = {"avro": "fastavro", "protobuf": "google.protobuf"}
 def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that contradict each other."""
     decode = given["decode"]
-    check_places(topics, given)
+    check_routes(topics, given)
     several = given["pattern"] or len({*topics, *given["tables"]}) > 1
     if given["metrics"] is not None and not given["follow"]:
         raise UserError("--metrics reports on followed tables: add --follow")

@@ -8,10 +8,10 @@ from ottla.base.errors import UserError
 from ottla.cli.settings_files import read_client_settings
 
 if TYPE_CHECKING:
-    from ottla.loading.job import LoadPlace
+    from ottla.loading.job import LoadRoute
 
 
-def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
+def check_routes(topics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options that do not say which table a topic goes into."""
     from ottla.tables import ICEBERG
 
@@ -31,25 +31,25 @@ def check_places(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--pattern selects the topics: omit the names, or --pattern")
 
 
-def named_places(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadPlace]":
+def named_routes(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadRoute]":
     """Returns the named topics, each with its own table; raises `UserError`."""
-    from ottla.loading.job import LoadPlace
+    from ottla.loading.job import LoadRoute
     from ottla.tables import full_address
 
     names = dict.fromkeys(topics)
     into = given["into"]
     found = {one: into if len(names) == 1 else os.path.join(into, one) for one in names}
     pairs = [*found.items(), *(table_pair(text) for text in given["tables"])]
-    places = [LoadPlace(source, topic, full_address(path)) for topic, path in pairs]
-    paths = [one.into for one in places]
+    routes = [LoadRoute(source, topic, full_address(path)) for topic, path in pairs]
+    paths = [one.into for one in routes]
     if len(set(paths)) < len(paths):
         raise UserError("a table holds one topic: give each topic another path")
-    return places
+    return routes
 
 
-def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
+def matching_routes(source: str, given: Mapping[str, Any]) -> "list[LoadRoute]":
     """Returns the topics that match the pattern now; raises `UserError`."""
-    from ottla.loading.job import LoadPlace
+    from ottla.loading.job import LoadRoute
     from ottla.sources.opening import choice_options, open_log
     from ottla.tables import full_address
 
@@ -60,7 +60,7 @@ def matching_places(source: str, given: Mapping[str, Any]) -> "list[LoadPlace]":
     options = choice_options(source, whole, client)
     offered = open_log(options).partitions(allow_missing=True)
     return [
-        LoadPlace(source, topic, full_address(os.path.join(given["into"], topic)))
+        LoadRoute(source, topic, full_address(os.path.join(given["into"], topic)))
         for topic in dict.fromkeys(one.topic for one in offered)
     ]
 
