@@ -16,8 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,12 +44,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ottla.client.admin import Admin
-    from ottla.client.at_rest.groups import GroupList
-    from ottla.client.at_rest.quotas import QuotaList
-    from ottla.client.at_rest.security import SecurityList
-    from ottla.client.at_rest.settings import SettingsList
-    from ottla.client.at_rest.topics import TopicList
-    from ottla.client.at_rest.transactions import TransactionList
     from ottla.client.cluster import ClientSettings, Cluster
     from ottla.diagnosis.internal_records import OnLost
     from ottla.embedded.log import Log
@@ -83,8 +76,6 @@ AT_REST = {
 broker that wrote it may be in a file that the command does not know. The authorizer is set so
 that ACLs can be listed and changed; they do not restrict a command on a directory.
 """
-
-Listed = TypeVar("Listed")
 
 HOW_TO_NAME = (
     "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "
@@ -141,46 +132,27 @@ class Target:
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
 
-    def topics(self) -> "AbstractContextManager[TopicList]":
-        """Opens what lists and describes topics, in a `with` statement."""
-        return self._listed(_topics_at_rest, _admin)
-
-    def groups(self, on_lost: "OnLost") -> "AbstractContextManager[GroupList]":
-        """Opens what lists and describes groups; `on_lost` takes lines about damaged files."""
-        return self._listed(partial(_groups_at_rest, on_lost=on_lost), _admin)
-
-    def configs(self) -> "AbstractContextManager[SettingsList]":
-        """Opens what describes settings."""
-        return self._listed(_settings_at_rest, _config_admin)
-
-    def quotas(self) -> "AbstractContextManager[QuotaList]":
-        """Opens what describes quotas."""
-        return self._listed(_quotas_at_rest, _quota_admin)
-
-    def security(self) -> "AbstractContextManager[SecurityList]":
-        """Opens what describes users with passwords, and access rules."""
-        return self._listed(_security_at_rest, _security_admin)
-
-    def transactions(self, on_lost: "OnLost") -> "AbstractContextManager[TransactionList]":
-        """Opens what lists and describes transactional ids; `on_lost` as for `groups`."""
-        return self._listed(partial(_transactions_at_rest, on_lost=on_lost), _transaction_admin)
-
     @contextmanager
-    def _listed(
-        self, at_rest: Callable[[Sequence[str]], Listed], of: "Callable[[Cluster], Listed]"
-    ) -> Iterator[Listed]:
-        """Reads a directory that no broker serves from its files, without changing them.
+    def reading(self, on_lost: "OnLost | None" = None) -> "Iterator[Cluster]":
+        """Like `open`, for what changes nothing: a directory that no broker serves is read from its
+        files.
 
-        That takes half the time of opening a log, and works beside another Kafka.
+        That takes half the time of opening a log, and works beside another Kafka. `on_lost` takes
+        lines about damaged files of groups and transactional ids; without it they are an error.
         """
         if self.is_directory:
             self.check_directories()
             _check_holds_log(self.directories)
             if not self.broker_addresses():
-                yield at_rest(self.directories)
+                from ottla.client.read_only import open_to_read
+                from ottla.diagnosis.internal_records import refuse_loss
+
+                losses = refuse_loss if on_lost is None else on_lost
+                with open_to_read(self.directories, losses) as cluster:
+                    yield cluster
                 return
         with self.open() as cluster:
-            yield of(cluster)
+            yield cluster
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:
         """The addresses of the brokers; for a directory, those of the broker that runs on it, or
@@ -218,75 +190,6 @@ class Target:
                 if path in read_contexts().known:
                     hint = f"of a context, write @{path}"
                 raise UserError(f"{path}: {reason}; {hint}")
-
-
-# Each command imports only what it uses.
-
-
-def _topics_at_rest(paths: Sequence[str]) -> "TopicList":
-    from ottla.client.at_rest.topics import TopicsAtRest
-
-    return TopicsAtRest(paths)
-
-
-def _groups_at_rest(paths: Sequence[str], on_lost: "OnLost") -> "GroupList":
-    from ottla.client.at_rest.groups import GroupsAtRest
-
-    return GroupsAtRest(paths, on_lost)
-
-
-def _settings_at_rest(paths: Sequence[str]) -> "SettingsList":
-    from ottla.client.at_rest.settings import SettingsAtRest
-
-    return SettingsAtRest(paths)
-
-
-def _quotas_at_rest(paths: Sequence[str]) -> "QuotaList":
-    from ottla.client.at_rest.quotas import QuotasAtRest
-
-    return QuotasAtRest(paths)
-
-
-def _security_at_rest(paths: Sequence[str]) -> "SecurityList":
-    from ottla.client.at_rest.security import SecurityAtRest
-
-    return SecurityAtRest(paths)
-
-
-def _transactions_at_rest(paths: Sequence[str], on_lost: "OnLost") -> "TransactionList":
-    from ottla.client.at_rest.transactions import TransactionsAtRest
-
-    return TransactionsAtRest(paths, on_lost)
-
-
-def _admin(cluster: "Cluster") -> "Admin":
-    from ottla.client.admin import Admin
-
-    return Admin(cluster)
-
-
-def _config_admin(cluster: "Cluster") -> "SettingsList":
-    from ottla.client.administration.configs import ConfigAdmin
-
-    return ConfigAdmin(cluster)
-
-
-def _quota_admin(cluster: "Cluster") -> "QuotaList":
-    from ottla.client.administration.quotas import QuotaAdmin
-
-    return QuotaAdmin(cluster)
-
-
-def _security_admin(cluster: "Cluster") -> "SecurityList":
-    from ottla.client.administration.security import SecurityAdmin
-
-    return SecurityAdmin(cluster)
-
-
-def _transaction_admin(cluster: "Cluster") -> "TransactionList":
-    from ottla.client.administration.transactions import TransactionAdmin
-
-    return TransactionAdmin(cluster)
 
 
 def check_directory(path: str) -> None:

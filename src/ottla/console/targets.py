@@ -16,7 +16,9 @@ from ottla.base.values import dataclass
 from ottla.client.admin import Admin
 from ottla.client.cluster import ClientSettings, Cluster
 from ottla.client.doctor import local_directories
+from ottla.client.read_only import open_to_read
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
+from ottla.diagnosis.internal_records import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8
@@ -125,6 +127,18 @@ class Place:
     def admin(self) -> Iterator[Admin]:
         """An admin client for one request; raises `UserError`."""
         with self.cluster() as cluster:
+            yield Admin(cluster)
+
+    @contextmanager
+    def reading(self, on_lost: OnLost = refuse_loss) -> Iterator[Admin]:
+        """As `admin`; without a broker the files answer, and `on_lost` takes lines about damaged
+        ones of groups and transactional ids.
+        """
+        if self.has_broker:
+            with self.admin() as admin:
+                yield admin
+            return
+        with open_to_read(self.target.directories, on_lost) as cluster:
             yield Admin(cluster)
 
     @contextmanager

@@ -10,9 +10,14 @@ from ottla.config.group import GroupConfig
 class CatalogTopic(Protocol):
     """The fields of a topic that groups need."""
 
-    name: str
-    topic_id: Uuid
-    partition_count: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> Uuid: ...
+
+    @property
+    def partition_count(self) -> int: ...
 
 
 class TopicCatalog(Protocol):

@@ -17,9 +17,7 @@ from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSlice
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import CURRENT, Turn
-from ottla.broker.broker import Broker
 from ottla.codec.schema import Message
-from ottla.embedded.log import Log
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages import request_class
@@ -29,6 +27,8 @@ from ottla.server.request_context import Client, Handler, PendingResponse, Reque
 from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 
 if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.embedded.log import Log
     from ottla.protocol.messages.fetch import FetchResponse
     from ottla.protocol.messages.produce import ProduceRequest
 
@@ -38,29 +38,20 @@ YIELD_S = 50e-6
 """Long enough for a waiting thread to get the lock."""
 
 
-class InProcessConnection(Closing):
-    """A `client.connection.Connection` to a log.
+class LocalConnection(Closing):
+    """A `client.connection.Connection` to what answers in this process."""
 
-    Any thread may use it; `close` does not close the log.
-    """
-
-    def __init__(self, log: Log, *, client_id: str = "ottla") -> None:
-        self._log = log
+    def __init__(self, client_id: str) -> None:
         self._client_id = client_id
-        self._handlers: dict[int, Handler] = {}
         self._is_closed = False
-        self._waiting: set[_Request] = set()
 
     @property
     def address(self) -> str:
         """The data directory."""
-        return self._log.broker.directories[0].path
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Also ends the waits of other threads, like the shutdown of a socket."""
         self._is_closed = True
-        for one in list(self._waiting):
-            one.cancel()
 
     def answers(self, api_key: ApiKey) -> bool:
         return api_key in APIS and APIS[api_key].is_listed
@@ -71,33 +62,62 @@ class InProcessConnection(Closing):
             raise UserError(f"{ApiKey(api_key).name} is not supported by this log")
         return min(api.newest, known.last, known.last if newest is None else newest)
 
-    def ask(self, request: Message, *, newest: int | None = None) -> Any:
-        return self.send(request, newest=newest)()
-
-    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
-        """Runs the handler now; the returned function waits for a response that comes later."""
+    def _header_of(self, request: Message, newest: int | None) -> RequestHeader:
         if self._is_closed:
             raise UserError(f"the connection to {self.address} is closed; open another")
         assert request.API_KEY is not None
         version = self.version_of(request.API_KEY, newest=newest)
-        header = RequestHeader(request.API_KEY, version, 0, self._client_id)
-        handle = self._handlers.get(request.API_KEY)
+        return RequestHeader(request.API_KEY, version, 0, self._client_id)
+
+    def ask(self, request: Message, *, newest: int | None = None) -> Any:
+        return self.send(request, newest=newest)()
+
+    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
+        raise NotImplementedError
+
+    def send_all(
+        self, requests: Sequence[Message], *, newest: int | None = None
+    ) -> list[Callable[[], Any]]:
+        return [self.send(one, newest=newest) for one in requests]
+
+
+class InProcessConnection(LocalConnection):
+    """A connection to an open log.
+
+    Any thread may use it; `close` does not close the log.
+    """
+
+    def __init__(self, log: "Log", *, client_id: str = "ottla") -> None:
+        super().__init__(client_id)
+        self._log = log
+        self._handlers: dict[int, Handler] = {}
+        self._waiting: set[_Request] = set()
+
+    @property
+    def address(self) -> str:
+        return self._log.broker.directories[0].path
+
+    def close(self) -> None:
+        """Also ends the waits of other threads, like the shutdown of a socket."""
+        self._is_closed = True
+        for one in list(self._waiting):
+            one.cancel()
+
+    def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
+        """Runs the handler now; the returned function waits for a response that comes later."""
+        header = self._header_of(request, newest)
+        handle = self._handlers.get(header.api_key)
         if handle is None:
             find = self._log.environment.handlers or handler_of
-            handle = find(ApiKey(request.API_KEY))
-            self._handlers[request.API_KEY] = handle
-        is_produce = request.API_KEY == ApiKey.PRODUCE
+            handle = find(ApiKey(header.api_key))
+            self._handlers[header.api_key] = handle
+        is_produce = header.api_key == ApiKey.PRODUCE
         if is_produce:
             request = _patchable(request)  # type: ignore[arg-type]
         asked = _Request(self._log, request, header, handle)
         self._log.hold(asked.begin)
         answer = partial(self._answer_to, asked) if asked.is_waiting else asked.answer
         return partial(self._stored, answer) if is_produce else answer
-
-    def send_all(
-        self, requests: Sequence[Message], *, newest: int | None = None
-    ) -> list[Callable[[], Any]]:
-        return [self.send(one, newest=newest) for one in requests]
 
     def _stored(self, answer: Callable[[], Any]) -> Any:
         """Returns the response, unless the log has just lost its last directory."""
@@ -140,7 +160,9 @@ class _Request:
         "_result",
     )
 
-    def __init__(self, log: Log, request: Message, header: RequestHeader, handle: Handler) -> None:
+    def __init__(
+        self, log: "Log", request: Message, header: RequestHeader, handle: Handler
+    ) -> None:
         self._log = log
         self._header = header
         self._handle: Callable[[RequestContext], Any] = partial(handle, request)
@@ -160,7 +182,7 @@ class _Request:
         if isinstance(self._result, PendingResponse) and self._broker is not None:
             self._log.stop_waiting(self._result.pending_id, self._broker)
 
-    def begin(self, broker: Broker, at: Timestamps) -> None:
+    def begin(self, broker: "Broker", at: Timestamps) -> None:
         """Under the log's lock."""
         self._broker = broker
         context = RequestContext(broker, at, self._header, CLIENT, False)
@@ -178,7 +200,7 @@ class _Request:
             _read_records(self._result)  # type: ignore[arg-type]
         return self._result
 
-    def _finish(self, later: PendingResponse, broker: Broker, at: Timestamps) -> None:
+    def _finish(self, later: PendingResponse, broker: "Broker", at: Timestamps) -> None:
         assert self._broker is not None
         # An interrupted call may have replaced the broker since it returned the pending id.
         self._log.check_same(self._broker)

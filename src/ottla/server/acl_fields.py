@@ -3,11 +3,10 @@
 Kafka's counterparts: `CreateAclsRequest.aclBinding`, `DescribeAclsResponse.aclsResources`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.security.security import Security
 from ottla.metadata.acls import (
     Acl,
     AclFilter,
@@ -22,10 +21,13 @@ from ottla.metadata.acls import (
 from ottla.protocol.messages.create_acls import AclCreation
 from ottla.server.request_context import RequestContext
 
+if TYPE_CHECKING:
+    from ottla.broker.security.security import Security
+
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def security_of(context: RequestContext) -> Security:
+def security_of(context: RequestContext) -> "Security":
     """Raises `ApiError` on a broker without an authorizer."""
     security = context.broker.security
     if security.authorizer is None:

@@ -4,11 +4,13 @@ A new API is one row here and one file in `handlers/`, named like the file of it
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.values import dataclass
-from ottla.broker.broker import Broker
 from ottla.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,6 @@ NOT_METERED: Final = frozenset({*CLUSTER_APIS, ApiKey.WRITE_TXN_MARKERS}) - {Api
 """Requests between brokers, which are exempt from quotas (Kafka: `sendResponseExemptThrottle`)."""
 
 
-def apis_of(broker: Broker) -> Mapping[int, Api]:
+def apis_of(broker: "Broker") -> Mapping[int, Api]:
     """What a broker answers: with peers, also what brokers and the controller ask each other."""
     return {**APIS, **CLUSTER_APIS} if broker.view.has_peers else APIS

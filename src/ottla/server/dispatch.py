@@ -5,14 +5,13 @@ Kafka's counterpart: `KafkaApis.handle`.
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Scout, TurnsNeededError, kept
-from ottla.broker.broker import Broker
 from ottla.codec.freeing import free_all, free_in_turns
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -23,6 +22,9 @@ from ottla.server.apis import CLUSTER_APIS, NOT_METERED, Api, apis_of
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
 from ottla.server.turns import CancelledError, LongAnswer, LongRequests
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
 
 SHORT_SIZE: Final = 1024
 """Maximum size of requests that are read without counting their elements."""
@@ -71,7 +73,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: "Broker",
         clock: Clock | None = None,
         long_requests: LongRequests | None = None,
         handlers: Callable[[ApiKey], Handler] | None = None,

@@ -4,16 +4,18 @@ Kafka's counterpart: `RequestContext`.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError, in_a_turn
-from ottla.broker.broker import Broker
 from ottla.broker.waiting import Later, Waiting
 from ottla.codec.schema import Message
 from ottla.metadata.cluster_view import Reach
 from ottla.protocol.headers import RequestHeader
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
 
 ResultT = TypeVar("ResultT")
 
@@ -46,7 +48,7 @@ class RequestContext:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: "Broker",
         at: Timestamps,
         header: RequestHeader,
         client: Client,

@@ -62,7 +62,10 @@ def entry_options(of_denial: str) -> Callable[[Any], Any]:
 @output_options("Print principals only, one per line.")
 def list_command(target: Target, principal: str | None, output: Output, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
-    with target.security() as known:
+    from ottla.client.administration.security import SecurityAdmin
+
+    with target.reading() as cluster:
+        known = SecurityAdmin(cluster)
         found = [acl for one in _filters(resources, principal) for acl in known.describe_acls(one)]
     found.sort()
     output.listing(

@@ -54,9 +54,11 @@ def get_command(
     Settings are those of a topic unless an option names another owner. Without KEY, only values
     that differ from the default are shown.
     """
+    from ottla.client.administration.configs import ConfigAdmin
+
     kind, name, keys = _resource(words, **resource)
-    with target.configs() as known:
-        entries = known.describe_configs(kind, [name])[name]
+    with target.reading() as cluster:
+        entries = ConfigAdmin(cluster).describe_configs(kind, [name])[name]
     _check_known(keys, entries)
     shown = [
         one
@@ -183,10 +185,12 @@ def _change(
     dry_run: bool,
     output: Output,
 ) -> None:
-    from ottla.client.administration.config_values import ResourceKind, no_loggers
+    from ottla.client.administration.config_values import ResourceKind
     from ottla.client.administration.configs import ConfigAdmin
 
     if kind is ResourceKind.BROKER_LOGGER and not target.broker_addresses():
+        from ottla.embedded.read_only.connection import no_loggers
+
         raise no_loggers()
     with target.open() as cluster:
         admin = ConfigAdmin(cluster)

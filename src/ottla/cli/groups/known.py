@@ -12,7 +12,7 @@ from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.losses import Losses
 
 if TYPE_CHECKING:
-    from ottla.client.at_rest.groups import GroupList
+    from ottla.client.administration.groups import GroupAdmin
 
 
 class KnownGroups:
@@ -23,7 +23,7 @@ class KnownGroups:
 
     def __init__(
         self,
-        admin: "GroupList",
+        admin: "GroupAdmin",
         *,
         states: Collection[str] = (),
         losses: Losses | None = None,

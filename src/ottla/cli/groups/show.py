@@ -16,8 +16,8 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, print_json
 
 if TYPE_CHECKING:
+    from ottla.client.admin import Admin
     from ottla.client.administration.descriptions import GroupDescription, PartitionLag
-    from ottla.client.at_rest.groups import GroupList
 
 NO_GROUPS = "there are no groups yet"
 
@@ -44,8 +44,11 @@ def list_command(
     If a broker does not answer, or files are damaged, what is known is listed, and the command
     exits with 1.
     """
+    from ottla.client.admin import Admin
+
     losses = Losses()
-    with target.groups(losses) as admin:
+    with target.reading(losses) as cluster:
+        admin = Admin(cluster)
         known = KnownGroups(admin, states=states, losses=losses)
         names = known.matching(patterns)
         if output.is_brief:
@@ -55,7 +58,7 @@ def list_command(
     known.end()
 
 
-def _list(admin: "GroupList", names: list[str], known: KnownGroups, output: Output) -> None:
+def _list(admin: "Admin", names: list[str], known: KnownGroups, output: Output) -> None:
     now_ms = SystemClock().now_ms()
     described = admin.describe_groups(names)
     found = [(one, _known_lags(admin, one, now_ms, known)) for one in described]
@@ -70,7 +73,7 @@ def _list(admin: "GroupList", names: list[str], known: KnownGroups, output: Outp
 
 
 def _known_lags(
-    admin: "GroupList", group: "GroupDescription", now_ms: int, known: KnownGroups
+    admin: "Admin", group: "GroupDescription", now_ms: int, known: KnownGroups
 ) -> "list[PartitionLag] | None":
     """Returns `None` if the broker that leads a partition does not answer, or refuses, or its
     files are damaged."""
@@ -115,9 +118,12 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
     If a broker does not answer, or files are damaged, what is known is printed, and the command
     exits with 1.
     """
+    from ottla.client.admin import Admin
+
     now_ms = SystemClock().now_ms()
     losses = Losses()
-    with target.groups(losses) as admin:
+    with target.reading(losses) as cluster:
+        admin = Admin(cluster)
         known = KnownGroups(admin, losses=losses)
         names = known.matching(patterns)
         if output.is_brief:

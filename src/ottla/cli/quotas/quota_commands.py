@@ -39,10 +39,11 @@ entity_options = with_options(
 def list_command(target: Target, output: Output, **names: str | None) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
     from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quotas import QuotaAdmin
 
     entity = _entity(**names)
-    with target.quotas() as known:
-        found = known.describe_quotas(entity)
+    with target.reading() as cluster:
+        found = QuotaAdmin(cluster).describe_quotas(entity)
     found.sort(key=lambda one: sorted(map(str, one.entity.items())))
     output.listing(
         found,

@@ -18,8 +18,8 @@ from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
+    from ottla.client.admin import Admin
     from ottla.client.administration.descriptions import ActiveProducer, TopicActivity
-    from ottla.client.at_rest.topics import TopicList
 
 WINDOW_S = 300.0
 
@@ -39,8 +39,11 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
 
     Only producers with a producer id, such as idempotent ones, are listed.
     """
+    from ottla.client.admin import Admin
+
     now_ms = SystemClock().now_ms()
-    with target.topics() as admin:
+    with target.reading() as cluster:
+        admin = Admin(cluster)
         known = {one.name: one for one in admin.describe_topics(internal=True)}
         names = matching("topic", patterns, known)
         if output.is_brief:
@@ -58,7 +61,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
             _show(admin, one, now_ms)
 
 
-def _show(admin: "TopicList", one: "TopicActivity", now_ms: int) -> None:
+def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
     name = one.topic.name
     settings, overrides = _settings(admin, name)
     internal = ", internal" if one.topic.is_internal else ""
@@ -106,14 +109,14 @@ def _show(admin: "TopicList", one: "TopicActivity", now_ms: int) -> None:
         )
 
 
-def _settings(admin: "TopicList", name: str) -> tuple[dict[str, str], dict[str, str]]:
+def _settings(admin: "Admin", name: str) -> tuple[dict[str, str], dict[str, str]]:
     """All settings and the overridden ones; none of a topic whose settings the user may not see."""
     settings = admin.topics_settings([name]).get(name, {})
     return settings, admin.topic_overrides([name])[name] if settings else {}
 
 
 def _producers(
-    admin: "TopicList", one: "TopicActivity"
+    admin: "Admin", one: "TopicActivity"
 ) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
     """None where the user may not read the topic."""
     found: dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]] = {}
@@ -133,7 +136,7 @@ def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
     return "open" if is_open else ""
 
 
-def _print_json(admin: "TopicList", one: "TopicActivity") -> None:
+def _print_json(admin: "Admin", one: "TopicActivity") -> None:
     settings, overrides = _settings(admin, one.topic.name)
     leaders = {each.partition: each for each in one.topic.partitions}
     print_json(

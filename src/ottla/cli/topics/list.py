@@ -48,8 +48,11 @@ def list_command(
 
     Size is that of one replica.
     """
+    from ottla.client.admin import Admin
+
     window_s = parse_seconds("--rate-over", window)
-    with target.topics() as listed:
+    with target.reading() as cluster:
+        listed = Admin(cluster)
         known = {one.name: one for one in listed.describe_topics(internal=True)}
         offered = [
             name

@@ -33,8 +33,11 @@ def list_command(
 
     Of damaged files the sound part is listed, and the command exits with 1.
     """
+    from ottla.client.administration.transactions import TransactionAdmin
+
     losses = Losses()
-    with target.transactions(losses) as known:
+    with target.reading(losses) as cluster:
+        known = TransactionAdmin(cluster)
         found = known.list_transactions(states=states, producer_ids=producer_ids)
     output.listing(
         found,
@@ -62,10 +65,11 @@ def list_command(
 def describe_command(target: Target, transactional_ids: tuple[str, ...], output: Output) -> None:
     """Describe transactional ids: state, start time, timeout and partitions."""
     from ottla.base.clock import SystemClock
+    from ottla.client.administration.transactions import TransactionAdmin
 
     losses = Losses()
-    with target.transactions(losses) as known:
-        described = known.describe_transactions(transactional_ids)
+    with target.reading(losses) as cluster:
+        described = TransactionAdmin(cluster).describe_transactions(transactional_ids)
     now_ms = SystemClock().now_ms()
     if output.is_brief:
         output.names(one.transactional_id for one in described)

@@ -29,8 +29,10 @@ mechanism_option = click.option(
 @output_options(NAMES_ONLY)
 def list_command(target: Target, output: Output) -> None:
     """List the users that have passwords, with the mechanisms."""
-    with target.security() as known:
-        users = known.describe_user_scram_credentials()
+    from ottla.client.administration.security import SecurityAdmin
+
+    with target.reading() as cluster:
+        users = SecurityAdmin(cluster).describe_user_scram_credentials()
     output.listing(
         list(users.items()),
         ("user", "mechanism", "#iterations"),

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from ottla.base.errors import ApiError, UserError
-from ottla.base.partitions import TopicPartition
+from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.descriptions import (
     ActiveProducer,
     GroupDescription,
@@ -20,10 +20,14 @@ from ottla.client.administration.log_directories import LogDirectoryAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.connection import Connection
 from ottla.client.reading import FetchFrom, fetch
+from ottla.client.refusals import RefusedError
 from ottla.record.batch import iter_batches
 
 ONE_BATCH = 1
 """A fetch of one byte returns the whole first batch."""
+
+NO_RECORDS = (0, 0)
+"""The bounds of a partition without a leader."""
 
 
 class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
@@ -33,6 +37,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         self, topics: Iterable[TopicDescription], since_ms: int
     ) -> list[TopicActivity]:
         """The size of topics, and how many records came after `since_ms`. Raises `RefusedError`.
+        A partition without a leader counts as empty.
 
         >>> topics = admin.describe_topics(["orders"])
         >>> activity, = admin.topic_activity(topics, since_ms=1_767_225_602_000)
@@ -40,33 +45,30 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         (4, 2)
         """
         wanted = list(topics)
-        places = [
-            TopicPartition(topic.name, one.partition)
-            for topic in wanted
-            for one in topic.partitions
-        ]
+        places = [place for topic in wanted for place in _led(topic)]
         bounds = self.bounds(places)
         recent = self.list_offsets(places, since_ms)
         sizes: dict[TopicPartition, int] = {}
-        for directory in self.log_directories():
+        for directory in self.log_directories(by_topic(places)):
             for place, size in directory.sizes.items():
                 # Each replica has the log; the largest one is nearest to the leader.
                 sizes[place] = max(size, sizes.get(place, 0))
-        found = {
-            place: PartitionActivity(
+
+        def activity(place: TopicPartition) -> PartitionActivity:
+            start, end = bounds.get(place, NO_RECORDS)
+            return PartitionActivity(
                 place=place,
-                start_offset=bounds[place][0],
-                end_offset=bounds[place][1],
-                recent_count=count_from(recent[place].offset, *bounds[place]),
+                start_offset=start,
+                end_offset=end,
+                recent_count=count_from(recent[place].offset, start, end) if place in recent else 0,
                 size=sizes.get(place),
             )
-            for place in places
-        }
+
         return [
             TopicActivity(
                 topic=topic,
                 partitions=tuple(
-                    found[TopicPartition(topic.name, one.partition)] for one in topic.partitions
+                    activity(TopicPartition(topic.name, one.partition)) for one in topic.partitions
                 ),
             )
             for topic in wanted
@@ -80,9 +82,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         >>> producers[ottla.TopicPartition("orders", 0)]
         []
         """
-        return self.describe_producers(
-            TopicPartition(topic.name, one.partition) for one in topic.partitions
-        )
+        return self.describe_producers(_led(topic))
 
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
@@ -116,7 +116,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
             by_node.setdefault(leader.node_id, []).append(place)
         found: dict[TopicPartition, tuple[int, int]] = {}
         for several in by_node.values():
-            with suppress(ApiError, UserError):
+            with suppress(ApiError, RefusedError, UnknownNameError, UnreachableError):
                 found |= self.bounds(several)
         return found
 
@@ -142,3 +142,10 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
             return self._cluster.ask_leader(place.topic, place.partition, ask)
         except ApiError:
             return None  # Retention deleted the offset meanwhile.
+
+
+def _led(topic: TopicDescription) -> list[TopicPartition]:
+    """The partitions that have a leader."""
+    return [
+        TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader >= 0
+    ]

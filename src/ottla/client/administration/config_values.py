@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 
 if TYPE_CHECKING:
@@ -95,11 +94,6 @@ def default_of(
 
 
 # Importing the tables of settings takes a command 15 ms, and most requests do not need them.
-
-
-def no_loggers() -> UserError:
-    """Returns the error for the loggers of a broker that does not run."""
-    return UserError("a directory has no loggers; name a broker that runs: HOST:PORT")
 
 
 def topic_rows() -> "Mapping[str, Setting]":

@@ -108,20 +108,29 @@ class ConfigAdmin(Asking):
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The same for several topics, by one request; without those whose settings the user may
-        not see.
+        not see, or the broker cannot read.
 
         >>> settings = admin.topics_settings(["orders"])
         >>> settings["orders"]["retention.ms"]
         '-1'
         """
         known = topic_rows()
-        found = {}
+        found: dict[str, dict[str, str]] = {}
+        unread: dict[str, None] = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
             if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                continue
+            if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                unread[result.error_message or ""] = None
                 continue
             if result.error_code:
                 raise refused(result.resource_name, result.error_code, result.error_message)
             found[result.resource_name] = _values(result, known)
+        if unread:
+            import logging  # Few directories are damaged.
+
+            for message in unread:
+                logging.getLogger(__name__).warning("%s", message)
         return found
 
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:

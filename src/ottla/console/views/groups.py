@@ -1,20 +1,16 @@
 """Groups: the list, one group with its lag over time, and a reset with its preview."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import urlencode
 
 from ottla.base.errors import CorruptionError, RefusalError, UnknownNameError, UserError
 from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
-from ottla.client.at_rest.groups import GroupList, GroupsAtRest
 from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.state import LagSample
-from ottla.console.targets import Place
 from ottla.console.views.view import View, check_writes
 from ottla.diagnosis.offset_reset import PLACES, PlannedOffset, Reset, ResetKind, parse_place
 from ottla.storage.reading.read_only_directory import LostPartitionError
@@ -26,7 +22,7 @@ def groups(ask: Ask) -> Page:
     """The list of groups, one page at a time; only the lags of those shown are requested."""
     wanted = ask.query.get("q", "").strip()
     lost: list[str] = []
-    with _groups_of(ask.place, lost) as known:
+    with ask.place.reading(lost.append) as known:
         found = [one for one in known.list_groups() if wanted.lower() in one.group.lower()]
         pages = max(1, -(-len(found) // PER_PAGE))
         number = ask.number("page", 1, least=1, most=pages)
@@ -50,24 +46,12 @@ def groups(ask: Ask) -> Page:
     )
 
 
-@contextmanager
-def _groups_of(place: Place, lost: list[str]) -> Iterator[GroupList]:
-    """The groups of a broker, or of files, with lines about what is lost of these."""
-    if place.has_broker:
-        with place.admin() as admin:
-            yield admin
-    else:
-        yield GroupsAtRest(place.target.directories, lost.append)
-
-
 def _row(name: str, state: str = "", kind: str = "") -> Fields:
     return {"name": name, "shown": visible(name), "state": state, "kind": kind, "lag": None,
             "uncommitted": 0, "late_ms": None, "members": None, "topics": []}  # fmt: skip
 
 
-def _add_lags(
-    known: GroupList, row: Fields, one: ListedGroup, now_ms: int, lost: list[str]
-) -> None:
+def _add_lags(known: Admin, row: Fields, one: ListedGroup, now_ms: int, lost: list[str]) -> None:
     try:
         (described,) = known.describe_groups([one])
         row["members"] = len(described.members)
@@ -96,7 +80,7 @@ def group(ask: Ask) -> Page:
 def group_fields(ask: Ask, name: str, now_ms: int) -> Fields:
     """The content of the page, which the stream sends repeatedly."""
     lost: list[str] = []
-    with _groups_of(ask.place, lost) as known:
+    with ask.place.reading(lost.append) as known:
         try:
             (described,) = known.describe_groups([name])
         except UnknownNameError as error:

@@ -4,6 +4,7 @@ Kafka's counterpart: `ConfigHelper`.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -16,7 +17,6 @@ from ottla.broker.configs.resources import (
 )
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
-from ottla.broker.topics.topics import Topic
 from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -38,7 +38,10 @@ from ottla.server.config_entries import (
 )
 from ottla.server.request_context import PendingResponse, RequestContext, respond
 
-FoundTopics = Mapping[str, Topic]
+if TYPE_CHECKING:
+    from ottla.broker.topics.topics import Topic
+
+FoundTopics = Mapping[str, "Topic"]
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message | PendingResponse:

@@ -4,6 +4,7 @@ lag. Kafka's counterpart: `ReplicaManager.describeLogDirs` (KIP-113, KIP-827, KI
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
@@ -17,7 +18,9 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.server.request_context import RequestContext
-from ottla.storage.directory.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from ottla.storage.directory.log_directory import LogDirectory
 
 Wanted = Mapping[str, Collection[int]]
 """The partitions that are asked for, by topic."""
@@ -44,7 +47,7 @@ def _wanted(topics: Iterable[DescribableLogDirTopic]) -> Wanted:
 
 
 def _describe(
-    directory: LogDirectory, wanted: Wanted | None, context: RequestContext
+    directory: "LogDirectory", wanted: Wanted | None, context: RequestContext
 ) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(
         log_dir=directory.path, is_cordoned=context.broker.directories.is_cordoned(directory)
@@ -60,7 +63,7 @@ def _describe(
 
 
 def _topics(
-    directory: LogDirectory, wanted: Wanted | None, context: RequestContext
+    directory: "LogDirectory", wanted: Wanted | None, context: RequestContext
 ) -> list[DescribeLogDirsTopic]:
     """Written for 10,000 partitions: the console's list of topics asks for the sizes of as many."""
     topics: dict[str, DescribeLogDirsTopic] = {}

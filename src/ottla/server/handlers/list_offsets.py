@@ -6,10 +6,11 @@ one (-5) nor an earliest that waits to be (-6).
 Kafka's counterpart: `KafkaApis.handleListOffsetRequest`.
 """
 
+from typing import TYPE_CHECKING
+
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns
-from ottla.broker.topics.partition import Partition
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -23,6 +24,9 @@ from ottla.storage.log.reader import (
     MAX_TIMESTAMP,
     Isolation,
 )
+
+if TYPE_CHECKING:
+    from ottla.broker.topics.partition import Partition
 
 CONSUMER = -1
 DEBUGGING = -2
@@ -123,7 +127,7 @@ def _find(
     return answer
 
 
-def _offsets_before(partition: Partition, wanted: ListOffsetsPartition) -> list[int]:
+def _offsets_before(partition: "Partition", wanted: ListOffsetsPartition) -> list[int]:
     """The base offsets of segments that were last written before a time, newest first.
 
     Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.

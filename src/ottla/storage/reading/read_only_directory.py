@@ -13,6 +13,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.storage.files.boot_note import WrittenEnds, read_boot_note
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
+    BOOT_NOTE,
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
@@ -94,6 +95,7 @@ class ReadOnlyLogDirectory:
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
+        self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
         self._known_topics: tuple[tuple[tuple[str, int], ...], KnownTopics] | None = None
 
     @property
@@ -116,11 +118,18 @@ class ReadOnlyLogDirectory:
         return self._written_ends() is not None
 
     def _written_ends(self) -> WrittenEnds | None:
-        """The ends of the logs if the last broker was killed since the system was started."""
+        """The ends of the logs if the last broker was killed since the system was started.
+
+        Cached until the file changes: there may be thousands of logs. A broker replaces the file at
+        its start, and changes the ends in it while it holds the lock.
+        """
         with suppress(OSError):
             if self.file_system.lock_holder(join(self.path, LOCK)) is not None:
                 return None
-        return read_boot_note(self.file_system, self.path)
+        status = self.file_system.status(join(self.path, BOOT_NOTE))
+        if self._boot_note is None or self._boot_note[0] != status:
+            self._boot_note = status, read_boot_note(self.file_system, self.path)
+        return self._boot_note[1]
 
     @property
     def is_ottlas(self) -> bool:

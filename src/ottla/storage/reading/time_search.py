@@ -17,7 +17,14 @@ from ottla.storage.segment.segment_reader import SegmentReader
 
 
 def first_offset_at(log: ReadOnlyLog, timestamp_ms: int) -> int | None:
-    """The first offset whose record has at least that timestamp; `None` if there is none.
+    """As `first_at`, without the timestamp."""
+    found = first_at(log, timestamp_ms)
+    return None if found is None else found[0]
+
+
+def first_at(log: ReadOnlyLog, timestamp_ms: int) -> tuple[int, int] | None:
+    """The offset and timestamp of the first record with at least that timestamp; `None` if there is
+    none.
 
     Raises as the reads of `ReadOnlyLog` do.
     """
@@ -52,7 +59,9 @@ def _search_start(
         return files.base_offset
 
 
-def _walk(log: ReadOnlyLog, timestamp_ms: int, from_offset: int, until_offset: int) -> int | None:
+def _walk(
+    log: ReadOnlyLog, timestamp_ms: int, from_offset: int, until_offset: int
+) -> tuple[int, int] | None:
     start = log.log_start_offset
     for batch in log.batches.read(max(from_offset, start), until_offset):
         if batch.is_control or (
@@ -61,5 +70,5 @@ def _walk(log: ReadOnlyLog, timestamp_ms: int, from_offset: int, until_offset: i
             continue
         for record in read_records(batch):
             if record.timestamp_ms >= timestamp_ms and record.offset >= start:
-                return record.offset
+                return record.offset, record.timestamp_ms
     return None

@@ -9,15 +9,13 @@ import pytest
 
 import ottla
 from ottla.base.errors import RefusalError
-from ottla.client.at_rest.groups import GroupsAtRest
-from ottla.client.at_rest.topics import TopicsAtRest
-from ottla.client.at_rest.transactions import TransactionsAtRest
 from ottla.diagnosis.directories import read_directories
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.search.sources import FileRecords
 from ottla.sources.log_files import LogFiles
 from ottla.sources.topic_choice import TopicChoice
+from tests.support.read_only import reading
 
 TRANSACTIONAL = {"transactional.id": "payments"}
 
@@ -39,7 +37,7 @@ def make(path: Path, partitions: int) -> None:
 
 
 def list_groups(path: Path) -> object:
-    return GroupsAtRest([str(path)]).list_groups()
+    return reading(path).list_groups()
 
 
 def committed_offsets(path: Path) -> object:
@@ -47,11 +45,11 @@ def committed_offsets(path: Path) -> object:
 
 
 def list_transactions(path: Path) -> object:
-    return TransactionsAtRest([str(path)]).list_transactions()
+    return reading(path).list_transactions()
 
 
 def describe_topics(path: Path) -> object:
-    topics = TopicsAtRest([str(path)])
+    topics = reading(path)
     return topics.topic_activity(topics.describe_topics(), 0)
 
 

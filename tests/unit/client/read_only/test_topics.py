@@ -7,8 +7,9 @@ import pytest
 import ottla
 from ottla.base.errors import CorruptionError
 from ottla.client.administration.descriptions import TopicActivity
-from ottla.client.at_rest.topics import TopicList, TopicsAtRest
 from ottla.embedded.log import Log
+from ottla.storage.reading.read_only_directory import LostPartitionError
+from tests.support.read_only import reading
 
 SINCE_MS = 1_700_000_000_005
 
@@ -28,7 +29,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def listed(topics: TopicList, *, internal: bool = True) -> list[tuple[object, ...]]:
+def listed(topics: ottla.Admin, *, internal: bool = True) -> list[tuple[object, ...]]:
     found: list[TopicActivity] = topics.topic_activity(
         topics.describe_topics(internal=internal), SINCE_MS
     )
@@ -53,7 +54,7 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
 @pytest.mark.slow
 def test_the_files_say_what_the_broker_says(log: Log, tmp_path: Path) -> None:
     with log:
-        at_rest = TopicsAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         names = ["books", "orders"]
         with ottla.Admin(log) as admin:
             assert listed(at_rest) == listed(admin)
@@ -67,10 +68,10 @@ def test_nothing_changes_while_somebody_has_the_directory_and_after(
 ) -> None:
     with log:
         before = files_of(tmp_path)
-        while_open = listed(TopicsAtRest([str(tmp_path)]), internal=False)
+        while_open = listed(reading(tmp_path), internal=False)
         assert files_of(tmp_path) == before
     before = files_of(tmp_path)
-    assert listed(TopicsAtRest([str(tmp_path)]), internal=False) == while_open
+    assert listed(reading(tmp_path), internal=False) == while_open
     assert files_of(tmp_path) == before
 
 
@@ -81,9 +82,12 @@ def test_a_partition_that_is_gone_has_no_leader_and_damage_is_named(
     log.close()
     directory = tmp_path / "orders-1"
     directory.rename(tmp_path / "elsewhere")
-    orders = TopicsAtRest([str(tmp_path)]).describe_topics()[-1]
+    orders = reading(tmp_path).describe_topics()[-1]
     assert [one.partition for one in orders.partitions] == [0, 1]
     first = min((tmp_path / "orders-0").glob("*.log"))
     first.write_bytes(first.read_bytes()[:-30])
+    with pytest.raises(LostPartitionError, match="put it back"):
+        listed(reading(tmp_path), internal=False)
+    (tmp_path / "elsewhere").rename(directory)
     with pytest.raises(CorruptionError, match="ottla log check"):
-        listed(TopicsAtRest([str(tmp_path)]), internal=False)
+        listed(reading(tmp_path), internal=False)

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.main import cli
-from ottla.client.at_rest.groups import GroupList, GroupsAtRest
 from ottla.coordinator.placement import partition_for
 from ottla.embedded.log import Log
 from tests.support.patience import wait_until
+from tests.support.read_only import reading
 
 NOW_MS = 1_700_000_100_000
 ORDERS = ottla.TopicPartition("orders", 0)
@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield log
 
 
-def seen(groups: GroupList) -> list[tuple[object, ...]]:
+def seen(groups: ottla.Admin) -> list[tuple[object, ...]]:
     names = [one.group for one in groups.list_groups()]
     return [
         (listed, one, groups.group_lag(one, now_ms=NOW_MS))
@@ -45,7 +45,7 @@ def test_committed_offsets_are_those_of_the_broker(log: Log, tmp_path: Path) -> 
         admin.alter_group_offsets("old", {ORDERS: 1})
         admin.delete_groups(["old"])
         log.delete_topic("gone")
-        at_rest = GroupsAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         assert seen(at_rest) == seen(admin)
         assert [one.group for one in at_rest.list_groups(states=["empty"])] == ["billing", "search"]
         assert not at_rest.list_groups(states=["Stable"])
@@ -60,9 +60,9 @@ def test_a_group_without_members_is_the_same_once_the_log_is_closed(
 ) -> None:
     with ottla.Admin(log) as admin:
         admin.alter_group_offsets("billing", {ORDERS: 4})
-    while_open = seen(GroupsAtRest([str(tmp_path)]))
+    while_open = seen(reading(tmp_path))
     log.close()
-    assert seen(GroupsAtRest([str(tmp_path)])) == while_open
+    assert seen(reading(tmp_path)) == while_open
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_members_are_those_of_the_broker(protocol: str, log: Log, tmp_path: Path
             return states == ["Stable"] and len(consumer.assignment()) == 2
 
         wait_until(is_stable)
-        at_rest = GroupsAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         assert seen(at_rest) == seen(admin)
         (group,) = at_rest.describe_groups(["billing"])
         assert group.kind == protocol
@@ -98,11 +98,11 @@ def test_what_a_transaction_commits_counts_once_it_is_committed(log: Log, tmp_pa
     ):
         with producer.transaction():
             producer.send_offsets_to_transaction({ORDERS: 7}, "billing")
-            assert seen(GroupsAtRest([str(tmp_path)])) == seen(admin)
+            assert seen(reading(tmp_path)) == seen(admin)
         wait_until(admin.list_groups)  # until the marker is there
-        assert seen(GroupsAtRest([str(tmp_path)])) == seen(admin)
-        (billing,) = GroupsAtRest([str(tmp_path)]).describe_groups(["billing"])
-        lag, _ = GroupsAtRest([str(tmp_path)]).group_lag(billing)
+        assert seen(reading(tmp_path)) == seen(admin)
+        (billing,) = reading(tmp_path).describe_groups(["billing"])
+        lag, _ = reading(tmp_path).group_lag(billing)
         assert lag.committed == 7
 
 
@@ -110,7 +110,7 @@ def test_a_group_that_is_not_there_is_refused_with_the_nearest(log: Log, tmp_pat
     with ottla.Admin(log) as admin:
         admin.alter_group_offsets("billing", {ORDERS: 4})
     with pytest.raises(UnknownNameError, match="did you mean billing"):
-        GroupsAtRest([str(tmp_path)]).describe_groups(["biling"])
+        reading(tmp_path).describe_groups(["biling"])
 
 
 def damage(path: Path, topic: str, change: Callable[[bytes], bytes]) -> Path:
@@ -150,9 +150,9 @@ def test_of_damaged_groups_the_rest_is_shown_and_what_is_lost_is_named(
     log.close()
     held = damage(tmp_path, "__consumer_offsets", change)
     with pytest.raises(UserError, match="ottla log check"):
-        GroupsAtRest([str(tmp_path)]).list_groups()
+        reading(tmp_path).list_groups()
     lost: list[str] = []
-    groups = GroupsAtRest([str(tmp_path)], lost.append)
+    groups = reading(tmp_path, lost.append)
     found = {
         one.group: groups.group_lag(one, now_ms=NOW_MS)[0].committed
         for one in groups.describe_groups([each.group for each in groups.list_groups()])
@@ -187,7 +187,5 @@ def test_a_lost_partition_costs_its_own_groups_only(log: Log, tmp_path: Path) ->
     assert billing != partition_for("search", 2)
     shutil.rmtree(tmp_path / f"__consumer_offsets-{billing}")
     lost: list[str] = []
-    assert [one.group for one in GroupsAtRest([str(tmp_path)], lost.append).list_groups()] == [
-        "search"
-    ]
+    assert [one.group for one in reading(tmp_path, lost.append).list_groups()] == ["search"]
     assert f"__consumer_offsets-{billing} is not there" in lost[0]

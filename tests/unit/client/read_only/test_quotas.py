@@ -6,8 +6,8 @@ import pytest
 
 import ottla
 from ottla.client.administration.quota_values import Quota
-from ottla.client.at_rest.quotas import QuotasAtRest
 from ottla.client.refusals import RefusedError
+from tests.support.read_only import reading
 
 ENTITIES: list[dict[str, str | None]] = [
     {"user": "ana"},
@@ -21,7 +21,7 @@ def test_all_quotas_and_those_of_one_entity_are_what_the_broker_describes(tmp_pa
     with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
         for number, entity in enumerate(ENTITIES):
             admin.alter_quotas(entity, {"producer_byte_rate": 1000 + number})
-        at_rest = QuotasAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         assert len(at_rest.describe_quotas()) == 4
         for entity in [None, *ENTITIES, {"user": "bob"}]:
             ours, theirs = at_rest.describe_quotas(entity), admin.describe_quotas(entity)
@@ -37,5 +37,5 @@ def test_an_entity_that_cannot_be_is_refused_as_by_the_broker(tmp_path: Path) ->
         with pytest.raises(RefusedError) as by_broker:
             admin.describe_quotas({"planet": "mars"})
         with pytest.raises(RefusedError) as at_rest:
-            QuotasAtRest([str(tmp_path)]).describe_quotas({"planet": "mars"})
+            reading(tmp_path).describe_quotas({"planet": "mars"})
     assert str(at_rest.value) == str(by_broker.value)

@@ -9,18 +9,16 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.main import cli
-from ottla.client.at_rest.topics import TopicsAtRest
-from ottla.client.at_rest.transactions import TransactionsAtRest
 from ottla.diagnosis.directories import read_directories
 from ottla.diagnosis.stuck import coordinators_on_disk
 from tests.support.patience import wait_until
+from tests.support.read_only import reading
 
 PATIENT = {"transaction.timeout.ms": 600_000}
 """None is aborted on a slow machine while it is looked at."""
 
 
 def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> None:
-    paths = [str(tmp_path)]
     with (
         ottla.open(tmp_path, {"transaction.state.log.num.partitions": 2}) as log,
         ottla.Admin(log) as admin,
@@ -34,20 +32,20 @@ def test_transactions_and_producers_are_those_of_the_broker(tmp_path: Path) -> N
             producer.send("orders", b"x", partition=0).result()
             is_done = partial(admin.list_transactions, states=["CompleteCommit"])
             wait_until(is_done)  # until the markers are there
-            at_rest = TransactionsAtRest(paths)
+            at_rest = reading(tmp_path)
             assert at_rest.list_transactions() == admin.list_transactions()
             assert [
                 one.transactional_id for one in at_rest.list_transactions(states=["Ongoing"])
             ] == ["open"]
             names = ["done", "open"]
             assert at_rest.describe_transactions(names) == admin.describe_transactions(names)
-            topics = TopicsAtRest(paths)
+            topics = reading(tmp_path)
             (orders,) = [one for one in topics.describe_topics() if one.name == "orders"]
             assert topics.producers_of(orders) == admin.producers_of(orders)
             assert topics.topic_overrides(["orders"]) == admin.topic_overrides(["orders"])
         (first,) = at_rest.list_transactions(states=["Ongoing"])
         assert at_rest.list_transactions(producer_ids=[first.producer_id]) == [first]
-    after = topics.producers_of(orders)
+    after = reading(tmp_path).producers_of(orders)
     with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
         assert after == admin.producers_of(orders)
     with pytest.raises(UserError, match="no state Onging; one is Ongoing"):
@@ -70,9 +68,9 @@ def test_of_damaged_transactions_the_rest_is_shown_and_what_is_lost_is_named(
     content = path.read_bytes()
     path.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
     with pytest.raises(UserError, match="cannot be read"):
-        TransactionsAtRest([str(tmp_path)])
+        reading(tmp_path).list_transactions()
     lost: list[str] = []
-    known = TransactionsAtRest([str(tmp_path)], lost.append).list_transactions()
+    known = reading(tmp_path, lost.append).list_transactions()
     assert [one.transactional_id for one in known] == ["first"]
     (line,) = lost
     assert ": first; `ottla transactions list`" in line

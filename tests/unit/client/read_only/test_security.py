@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import ottla
-from ottla.client.at_rest.security import SecurityAtRest
+from tests.support.read_only import reading
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -34,7 +34,7 @@ FILTERS = [
 
 def test_users_and_their_mechanisms_are_what_the_broker_describes(tmp_path: Path) -> None:
     with ottla.open(tmp_path) as log, ottla.Admin(log) as admin:
-        assert SecurityAtRest([str(tmp_path)]).describe_user_scram_credentials() == {}
+        assert reading(tmp_path).describe_user_scram_credentials() == {}
         admin.alter_user_scram_credentials(
             ottla.UserScramCredentialUpsertion(user=user, mechanism=mechanism, password="pot")
             for user, mechanism in (
@@ -43,7 +43,7 @@ def test_users_and_their_mechanisms_are_what_the_broker_describes(tmp_path: Path
                 ("ana", "SCRAM-SHA-256"),
             )
         )
-        found = SecurityAtRest([str(tmp_path)]).describe_user_scram_credentials()
+        found = reading(tmp_path).describe_user_scram_credentials()
         assert found == admin.describe_user_scram_credentials()
         assert list(found) == ["ana", "bob"]
 
@@ -51,7 +51,7 @@ def test_users_and_their_mechanisms_are_what_the_broker_describes(tmp_path: Path
 def test_rules_that_match_are_those_that_the_broker_describes(tmp_path: Path) -> None:
     with ottla.open(tmp_path, SETTINGS) as log, ottla.Admin(log) as admin:
         admin.create_acls(ACLS)
-        at_rest = SecurityAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         assert len(at_rest.describe_acls()) == 3
         for wanted in FILTERS:
             assert sorted(at_rest.describe_acls(wanted)) == sorted(admin.describe_acls(wanted))

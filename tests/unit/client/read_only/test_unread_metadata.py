@@ -13,10 +13,6 @@ from ottla.base.errors import RefusalError
 from ottla.base.ids import Uuid
 from ottla.cli.directory.adopt import adopt_command
 from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
-from ottla.client.at_rest.quotas import QuotasAtRest
-from ottla.client.at_rest.security import SecurityAtRest
-from ottla.client.at_rest.settings import SettingsAtRest
-from ottla.client.at_rest.topics import TopicsAtRest
 from ottla.metadata.image import TOPIC_RESOURCE
 from ottla.metadata.records import (
     ClientQuotaRecord,
@@ -27,6 +23,7 @@ from ottla.metadata.records import (
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import INTEGRITY
+from tests.support.read_only import reading
 
 TOPIC_ID = Uuid(bytes(15) + b"\x07")
 RECORDS = [
@@ -45,14 +42,12 @@ RECORDS = [
 ]
 Reader = Callable[[str], object]
 READERS: dict[str, Reader] = {
-    "quotas": lambda path: QuotasAtRest([path]).describe_quotas(),
-    "users": lambda path: SecurityAtRest([path]).describe_user_scram_credentials(),
-    "acls": lambda path: SecurityAtRest([path]).describe_acls(),
-    "brokers": lambda path: SettingsAtRest([path]).describe_configs(
-        ResourceKind.BROKER, [ALL_BROKERS]
-    ),
-    "group": lambda path: SettingsAtRest([path]).describe_configs(ResourceKind.GROUP, ["g"]),
-    "topic": lambda path: SettingsAtRest([path]).describe_configs(ResourceKind.TOPIC, ["kept"]),
+    "quotas": lambda path: reading(path).describe_quotas(),
+    "users": lambda path: reading(path).describe_user_scram_credentials(),
+    "acls": lambda path: reading(path).describe_acls(),
+    "brokers": lambda path: reading(path).describe_configs(ResourceKind.BROKER, [ALL_BROKERS]),
+    "group": lambda path: reading(path).describe_configs(ResourceKind.GROUP, ["g"]),
+    "topic": lambda path: reading(path).describe_configs(ResourceKind.TOPIC, ["kept"]),
 }
 
 
@@ -107,10 +102,10 @@ def test_without_a_metadata_log_each_reader_warns(
 
 
 def test_topics_are_listed_with_a_warning(kafkas: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert TopicsAtRest([str(kafkas)]).topic_settings("kept")["cleanup.policy"] == "compact"
+    assert reading(kafkas).topics_settings(["kept"])["kept"]["cleanup.policy"] == "compact"
     assert not caplog.records
     damage(kafkas)
-    assert TopicsAtRest([str(kafkas)]).topic_settings("kept")["cleanup.policy"] == "delete"
+    assert reading(kafkas).topics_settings(["kept"]) == {}
     assert "settings of topics are not known, since the metadata log cannot be read" in caplog.text
 
 
@@ -120,7 +115,7 @@ def test_one_topic_that_is_held_back_makes_no_quota_unknown(
     shutil.copytree(kafkas / "kept-0", kafkas / "copied-0")
     READERS["quotas"](str(kafkas))
     assert not caplog.records
-    SettingsAtRest([str(kafkas)]).describe_configs(ResourceKind.TOPIC, ["copied"])
+    reading(kafkas).describe_configs(ResourceKind.TOPIC, ["copied"])
     assert "settings of topic copied are not known, since the metadata log" in caplog.text
 
 

@@ -7,8 +7,8 @@ import pytest
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
-from ottla.client.at_rest.settings import SettingsAtRest
 from ottla.client.refusals import RefusedError
+from tests.support.read_only import reading
 
 
 def test_each_value_has_the_origin_and_default_that_the_broker_reports(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_each_value_has_the_origin_and_default_that_the_broker_reports(tmp_path:
         )
         admin.alter_configs(ResourceKind.BROKER, "1", {"log.retention.ms": "86400000"})
         names = ["orders", "plain"]
-        found = SettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, names)
+        found = reading(tmp_path).describe_configs(ResourceKind.TOPIC, names)
         assert found == admin.describe_configs(ResourceKind.TOPIC, names)
         assert found["plain"]["segment.bytes"].value == "2000000"
 
@@ -31,7 +31,7 @@ def test_a_topic_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -
     with ottla.open(tmp_path) as log:
         log.create_topic("orders")
     with pytest.raises(UnknownNameError, match="did you mean orders"):
-        SettingsAtRest([str(tmp_path)]).describe_configs(ResourceKind.TOPIC, ["order"])
+        reading(tmp_path).describe_configs(ResourceKind.TOPIC, ["order"])
 
 
 def test_a_group_and_the_broker_have_what_the_broker_describes(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_group_and_the_broker_have_what_the_broker_describes(tmp_path: Path) -
         admin.alter_configs(ResourceKind.GROUP, "billing", {"consumer.session.timeout.ms": "50000"})
         admin.alter_configs(ResourceKind.BROKER, ALL_BROKERS, {"log.segment.bytes": "2000000"})
         admin.alter_configs(ResourceKind.BROKER, "1", {"log.retention.ms": "86400000"})
-        at_rest = SettingsAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
         for kind, name in (
             (ResourceKind.GROUP, "billing"),
             (ResourceKind.GROUP, "unknown"),
@@ -58,7 +58,7 @@ def test_a_group_and_the_broker_have_what_the_broker_describes(tmp_path: Path) -
 
 def test_another_broker_and_a_group_without_a_name_are_refused(tmp_path: Path) -> None:
     with ottla.open(tmp_path):
-        at_rest = SettingsAtRest([str(tmp_path)])
+        at_rest = reading(tmp_path)
     with pytest.raises(UserError, match="no broker 5; there are 1"):
         at_rest.describe_configs(ResourceKind.BROKER, ["5"])
     with pytest.raises(RefusedError, match="Group name must not be empty"):

@@ -1,0 +1,219 @@
+"""What handlers of requests that change nothing ask of a broker, over log directories.
+
+Its parts have the names of an open broker's. Settings from a broker's start are in no directory,
+and are treated as not given.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, StorageError
+from ottla.base.files import DiskSpace
+from ottla.base.partitions import TopicPartition
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.quotas.quota_changes import QuotaFilter
+from ottla.broker.security.security_state import SecurityState
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.internal_records import OnLost
+from ottla.embedded.read_only.known_settings import mark_unknown
+from ottla.embedded.read_only.topics import (
+    ReadOnlyPartition,
+    ReadOnlyTopic,
+    ReadOnlyTopics,
+    readable_end,
+)
+from ottla.metadata.quotas import QuotaEntity
+from ottla.storage.log.reader import FetchData, FoundOffset, Isolation
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+if TYPE_CHECKING:
+    from ottla.broker.fetch_sessions import FetchSessions
+    from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+    from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
+
+UNKNOWN = -1
+"""The last stable offset where nobody needs it: headers must be read for it."""
+
+
+class ReadOnlySecurity(NamedTuple):
+    """Users and rules; these restrict nobody here."""
+
+    state: SecurityState
+    authorizer: bool = True
+
+
+class ReadOnlyController:
+    """Finds topics; changes nothing."""
+
+    has_client_metrics = True
+
+    def __init__(self, topics: ReadOnlyTopics, directories: Directories) -> None:
+        self._topics = topics
+        self._directories = directories
+
+    def find_topics(self, names: Sequence[str]) -> Mapping[str, ReadOnlyTopic]:
+        found = [topic for topic in map(self._topics.find, names) if topic is not None]
+        mark_unknown(self._directories, found)
+        return {topic.name: topic for topic in found}
+
+
+class ReadOnlyQuotas:
+    def __init__(self, directories: Directories) -> None:
+        self._quotas = directories.found.cluster.quotas
+
+    def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
+        wanted.check()
+        return list(wanted.select(self._quotas))
+
+
+class DescribedDirectory:
+    """A log directory as DescribeLogDirs describes it."""
+
+    futures: Mapping[TopicPartition, Any] = {}
+
+    def __init__(self, directory: ReadOnlyLogDirectory, topics: ReadOnlyTopics) -> None:
+        self.path = directory.path
+        self._directory = directory
+        self._topics = topics
+
+    def disk_space(self) -> DiskSpace:
+        try:
+            return self._directory.file_system.space(self.path)
+        except OSError as error:
+            raise StorageError(self.path, error.strerror or str(error)) from error
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, ReadOnlyPartition]:
+        places = self._topics.places_in(self._directory)
+        return {place: ReadOnlyPartition(self._topics, place) for place in places}
+
+
+class DescribedDirectories:
+    def __init__(self, directories: Directories, topics: ReadOnlyTopics) -> None:
+        self._directories = directories
+        self._topics = topics
+
+    def __iter__(self) -> Iterator[DescribedDirectory]:
+        return (DescribedDirectory(one, self._topics) for one in self._directories.opened)
+
+    def is_cordoned(self, directory: DescribedDirectory) -> bool:
+        return False
+
+
+class NoFollowers:
+    have_followers = False
+
+
+class ReadOnlyBroker:
+    """Shows the directories as they were when each part of them was first looked at."""
+
+    replicas = NoFollowers()
+
+    def __init__(self, directories: Directories, on_lost: OnLost) -> None:
+        """`on_lost` takes a line for each partition of an internal topic of which a part cannot be
+        read. Raises `UserError` for a partition that is in two directories.
+        """
+        self._on_lost = on_lost
+        self.opened = directories
+        self._groups: ReadOnlyGroups | None = None
+        self._transactions: ReadOnlyTransactions | None = None
+        self.node_id = directories.opened[0].node_id
+        properties = directories.opened[0].properties
+        self.cluster_id = "" if properties is None else properties.cluster_id or ""
+        given = {"broker.id": str(self.node_id), "node.id": str(self.node_id)}
+        paths = ",".join(one.path for one in directories.opened)
+        self.settings = BrokerSettings(given | {"log.dirs": paths}, directories.found.cluster)
+        self.config = self.settings.config
+        self.topics = self.catalog = self.view = ReadOnlyTopics(directories)
+        self.controller = ReadOnlyController(self.topics, directories)
+        self.security = ReadOnlySecurity(directories.found.security)
+        self.admin = ReadOnlyQuotas(directories)
+        self.directories = DescribedDirectories(directories, self.topics)
+
+    @property
+    def groups(self) -> "ReadOnlyGroups":
+        if self._groups is None:
+            from ottla.embedded.read_only.coordinators import ReadOnlyGroups
+
+            self._groups = ReadOnlyGroups(self.topics, self.settings, self._on_lost)
+        return self._groups
+
+    @property
+    def transactions(self) -> "ReadOnlyTransactions":
+        if self._transactions is None:
+            from ottla.embedded.read_only.coordinators import ReadOnlyTransactions
+
+            self._transactions = ReadOnlyTransactions(self.opened, self._on_lost)
+        return self._transactions
+
+    def find_offset(
+        self,
+        topic: str,
+        index: int,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        leader_epoch: int = -1,
+    ) -> FoundOffset | None:
+        return self.topics.find_offset(TopicPartition(topic, index), timestamp_ms, isolation)
+
+    def refusal(
+        self, error: ApiError, topic: str | None, index: int, topic_id: object = None
+    ) -> ApiError:
+        return error.without_traceback()
+
+    # Fetching
+
+    @property
+    def fetch_sessions(self) -> "FetchSessions":
+        """Of which there are none: each fetch names its partitions."""
+        from ottla.broker.fetch_sessions import FetchSessions
+
+        return FetchSessions(0, new_id=lambda: 1, max_partition_count=0)
+
+    def fetch(self, query: "FetchQuery") -> "FetchResult":
+        from ottla.broker.fetching import FetchResult
+
+        found = [self._read(query, one) for one in query.partitions]
+        has_error = any(isinstance(one, ApiError) for one in found)
+        return FetchResult(found, sum(map(_size, found)), has_error)
+
+    def fetch_or_wait(self, query: "FetchQuery", deadline_ms: float) -> "FetchResult":
+        """Nothing is waited for: no record comes."""
+        return self.fetch(query)
+
+    fetch_many_or_wait = fetch_or_wait
+
+    def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> FetchData | ApiError:
+        if wanted.topic is None and wanted.topic_id is not None:
+            wanted.topic = self.topics.name_by_id(wanted.topic_id)
+        if wanted.topic is None:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        place = TopicPartition(wanted.topic, wanted.index)
+        try:
+            self.topics.online_partition(*place)
+            return self.topics.ask(place, lambda log: _read(log, query.isolation, wanted))
+        except ApiError as error:
+            return error.without_traceback()
+
+
+def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> FetchData:
+    end = readable_end(log, isolation)
+    region = next(log.batches.regions(wanted.offset, end, size=wanted.max_size), None)
+    records: Any = None
+    aborted = None
+    if region is not None:
+        for _ in log.batches.checked(region):
+            pass  # raises for damage
+        records = region.data
+        if isolation is Isolation.LAST_STABLE:
+            aborted = log.transactions.aborted(wanted.offset, min(region.next_offset, end))
+    stable = end if isolation is Isolation.LAST_STABLE else UNKNOWN
+    return FetchData(records, end, stable, log.log_start_offset, aborted)
+
+
+def _size(found: FetchData | ApiError) -> int:
+    records: Any = None if isinstance(found, ApiError) else found.records
+    return 0 if records is None else len(records)

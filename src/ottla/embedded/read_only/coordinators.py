@@ -1,0 +1,110 @@
+"""Groups and transactions from the records of their internal topics, as coordinators keep them.
+
+Members are those whose sessions had not ended when the last record was written.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from ottla.base.errors import ProtocolError
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.timers import Timers
+from ottla.base.timestamps import Timestamps
+from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.coordinator_losses import GROUPS
+from ottla.broker.stored_records import StoredRecord
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.coordinator.offsets.records import decode_key, decode_value
+from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.coordinator.transaction.requests import TransactionDescription
+from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.internal_records import OnLost, kept_records, undecodable
+from ottla.diagnosis.stuck import coordinators_on_disk
+from ottla.embedded.read_only.topics import ReadOnlyTopics
+
+
+class ReadOnlyGroups:
+    """`on_lost` takes a line for each partition of which a part cannot be read."""
+
+    is_loading = False
+
+    def __init__(self, topics: ReadOnlyTopics, settings: BrokerSettings, on_lost: OnLost) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._on_lost = on_lost
+
+    def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
+        return self._machine
+
+    def machines(self, at: Timestamps) -> list[GroupCoordinatorShard]:
+        return [self._machine]
+
+    @cached_property
+    def _machine(self) -> GroupCoordinatorShard:
+        """It is only read, and decides nothing."""
+        settings = self._settings
+        machine = GroupCoordinatorShard(
+            settings.config, self._topics, _no_id, settings.groups.of, Timers()
+        )
+        for place, path in self._topics.directories_of(CONSUMER_OFFSETS):
+            for record in kept_records(path, place, GROUPS, self._on_lost):
+                self._replay(machine, place, record)
+        return machine
+
+    def _replay(
+        self, machine: GroupCoordinatorShard, place: TopicPartition, record: StoredRecord
+    ) -> None:
+        try:
+            key = decode_key(record.key)
+            value = None if key is None else decode_value(key, record.value)
+        except ProtocolError as error:
+            self._on_lost(undecodable(place, record.offset, error))
+            return
+        if key is not None:
+            machine.replay(key, value, record.offset, producer_id=record.producer_id)
+
+
+def _no_id() -> Uuid:
+    raise AssertionError("no member joins a group that is only read")
+
+
+class ReadOnlyTransactions:
+    """The transactional ids, as the machine that handlers ask for and as its coordinator."""
+
+    is_loading = False
+
+    def __init__(self, directories: Directories, on_lost: OnLost) -> None:
+        self._directories = directories
+        self._on_lost = on_lost
+
+    def is_available(self, transactional_id: str) -> bool:
+        return True
+
+    def machine_of(self, transactional_id: str, at: Timestamps) -> "ReadOnlyTransactions":
+        return self
+
+    def machines(self, at: Timestamps) -> "list[ReadOnlyTransactions]":
+        return [self]
+
+    def list_transactions(self) -> Iterator[TransactionDescription]:
+        return iter(self._known.values())
+
+    def describe(self, transactional_id: str) -> TransactionDescription | None:
+        return self._known.get(transactional_id)
+
+    @cached_property
+    def _known(self) -> dict[str, TransactionDescription]:
+        found = coordinators_on_disk(self._directories, self._on_lost).transactions
+        return {
+            one.transactional_id: TransactionDescription(
+                transactional_id=one.transactional_id,
+                state=one.state,
+                producer_id=one.producer_id,
+                epoch=one.producer_epoch,
+                timeout_ms=one.timeout_ms,
+                start_ms=one.start_ms,
+                topics=by_topic(sorted(one.partitions)),
+            )
+            for one in found
+        }
