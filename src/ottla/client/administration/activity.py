@@ -13,6 +13,7 @@ from ottla.client.administration.descriptions import (
     TopicActivity,
     TopicDescription,
     count_from,
+    led_partitions,
 )
 from ottla.client.administration.groups import GroupAdmin
 from ottla.client.administration.lags import first_time, lags_of
@@ -45,7 +46,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         (4, 2)
         """
         wanted = list(topics)
-        places = [place for topic in wanted for place in _led(topic)]
+        places = [place for topic in wanted for place in led_partitions(topic)]
         bounds = self.bounds(places)
         recent = self.list_offsets(places, since_ms)
         sizes: dict[TopicPartition, int] = {}
@@ -82,7 +83,7 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
         >>> producers[ottla.TopicPartition("orders", 0)]
         []
         """
-        return self.describe_producers(_led(topic))
+        return self.describe_producers(led_partitions(topic))
 
     def group_lag(
         self, group: GroupDescription, *, now_ms: int | None = None
@@ -142,10 +143,3 @@ class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
             return self._cluster.ask_leader(place.topic, place.partition, ask)
         except ApiError:
             return None  # Retention deleted the offset meanwhile.
-
-
-def _led(topic: TopicDescription) -> list[TopicPartition]:
-    """The partitions that have a leader."""
-    return [
-        TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader >= 0
-    ]

@@ -29,6 +29,13 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
+def led_partitions(topic: TopicDescription) -> list[TopicPartition]:
+    """The partitions that have a leader."""
+    return [
+        TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader >= 0
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionActivity:
     """A partition's bounds and size; `recent_count` is the number of records since the given time.

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlencode
 
-from ottla.base.errors import CorruptionError, RefusalError, UnknownNameError, UserError
+from ottla.base.errors import CorruptionError, UnknownNameError, UserError
 from ottla.base.texts import whole_number
 from ottla.client.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
@@ -174,20 +174,24 @@ def reset(ask: Ask) -> Page | Redirect:
 def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[PlannedOffset]:
     """Plans a reset, and carries it out for a submitted form, which may be older than the plan."""
     wanted = _wanted(text, ask.now_ms)
-    if ask.form is None and not ask.place.has_broker:
-        raise RefusalError("a preview needs a running broker; ottla groups reset works without")
-    with ask.place.changing() if ask.form is not None else ask.place.cluster() as cluster:
+    if ask.form is None:
+        with ask.place.reading() as admin:
+            return _plan(admin, wanted, group, topics)
+    with ask.place.changing() as cluster:
         admin = Admin(cluster)
-        known = {one.group for one in admin.list_groups()}
-        if group not in known:
-            raise UnknownNameError("group", group, known)
-        committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
-        places = places_to_reset(admin, group, topics, committed)
-        planned = planned_reset(admin, wanted, places, committed)
-        if ask.form is not None:
-            check_nobody_reads(admin, group, known)
-            admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+        planned = _plan(admin, wanted, group, topics)
+        check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
+        admin.alter_group_offsets(group, {one.place: one.after for one in planned})
     return planned
+
+
+def _plan(admin: Admin, wanted: Reset, group: str, topics: tuple[str, ...]) -> list[PlannedOffset]:
+    known = {one.group for one in admin.list_groups()}
+    if group not in known:
+        raise UnknownNameError("group", group, known)
+    committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
+    places = places_to_reset(admin, group, topics, committed)
+    return planned_reset(admin, wanted, places, committed)
 
 
 def _wanted(text: str, now_ms: int) -> Reset:

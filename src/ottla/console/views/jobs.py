@@ -176,17 +176,9 @@ def _load(ask: Ask, path: str) -> Fields:
 
 
 def _ends(ask: Ask, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    if ask.place.has_broker:
-        with ask.place.admin() as admin:
-            there = admin.existing(places)
-            return {place: one.offset for place, one in admin.list_offsets(there, LATEST).items()}
-    files = ask.place.files()
-    assert files is not None
-    return {
-        TopicPartition(log.topic, log.partition): log.log_end_offset
-        for topic in {one.topic for one in places}.intersection(files.topics)
-        for log in files.logs(topic)
-    }
+    with ask.place.reading() as admin:
+        there = admin.existing(places)
+        return {place: one.offset for place, one in admin.list_offsets(there, LATEST).items()}
 
 
 VIEWS = {"/jobs": View(jobs)}

@@ -1,6 +1,5 @@
 """Settings: values, sources and meanings, and the form to change one."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError
@@ -13,11 +12,10 @@ from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect, reason_of
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.views.view import View, check_writes
-from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
-    from ottla.config.setting import Value
+    pass
 
 OF_A_TOPIC, OF_A_BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
 
@@ -28,15 +26,9 @@ def of_topic(ask: Ask) -> Page | Redirect:
     if ask.form is not None:
         return _change(ask, OF_A_TOPIC, name, f"/topics/{name}/settings")
     rows = settings_of(TopicConfig)
-    if ask.place.has_broker:
-        with ask.place.admin() as admin:
-            entries = admin.describe_configs(OF_A_TOPIC, [name])[name]
-        settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
-    else:
-        files = ask.place.files(name)
-        assert files is not None
-        files.logs(name)
-        settings = _of_topic_on_disk(files, name, rows)
+    with ask.place.reading() as admin:
+        entries = admin.describe_configs(OF_A_TOPIC, [name])[name]
+    settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": name, "of": f"topic {name}"}
     return Page(
         template="settings.html",
@@ -50,18 +42,7 @@ def of_topic(ask: Ask) -> Page | Redirect:
 def of_broker(ask: Ask) -> Page | Redirect:
     """The settings of the named broker, or of the first one."""
     rows = broker_settings()
-    if not ask.place.has_broker:
-        files = ask.place.files()
-        assert files is not None
-        settings = [
-            _row_fields(row, files.broker.value_of(name), "of the directory") | {"name": name}
-            for name, row in rows.items()
-            if row.kind != "password"
-        ]
-        data = _data(ask, settings) | {"topic": None, "of": f"the broker, {files.settings_source}"}
-        data["is_changeable"] = False
-        return Page(template="settings.html", title="Settings", section="settings", data=data)
-    with ask.place.admin() as admin:
+    with ask.place.reading() as admin:
         names = [str(one) for one in sorted(admin.describe_cluster().brokers)]
         name = (ask.form or ask.query).get("broker", names[0])
         if name not in names:
@@ -71,6 +52,7 @@ def of_broker(ask: Ask) -> Page | Redirect:
         entries = admin.describe_configs(OF_A_BROKER, [name])[name]
     settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": None, "of": f"broker {name}", "broker": name}
+    data["is_changeable"] &= ask.place.has_broker
     return Page(template="settings.html", title="Settings", section="settings", data=data)
 
 
@@ -107,21 +89,6 @@ def _fields(one: ConfigEntry, row: Setting | None) -> Fields:
     }
 
 
-def _row_fields(row: Setting, value: "Value", origin: str) -> Fields:
-    is_default = value == row.default
-    return {
-        "name": row.name,
-        "value": None if row.kind == "password" else row.format(value),
-        "is_sensitive": row.kind == "password",
-        "is_default": is_default,
-        "is_own": not is_default,
-        "origin": "default" if is_default else origin,
-        "default": row.format(row.default),
-        "is_read_only": True,
-        **_meaning(row.name, row, ""),
-    }
-
-
 def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
     """The meaning of a setting, or why it has no effect."""
     effect = row.doc if row is not None else documentation
@@ -133,17 +100,6 @@ def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
         "kind": "" if row is None else row.kind,
         "is_dynamic": row is None or row.is_dynamic,
     }
-
-
-def _of_topic_on_disk(files: Directories, name: str, rows: Mapping[str, Setting]) -> list[Fields]:
-    config = files.config(name)
-    entry = files.entries.get(name)
-    own = set() if entry is None else set(entry.overrides)
-    return [
-        _row_fields(row, getattr(config, row.attribute), "its own")
-        | {"is_own": row.name in own, "is_read_only": False}
-        for row in rows.values()
-    ]
 
 
 def _change(ask: Ask, kind: ResourceKind, name: str, path: str) -> Redirect:

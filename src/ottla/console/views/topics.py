@@ -1,20 +1,25 @@
 """Topics: the list, its figures, which are loaded later, and the page of one topic."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import uuid_text
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import rate_text
 from ottla.client.admin import Admin
-from ottla.client.administration.descriptions import PartitionLag, totals
-from ottla.client.reading import EARLIEST, LATEST
+from ottla.client.administration.descriptions import (
+    PartitionDescription,
+    PartitionLag,
+    count_from,
+    led_partitions,
+    totals,
+)
+from ottla.client.administration.topics import ListedOffset
 from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import retention_text
-from ottla.storage.reading.locating import locate
 
 PER_PAGE = 100
 MOST_PER_PAGE = 1000
@@ -81,43 +86,36 @@ def topics(ask: Ask) -> Page:
 
 
 def _partitions(place: Place) -> Mapping[str, Sequence[int]]:
-    if place.has_broker:
-        with place.admin() as admin:
-            return admin.partitions()
-    files = place.files()
-    assert files is not None
-    return {name: sorted(held) for name, held in locate(files.opened).items()}
+    with place.reading() as admin:
+        return admin.partitions()
 
 
 def _fill_in_sizes(
     place: Place, rows: Sequence[Fields], partitions: Mapping[str, Sequence[int]]
 ) -> None:
-    names = [row["name"] for row in rows]
-    if place.has_broker:
-        with place.admin() as admin:
-            sizes = _sizes(admin, {name: partitions[name] for name in names})
-    else:
-        files = place.files()
-        assert files is not None
-        sizes = {
-            name: sum(segment.size for log in files.logs(name) for segment in log.segments)
-            for name in names
-        }
+    with place.reading() as admin:
+        sizes = _sizes(admin, {row["name"]: partitions[row["name"]] for row in rows})
     for row in rows:
         row["size"] = sizes.get(row["name"])
 
 
 def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The size of one replica of each topic: the largest, which is nearest to the leader's."""
+    found: dict[str, int] = {}
+    for place, size in _partition_sizes(admin, partitions).items():
+        found[place.topic] = found.get(place.topic, 0) + size
+    return found
+
+
+def _partition_sizes(
+    admin: Admin, partitions: Mapping[str, Sequence[int]]
+) -> dict[TopicPartition, int]:
+    """The size of one replica: the largest, which is nearest to the leader's."""
     largest: dict[TopicPartition, int] = {}
     for directory in admin.log_directories(partitions):
         for place, size in directory.sizes.items():
             if size > largest.get(place, -1):
                 largest[place] = size
-    found: dict[str, int] = {}
-    for place, size in largest.items():
-        found[place.topic] = found.get(place.topic, 0) + size
-    return found
+    return largest
 
 
 def figures(ask: Ask) -> Page:
@@ -132,44 +130,46 @@ def figures(ask: Ask) -> Page:
 
 def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
     """Number of records, records per second, and the largest lag of any group."""
-    if not ask.place.has_broker:
-        return _figures_of_files(ask.place, names)
-    found: dict[str, Fields] = {}
-    with ask.place.admin() as admin:
-        places = admin.places(names)
-        starts = admin.list_offsets(places, EARLIEST)
-        ends = admin.list_offsets(places, LATEST)
-        recent = admin.list_offsets(places, ask.now_ms - RATE_OVER_MS)
-        bounds = {place: (starts[place].offset, ends[place].offset) for place in places}
-        lags = _lags(admin, bounds)
-    for name in names:
-        own = [place for place in places if place.topic == name]
-        came = sum(
-            max(0, ends[one].offset - max(recent[one].offset, starts[one].offset))
-            for one in own
-            if recent[one].offset >= 0
-        )
-        lag = lags.get(name, NO_LAG)
-        found[name] = {
-            "records": sum(ends[one].offset - starts[one].offset for one in own),
-            "rate": rate_text(came, RATE_OVER_MS / 1000),
-            **lag,
-        }
-    return found
-
-
-def _figures_of_files(place: Place, names: Iterable[str]) -> dict[str, Fields]:
-    files = place.files()
-    assert files is not None
+    with ask.place.reading() as admin:
+        found = _Measures(ask, admin, admin.existing_of(names))
     return {
         name: {
-            "records": sum(log.log_end_offset - log.log_start_offset for log in files.logs(name)),
-            "rate": None,
-            **NO_LAG,
+            "records": sum(found.count(one) for one in found.of(name)),
+            "rate": found.rate(found.of(name)),
+            **found.lags.get(name, NO_LAG),
         }
         for name in names
-        if name in files.topics
+        if found.of(name)
     }
+
+
+class _Measures:
+    """Bounds, rates and lags of partitions; of files neither rates nor lags, for which records
+    would be read.
+    """
+
+    def __init__(self, ask: Ask, admin: Admin, places: Collection[TopicPartition]) -> None:
+        self.bounds = admin.bounds(places)
+        self._recent: Mapping[TopicPartition, ListedOffset] | None = None
+        self.lags: Mapping[str, Fields] = {}
+        if ask.place.has_broker:
+            self._recent = admin.list_offsets(places, ask.now_ms - RATE_OVER_MS)
+            self.lags = _lags(admin, self.bounds)
+
+    def of(self, topic: str) -> list[TopicPartition]:
+        return [one for one in self.bounds if one.topic == topic]
+
+    def count(self, place: TopicPartition) -> int:
+        start, end = self.bounds[place]
+        return end - start
+
+    def rate(self, places: Iterable[TopicPartition]) -> str | None:
+        """Records per second, as text."""
+        recent = self._recent
+        if recent is None:
+            return None
+        came = sum(count_from(recent[one].offset, *self.bounds[one]) for one in places)
+        return rate_text(came, RATE_OVER_MS / 1000)
 
 
 def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, Fields]:
@@ -205,41 +205,44 @@ def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dic
 def topic(ask: Ask) -> Page:
     """A topic with its partitions and links."""
     name = ask.path["topic"]
-    data = _of_broker(ask, name) if ask.place.has_broker else _of_files(ask, name)
-    return Page(template="topic.html", title=name, section="topics", topic=name, data=data)
-
-
-def _of_broker(ask: Ask, name: str) -> Fields:
-    with ask.place.admin() as admin:
+    with ask.place.reading() as admin:
         (described,) = admin.describe_topics([name])
-        (activity,) = admin.topic_activity([described], ask.now_ms - RATE_OVER_MS)
+        places = led_partitions(described)
+        found = _Measures(ask, admin, places)
+        sizes = _partition_sizes(admin, by_topic(places))
         settings = _settings(admin, name)
-        bounds = {one.place: (one.start_offset, one.end_offset) for one in activity.partitions}
-        lags = _lags(admin, bounds)
-    led = {one.partition: one for one in described.partitions}
-    return {
+    data = {
         "name": name,
         "topic_id": None if described.topic_id is None else uuid_text(described.topic_id),
         "is_internal": described.is_internal,
-        "records": activity.count,
-        "size": activity.size,
-        "rate": rate_text(activity.recent_count, RATE_OVER_MS / 1000),
-        **lags.get(name, NO_LAG),
-        "retention": retention_text(settings) if settings else "not shown to this user",
+        "records": sum(map(found.count, places)),
+        "size": sum(sizes.values()),
+        "rate": found.rate(places),
+        **found.lags.get(name, NO_LAG),
+        "retention": retention_text(settings) if settings else "not known here",
         "cleanup_policy": settings.get("cleanup.policy", ""),
-        "partitions": [
-            {
-                "partition": one.place.partition,
-                "leader": led[one.place.partition].leader,
-                "replicas": list(led[one.place.partition].replicas),
-                "in_sync": list(led[one.place.partition].in_sync),
-                "start_offset": one.start_offset,
-                "end_offset": one.end_offset,
-                "size": one.size,
-                "rate": rate_text(one.recent_count, RATE_OVER_MS / 1000),
-            }
-            for one in activity.partitions
-        ],
+        "partitions": [_partition_fields(name, one, found, sizes) for one in described.partitions],
+    }
+    return Page(template="topic.html", title=name, section="topics", topic=name, data=data)
+
+
+def _partition_fields(
+    topic: str,
+    one: PartitionDescription,
+    found: _Measures,
+    sizes: Mapping[TopicPartition, int],
+) -> Fields:
+    place = TopicPartition(topic, one.partition)
+    start, end = found.bounds.get(place, (None, None))
+    return {
+        "partition": one.partition,
+        "leader": one.leader,
+        "replicas": list(one.replicas),
+        "in_sync": list(one.in_sync),
+        "start_offset": start,
+        "end_offset": end,
+        "size": sizes.get(place),
+        "rate": None if start is None else found.rate([place]),
     }
 
 
@@ -249,43 +252,6 @@ def _settings(admin: Admin, name: str) -> dict[str, str]:
         return admin.topic_settings(name)
     except RefusedError:
         return {}
-
-
-def _of_files(ask: Ask, name: str) -> Fields:
-    files = ask.place.files(name)
-    assert files is not None
-    logs = files.logs(name)
-    config = files.config(name)
-    return {
-        "name": name,
-        "topic_id": None if logs[0].topic_id is None else uuid_text(logs[0].topic_id),
-        "is_internal": name.startswith(INTERNAL),
-        "records": sum(log.log_end_offset - log.log_start_offset for log in logs),
-        "size": sum(segment.size for log in logs for segment in log.segments),
-        "rate": None,
-        **NO_LAG,
-        "retention": retention_text(
-            {
-                "cleanup.policy": ",".join(config.cleanup_policy),
-                "retention.ms": str(config.retention_ms),
-                "retention.bytes": str(config.retention_bytes),
-            }
-        ),
-        "cleanup_policy": ",".join(config.cleanup_policy),
-        "partitions": [
-            {
-                "partition": log.partition,
-                "leader": None,
-                "replicas": [],
-                "in_sync": [],
-                "start_offset": log.log_start_offset,
-                "end_offset": log.log_end_offset,
-                "size": sum(segment.size for segment in log.segments),
-                "rate": None,
-            }
-            for log in logs
-        ],
-    }
 
 
 VIEWS = {
