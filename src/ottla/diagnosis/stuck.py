@@ -7,6 +7,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.coordinator_losses import TRANSACTIONS
 from ottla.broker.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
+from ottla.coordinator.transaction.state import TransactionState
 from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.internal_records import OnLost, kept_records, refuse_loss, undecodable
 from ottla.record.batch import Batch, RecordBatch
@@ -21,18 +22,6 @@ from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 TRANSACTION_STATE = "__transaction_state"
-
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
-"""The names in ListTransactions of the status numbers in `__transaction_state`."""
 
 
 def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:
@@ -115,12 +104,15 @@ def _replay(
 
 
 def _coordinated(name: str, value: TransactionLogValue) -> CoordinatedTransaction:
-    status = value.transaction_status
+    try:
+        state = TransactionState(value.transaction_status).title
+    except ValueError:
+        state = f"status {value.transaction_status}"
     return CoordinatedTransaction(
         transactional_id=name,
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
-        state=STATES[status] if 0 <= status < len(STATES) else f"status {status}",
+        state=state,
         timeout_ms=value.transaction_timeout_ms,
         start_ms=value.transaction_start_timestamp_ms,
         partitions=frozenset(

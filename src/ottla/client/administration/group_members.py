@@ -2,21 +2,18 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ottla.base.errors import ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import GroupMember
-
-if TYPE_CHECKING:
-    from ottla.coordinator.classic.requests import MemberDescription
+from ottla.protocol.messages.describe_groups import DescribedGroupMember
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
 
 
 def classic_members(
-    protocol_type: str, members: "Iterable[MemberDescription]"
+    protocol_type: str, members: Iterable[DescribedGroupMember]
 ) -> tuple[GroupMember, ...]:
     """Members are without topics and partitions if they are not consumers, such as those of
     Connect.
@@ -28,23 +25,23 @@ def classic_members(
     return tuple(_classic_member(one, is_readable) for one in members)
 
 
-def _classic_member(one: "MemberDescription", is_readable: bool) -> GroupMember:
+def _classic_member(one: DescribedGroupMember, is_readable: bool) -> GroupMember:
     from ottla.coordinator.classic.consumer_protocol import decode_assignment, decode_subscription
 
     topics: tuple[str, ...] = ()
     assigned: list[TopicPartition] = []
     with suppress(ProtocolError):
-        if is_readable and one.metadata:
-            topics = tuple(decode_subscription(one.metadata).topics)
-        if is_readable and one.assignment:
+        if is_readable and one.member_metadata:
+            topics = tuple(decode_subscription(one.member_metadata).topics)
+        if is_readable and one.member_assignment:
             assigned = [
                 TopicPartition(topic.topic, index)
-                for topic in decode_assignment(one.assignment).assigned_partitions
+                for topic in decode_assignment(one.member_assignment).assigned_partitions
                 for index in topic.partitions
             ]
     return GroupMember(
         member_id=one.member_id,
-        instance_id=one.instance_id,
+        instance_id=one.group_instance_id,
         client_id=one.client_id,
         host=one.client_host,
         topics=topics,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
@@ -23,16 +23,13 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
 )
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
-from ottla.protocol.messages.describe_groups import DescribedGroupMember, DescribeGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla.coordinator.classic.requests import MemberDescription
 
 FIRST_VERSION_WITH_STATES = 4
 """Of ListGroups (KIP-518)."""
@@ -245,20 +242,7 @@ def _classic_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
         state=found.group_state,
         assignor=found.protocol_data,
         coordinator=listed.coordinator,
-        members=classic_members(found.protocol_type, map(_decided, found.members)),
-    )
-
-
-def _decided(one: DescribedGroupMember) -> "MemberDescription":
-    from ottla.coordinator.classic.requests import MemberDescription
-
-    return MemberDescription(
-        member_id=one.member_id,
-        instance_id=one.group_instance_id,
-        client_id=one.client_id,
-        client_host=one.client_host,
-        metadata=one.member_metadata,
-        assignment=one.member_assignment,
+        members=classic_members(found.protocol_type, found.members),
     )
 
 

@@ -1,7 +1,7 @@
 """The lag of a group, from its committed offsets and the ends of the partitions."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import (
@@ -12,28 +12,14 @@ from ottla.client.administration.descriptions import (
 from ottla.record.batch import Batch
 from ottla.record.record import read_records
 
-
-class Partitions(Protocol):
-    """Access to partitions: an `Admin`, or the files of a directory."""
-
-    def existing_of(self, topics: Collection[str]) -> list[TopicPartition]: ...
-
-    def bounds(
-        self, places: Collection[TopicPartition]
-    ) -> dict[TopicPartition, tuple[int, int]]: ...
-
-    def known_bounds(
-        self, places: Collection[TopicPartition]
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        """The bounds of partitions whose leader answers."""
-
-    def timestamp_at(self, place: TopicPartition, offset: int) -> int | None: ...
+if TYPE_CHECKING:
+    from ottla.client.administration.activity import ActivityAdmin
 
 
 def lags_of(
     group: GroupDescription,
     committed: Mapping[TopicPartition, int],
-    partitions: Partitions,
+    admin: "ActivityAdmin",
     now_ms: int | None,
 ) -> list[PartitionLag]:
     """The lags of all partitions of topics of which a group has committed or is assigned some;
@@ -43,16 +29,16 @@ def lags_of(
     it. Of the others the offsets are then `UNKNOWN_OFFSET`.
     """
     members = {place: one.client_id for one in group.members for place in one.assigned}
-    there = partitions.existing_of({place.topic for place in (*committed, *members)})
-    bounds = partitions.bounds([place for place in there if place in committed])
-    bounds |= partitions.known_bounds([place for place in there if place not in committed])
+    there = admin.existing_of({place.topic for place in (*committed, *members)})
+    bounds = admin.bounds([place for place in there if place in committed])
+    bounds |= admin.known_bounds([place for place in there if place not in committed])
     found = []
     for place in there:
         offset = committed.get(place)
         start, end = bounds.get(place, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
         late_ms = None
         if now_ms is not None and offset is not None and max(offset, start) < end:
-            timestamp_ms = partitions.timestamp_at(place, max(offset, start))
+            timestamp_ms = admin.timestamp_at(place, max(offset, start))
             late_ms = None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
         found.append(
             PartitionLag(

@@ -225,7 +225,7 @@ def _offset_at(timestamp_ms: int, isolation: Isolation, log: ReadOnlyLog) -> Fou
     if timestamp_ms == LATEST_TIMESTAMP:
         return FoundOffset(end, -1, -1)
     if timestamp_ms == MAX_TIMESTAMP:
-        headers = log.batches.headers(start, end)
+        headers = log.batches.headers(start, log.log_end_offset)
         timestamp_ms = max((one.max_timestamp_ms for one in headers), default=0)
     found = first_at(log, timestamp_ms)
     return None if found is None or found[0] >= end else FoundOffset(*found, -1)
