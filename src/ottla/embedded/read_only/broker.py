@@ -5,6 +5,7 @@ and are treated as not given.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
@@ -24,7 +25,7 @@ from ottla.embedded.read_only.topics import (
     readable_end,
 )
 from ottla.metadata.quotas import QuotaEntity
-from ottla.storage.log.reader import FetchData, FoundOffset, Isolation
+from ottla.storage.log.reader import FetchData, Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -66,6 +67,42 @@ class ReadOnlyQuotas:
     def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
         wanted.check()
         return list(wanted.select(self._quotas))
+
+
+class ReadOnlyFetches:
+    """Nothing is waited for: no record comes."""
+
+    def __init__(self, topics: ReadOnlyTopics) -> None:
+        self._topics = topics
+
+    def fetch(self, query: "FetchQuery") -> "FetchResult":
+        from ottla.broker.fetching import FetchResult
+
+        found = [self._read(query, one) for one in query.partitions]
+        has_error = any(isinstance(one, ApiError) for one in found)
+        return FetchResult(found, sum(map(_size, found)), has_error)
+
+    def fetch_or_wait(self, query: "FetchQuery", deadline_ms: float) -> "FetchResult":
+        return self.fetch(query)
+
+    fetch_many_or_wait = fetch_or_wait
+
+    def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> FetchData | ApiError:
+        if wanted.topic is None and wanted.topic_id is not None:
+            wanted.topic = self._topics.name_by_id(wanted.topic_id)
+        if wanted.topic is None:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        place = TopicPartition(wanted.topic, wanted.index)
+        try:
+            self._topics.online_partition(*place)
+            return self._topics.ask(place, lambda log: _read(log, query.isolation, wanted))
+        except ApiError as error:
+            return error.without_traceback()
+
+    def refusal(
+        self, error: ApiError, topic: str | None, index: int, topic_id: object = None
+    ) -> ApiError:
+        return error.without_traceback()
 
 
 class DescribedDirectory:
@@ -117,86 +154,39 @@ class ReadOnlyBroker:
         """
         self._on_lost = on_lost
         self.opened = directories
-        self._groups: ReadOnlyGroups | None = None
-        self._transactions: ReadOnlyTransactions | None = None
         self.node_id = directories.opened[0].node_id
         properties = directories.opened[0].properties
         self.cluster_id = "" if properties is None else properties.cluster_id or ""
         given = {"broker.id": str(self.node_id), "node.id": str(self.node_id)}
         paths = ",".join(one.path for one in directories.opened)
         self.settings = BrokerSettings(given | {"log.dirs": paths}, directories.found.cluster)
-        self.config = self.settings.config
         self.topics = self.catalog = self.view = ReadOnlyTopics(directories)
         self.controller = ReadOnlyController(self.topics, directories)
         self.security = ReadOnlySecurity(directories.found.security)
         self.admin = ReadOnlyQuotas(directories)
         self.directories = DescribedDirectories(directories, self.topics)
+        self.fetches = ReadOnlyFetches(self.topics)
 
-    @property
+    # Most commands need neither groups nor transactions nor records.
+
+    @cached_property
     def groups(self) -> "ReadOnlyGroups":
-        if self._groups is None:
-            from ottla.embedded.read_only.coordinators import ReadOnlyGroups
+        from ottla.embedded.read_only.coordinators import ReadOnlyGroups
 
-            self._groups = ReadOnlyGroups(self.topics, self.settings, self._on_lost)
-        return self._groups
+        return ReadOnlyGroups(self.topics, self.settings, self._on_lost)
 
-    @property
+    @cached_property
     def transactions(self) -> "ReadOnlyTransactions":
-        if self._transactions is None:
-            from ottla.embedded.read_only.coordinators import ReadOnlyTransactions
+        from ottla.embedded.read_only.coordinators import ReadOnlyTransactions
 
-            self._transactions = ReadOnlyTransactions(self.opened, self._on_lost)
-        return self._transactions
+        return ReadOnlyTransactions(self.opened, self._on_lost)
 
-    def find_offset(
-        self,
-        topic: str,
-        index: int,
-        timestamp_ms: int,
-        *,
-        isolation: Isolation = Isolation.HIGH_WATERMARK,
-        leader_epoch: int = -1,
-    ) -> FoundOffset | None:
-        return self.topics.find_offset(TopicPartition(topic, index), timestamp_ms, isolation)
-
-    def refusal(
-        self, error: ApiError, topic: str | None, index: int, topic_id: object = None
-    ) -> ApiError:
-        return error.without_traceback()
-
-    # Fetching
-
-    @property
+    @cached_property
     def fetch_sessions(self) -> "FetchSessions":
         """Of which there are none: each fetch names its partitions."""
         from ottla.broker.fetch_sessions import FetchSessions
 
         return FetchSessions(0, new_id=lambda: 1, max_partition_count=0)
-
-    def fetch(self, query: "FetchQuery") -> "FetchResult":
-        from ottla.broker.fetching import FetchResult
-
-        found = [self._read(query, one) for one in query.partitions]
-        has_error = any(isinstance(one, ApiError) for one in found)
-        return FetchResult(found, sum(map(_size, found)), has_error)
-
-    def fetch_or_wait(self, query: "FetchQuery", deadline_ms: float) -> "FetchResult":
-        """Nothing is waited for: no record comes."""
-        return self.fetch(query)
-
-    fetch_many_or_wait = fetch_or_wait
-
-    def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> FetchData | ApiError:
-        if wanted.topic is None and wanted.topic_id is not None:
-            wanted.topic = self.topics.name_by_id(wanted.topic_id)
-        if wanted.topic is None:
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        place = TopicPartition(wanted.topic, wanted.index)
-        try:
-            self.topics.online_partition(*place)
-            return self.topics.ask(place, lambda log: _read(log, query.isolation, wanted))
-        except ApiError as error:
-            return error.without_traceback()
 
 
 def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> FetchData:

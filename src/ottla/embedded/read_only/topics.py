@@ -95,6 +95,11 @@ class ReadOnlyPartition:
 
         return {one.producer_id: one for one in self._topics.ask(self._place, producers_of)}
 
+    def find_offset(
+        self, timestamp_ms: int, *, isolation: Isolation, leader_epoch: int = -1
+    ) -> FoundOffset | None:
+        return self._topics.ask(self._place, partial(_offset_at, timestamp_ms, isolation))
+
     @property
     def size(self) -> int:
         return self._topics.ask(self._place, lambda log: sum(one.size for one in log.segments))
@@ -208,13 +213,6 @@ class ReadOnlyTopics:
             return answer
 
         return ask_log(find, ask)
-
-    def find_offset(
-        self, place: TopicPartition, timestamp_ms: int, isolation: Isolation
-    ) -> FoundOffset | None:
-        """As `Broker.find_offset`."""
-        self.online_partition(*place)
-        return self.ask(place, partial(_offset_at, timestamp_ms, isolation))
 
 
 def _offset_at(timestamp_ms: int, isolation: Isolation, log: ReadOnlyLog) -> FoundOffset | None:
