@@ -14,7 +14,6 @@ from ottla.base.files import DiskSpace
 from ottla.base.partitions import TopicPartition
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.quotas.quota_changes import QuotaFilter
-from ottla.broker.security.security_state import SecurityState
 from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.internal_records import OnLost
 from ottla.embedded.read_only.known_settings import mark_unknown
@@ -24,6 +23,7 @@ from ottla.embedded.read_only.topics import (
     ReadOnlyTopics,
     readable_end,
 )
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.quotas import QuotaEntity
 from ottla.storage.log.reader import FetchData, Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -41,7 +41,7 @@ UNKNOWN = -1
 class ReadOnlySecurity(NamedTuple):
     """Users and rules; these restrict nobody here."""
 
-    state: SecurityState
+    image: MetadataImage
     authorizer: bool = True
 
 
@@ -62,7 +62,7 @@ class ReadOnlyController:
 
 class ReadOnlyQuotas:
     def __init__(self, directories: Directories) -> None:
-        self._quotas = directories.found.cluster.quotas
+        self._quotas = directories.found.image.quotas
 
     def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
         wanted.check()
@@ -159,10 +159,12 @@ class ReadOnlyBroker:
         self.cluster_id = "" if properties is None else properties.cluster_id or ""
         given = {"broker.id": str(self.node_id), "node.id": str(self.node_id)}
         paths = ",".join(one.path for one in directories.opened)
-        self.settings = BrokerSettings(given | {"log.dirs": paths}, directories.found.cluster)
+        self.settings = BrokerSettings(
+            given | {"log.dirs": paths}, directories.found.image, self.node_id
+        )
         self.topics = self.catalog = self.view = ReadOnlyTopics(directories)
         self.controller = ReadOnlyController(self.topics, directories)
-        self.security = ReadOnlySecurity(directories.found.security)
+        self.security = ReadOnlySecurity(directories.found.image)
         self.admin = ReadOnlyQuotas(directories)
         self.directories = DescribedDirectories(directories, self.topics)
         self.fetches = ReadOnlyFetches(self.topics)
