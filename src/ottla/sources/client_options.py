@@ -1,8 +1,8 @@
 """Options for the Kafka client, with Java's names and values, as for Spark's own source.
 
-Settings are stored under librdkafka's names, most of which equal Java's. Other settings are
-translated, ignored if they have no effect here, or rejected with the alternative. Security settings
-are parsed by `client/security.py`, the others by `wire_settings.py`.
+Settings that have no effect here are ignored, with a warning, and some are rejected with the
+alternative. Security settings are parsed by `client/security.py`, the others by `wire_settings.py`,
+which also take librdkafka's names.
 """
 
 import logging
@@ -14,15 +14,6 @@ CLIENT_PREFIX = "kafka."
 BOOTSTRAP_OPTION = "kafka.bootstrap.servers"
 
 logger = logging.getLogger(__name__)
-
-OTHER_NAMES = {
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "request.timeout.ms": "socket.timeout.ms",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-}
-"""Java's name -> librdkafka's name, for settings with the same meaning."""
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -77,7 +68,7 @@ _REFUSED = {
 
 
 def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Settings under librdkafka's names, from options in lower case; raises `UserError`."""
+    """The client's settings, from options in lower case; raises `UserError`."""
     given = {
         name.removeprefix(CLIENT_PREFIX): value
         for name, value in sorted(options.items())
@@ -92,7 +83,7 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
         if name in _WITHOUT_EFFECT:
             warn_without_effect(f"{CLIENT_PREFIX}{name}")
         else:
-            found[OTHER_NAMES.get(name, name)] = value
+            found[name] = value
             if name in _SHOWN_KEYS and "ENCRYPTED" not in value:
                 logger.warning(
                     "option %s%s: Spark shows the key in its plans, UI and event log; name a file "

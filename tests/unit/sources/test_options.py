@@ -88,7 +88,9 @@ def test_what_is_for_the_client_keeps_its_name() -> None:
     assert options.client == {"bootstrap.servers": "localhost:9092", "client.id": "x"}
 
 
-def test_what_java_writes_otherwise_is_put_into_the_clients_words() -> None:
+def test_settings_of_the_client_keep_the_names_of_javas_and_those_without_effect_are_left_out() -> (
+    None
+):
     given = {
         **BROKER,
         "kafka.security.protocol": "SASL_SSL",
@@ -102,7 +104,7 @@ def test_what_java_writes_otherwise_is_put_into_the_clients_words() -> None:
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.jaas.config": LOGIN,
-        "fetch.wait.max.ms": "7",
+        "fetch.max.wait.ms": "7",
     }
 
 
@@ -249,7 +251,7 @@ def test_a_key_that_spark_would_show_is_warned_of(
     """Spark redacts what is called a password, a secret or a token."""
     key = f"-----BEGIN {kind} KEY-----\nMIGH\n-----END {kind} KEY-----"
     found = parse_options({**BROKER, f"kafka.{name}": key})
-    assert found.client["ssl.key.pem"] == key
+    assert found.client[name] == key
     warnings = [one.message for one in caplog.records]
     assert "MIGH" not in repr(found) + caplog.text
     if kind.startswith("ENCRYPTED"):

@@ -16,7 +16,7 @@ from ottla.client.security import (
     parse_security,
     split_security,
 )
-from ottla.sources.client_options import CLIENT_PREFIX, OTHER_NAMES
+from ottla.sources.client_options import CLIENT_PREFIX
 from ottla.sources.option_texts import (
     Fields,
     parse_addresses,
@@ -57,7 +57,7 @@ def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
     security, rest = split_security(client)
     for name in rest:
         if name not in _KNOWN and name != GROUP_ID:
-            known = {GROUP_ID, *_KNOWN, *OTHER_NAMES, *SECURITY_SETTINGS}
+            known = {GROUP_ID, *_KNOWN, *SECURITY_SETTINGS}
             options = [CLIENT_PREFIX + one for one in known]
             raise UnknownNameError("option", CLIENT_PREFIX + name, options)
     fields = read_fields(rest, _KNOWN, CLIENT_PREFIX)
@@ -75,10 +75,12 @@ _MAX_INT = 2**31 - 1
 _KNOWN: Fields = {
     "bootstrap.servers": ("bootstrap", parse_addresses),
     "client.id": ("client_id", parse_plain),
+    "request.timeout.ms": ("request_timeout_s", parse_seconds),
     "socket.timeout.ms": ("request_timeout_s", parse_seconds),
     "fetch.max.bytes": ("fetch_size", _int32),
     "max.partition.fetch.bytes": ("partition_fetch_size", _int32),
     "fetch.min.bytes": ("min_size", _int32),
+    "fetch.max.wait.ms": ("max_wait_ms", _int32),
     "fetch.wait.max.ms": ("max_wait_ms", _int32),
 }
 """Setting name -> the field of `WireSettings`, and its parser."""
