@@ -6,7 +6,7 @@ options; different ones are an error, except that a schema may grow
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Any
 
@@ -62,13 +62,7 @@ class PinnedDecoding:
     """How values, keys and headers are decoded from a commit on."""
 
     since_commit: int
-    decoding: Decoding | None
-    key: Decoding | None = None
-    header: str = ""
-
-    @property
-    def record(self) -> RecordDecoding:
-        return RecordDecoding(value=self.decoding, key=self.key, header=self.header)
+    record: RecordDecoding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +104,6 @@ class TableLayout:
         """The columns in Spark's notation."""
         return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})
 
-    @property
-    def value_type(self) -> str:
-        """The type of the column `value` in Spark's notation."""
-        decoding = self.decoding
-        return "binary" if decoding is None else type_text(open_decoder(decoding).type)
-
-    def decoding_of(self, commit_id: int) -> Decoding | None:
-        """How the commit decoded its values."""
-        return self.record_decoding_of(commit_id).value
-
     def record_decoding_of(self, commit_id: int) -> RecordDecoding:
         used = [one.record for one in self.decodings if one.since_commit <= commit_id]
         return used[-1] if used else RecordDecoding()
@@ -153,7 +137,7 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
     decodings: tuple[PinnedDecoding, ...] = ()
     wanted = RecordDecoding(value=asked.decoding, key=asked.key, header=asked.header)
     if not wanted.is_raw:
-        decodings = (_pinned(0, wanted),)
+        decodings = (PinnedDecoding(since_commit=0, record=wanted),)
         for one in (asked.decoding, asked.key):
             if one is not None:
                 check_decoding(one)
@@ -166,15 +150,6 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
         check_partitioning(layout)
         RecordDecoder(layout.record_decoding)
     return layout
-
-
-def _pinned(commit_id: int, decoding: RecordDecoding) -> PinnedDecoding:
-    return PinnedDecoding(
-        since_commit=commit_id,
-        decoding=decoding.value,
-        key=decoding.key,
-        header=decoding.header,
-    )
 
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
@@ -206,7 +181,8 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     for name in before:
         check_evolution(before[name], after[name], name)
     decodings = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
-    return replace(pinned, decodings=(*decodings, _pinned(commit_id, now)))
+    new = PinnedDecoding(since_commit=commit_id, record=now)
+    return replace(pinned, decodings=(*decodings, new))
 
 
 def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
@@ -237,82 +213,67 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
     """The layout as JSON fields, as in the ledger."""
     fields: dict[str, Any] = {
         "decodings": [_pinned_fields(one) for one in layout.decodings],
-        "partitioning": partitioning_fields(layout.partitioning),
+        "partitioning": None,
     }
+    if layout.partitioning is not None:
+        unit, column = layout.partitioning.unit.value, layout.partitioning.column
+        fields["partitioning"] = {"unit": unit, "column": column}
     if layout.is_latest:
         fields["upsert_by"] = UPSERT_KEY
     return fields
 
 
 def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
-    """The decoding as JSON fields; values' is on the top level, as before keys were decoded."""
-    values = {"format": None} if pinned.decoding is None else _decoding_fields(pinned.decoding)
-    fields: dict[str, Any] = {"since_commit": pinned.since_commit, **values}
-    if pinned.key is not None:
-        fields["key"] = _decoding_fields(pinned.key)
-    if pinned.header:
-        fields["header"] = pinned.header
-    return fields
-
-
-def _decoding_fields(decoding: Decoding) -> dict[str, Any]:
     return {
-        "format": decoding.format.value,
-        "schema": decoding.schema,
-        "confluent": decoding.confluent,
-        "schema_id": decoding.schema_id,
-        "registry": decoding.registry,
-        "subject": decoding.subject,
-        "message": decoding.message,
-        "envelope": decoding.envelope.value,
-        "is_rescuing": decoding.is_rescuing,
+        "since_commit": pinned.since_commit,
+        "value": _decoding_fields(pinned.record.value),
+        "key": _decoding_fields(pinned.record.key),
+        "header": pinned.record.header,
     }
 
 
-def partitioning_fields(partitioning: Partitioning | None) -> dict[str, str] | None:
-    if partitioning is None:
+def _decoding_fields(decoding: Decoding | None) -> dict[str, Any] | None:
+    if decoding is None:
         return None
-    return {"unit": partitioning.unit.value, "column": partitioning.column}
-
-
-def parse_partitioning(fields: Mapping[str, Any] | None) -> Partitioning | None:
-    """The inverse of `partitioning_fields`; raises as `parse_layout` does."""
-    if fields is None:
-        return None
-    return Partitioning(unit=PartitionUnit(fields["unit"]), column=str(fields["column"]))
+    names = {"format": decoding.format.value, "envelope": decoding.envelope.value}
+    return {**asdict(decoding), **names}
 
 
 def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
     """The inverse of `layout_fields`; raises `ValueError`, `TypeError` or `KeyError`."""
+    parted = fields["partitioning"]
     return TableLayout(
-        decodings=tuple(_parse_pinned(one) for one in fields["decodings"]),
-        partitioning=parse_partitioning(fields["partitioning"]),
+        decodings=tuple(_parse_pinned(pinned) for pinned in fields["decodings"]),
+        partitioning=None
+        if parted is None
+        else Partitioning(unit=PartitionUnit(parted["unit"]), column=str(parted["column"])),
         is_latest=fields.get("upsert_by") == UPSERT_KEY,
     )
 
 
 def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
-    key = fields.get("key")
-    return PinnedDecoding(
-        since_commit=int(fields["since_commit"]),
-        decoding=None if fields["format"] is None else _parse_decoding(fields),
-        key=None if key is None else _parse_decoding(key),
-        header=str(fields.get("header", "")),
+    record = RecordDecoding(
+        value=_parse_decoding(fields["value"]),
+        key=_parse_decoding(fields["key"]),
+        header=str(fields["header"]),
     )
+    return PinnedDecoding(since_commit=int(fields["since_commit"]), record=record)
 
 
-def _parse_decoding(fields: Mapping[str, Any]) -> Decoding:
+def _parse_decoding(fields: Mapping[str, Any] | None) -> Decoding | None:
+    if fields is None:
+        return None
     schema_id = fields["schema_id"]
     return Decoding(
         format=ValueFormat(fields["format"]),
         schema=str(fields["schema"]),
         confluent=bool(fields["confluent"]),
         schema_id=None if schema_id is None else int(schema_id),
-        registry=str(fields.get("registry", "")),
-        subject=str(fields.get("subject", "")),
-        message=str(fields.get("message", "")),
-        envelope=Envelope(fields.get("envelope", Envelope.NONE.value)),
-        is_rescuing=bool(fields.get("is_rescuing", False)),
+        registry=str(fields["registry"]),
+        subject=str(fields["subject"]),
+        message=str(fields["message"]),
+        envelope=Envelope(fields["envelope"]),
+        is_rescuing=bool(fields["is_rescuing"]),
     )
 
 

@@ -112,10 +112,11 @@ def sampled_layout(
 
 def _inferred(layout: TableLayout, sample: "pa.Table") -> TableLayout:
     (pinned,) = layout.decodings
-    assert pinned.decoding is not None
-    values = _bare(sample["value"].to_pylist(), pinned.decoding)
-    decoding = replace(pinned.decoding, schema=schema_text(infer_schema(values)))
-    found = replace(layout, decodings=(replace(pinned, decoding=decoding),))
+    assert layout.decoding is not None
+    values = _bare(sample["value"].to_pylist(), layout.decoding)
+    decoding = replace(layout.decoding, schema=schema_text(infer_schema(values)))
+    record = replace(pinned.record, value=decoding)
+    found = replace(layout, decodings=(replace(pinned, record=record),))
     check_partitioning(found)
     return found
 

@@ -455,7 +455,7 @@ def test_a_table_becomes_what_the_second_version_makes_of_it(
         )
     assert report.quarantined_count == bool(pair.fault)
     layout = Table(str(tmp_path / "table")).layout()
-    assert layout.value_type == type_text(parse_schema(pair.columns))
+    assert type_text(layout.decoded_types["value"]) == type_text(parse_schema(pair.columns))
     table = ottla.table.dataset(str(tmp_path / "table")).to_table().sort_by("offset")
     found = [row["value"] for row in table.to_pylist()]
     assert len(found) == len(pair.rows)

@@ -16,6 +16,7 @@ from ottla.schema_registry.registry import RegisteredSchema  # noqa: E402
 from ottla.tables.layout import (  # noqa: E402
     RAW,
     LayoutOptions,
+    PinnedDecoding,
     TableLayout,
     first_layout,
     layout_fields,
@@ -26,7 +27,8 @@ from ottla.tables.schemas import with_registered_schema  # noqa: E402
 from ottla.tables.values.avro_growth import grown  # noqa: E402
 from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
 from ottla.tables.values.opening import open_decoder  # noqa: E402
-from ottla.tables.values.schema import schema_text  # noqa: E402
+from ottla.tables.values.record_decoder import RecordDecoding  # noqa: E402
+from ottla.tables.values.schema import schema_text, type_text  # noqa: E402
 
 STRING = "string"
 MAYBE_INT = ["null", "int"]
@@ -88,20 +90,8 @@ def test_a_prefix_whose_schema_nobody_named_is_refused_before_anything_is_read()
     unnamed = Decoding(format=ValueFormat.AVRO, schema=json.dumps(FIRST_LAST), confluent=True)
     with pytest.raises(UserError, match="--registry URL or DIRECTORY"):
         first_layout(LayoutOptions(decoding=unnamed))
-    before = parse_layout(
-        {
-            "decodings": [
-                {
-                    "since_commit": 0,
-                    "format": "avro",
-                    "schema": unnamed.schema,
-                    "confluent": True,
-                    "schema_id": None,
-                }
-            ],
-            "partitioning": None,
-        }
-    )
+    pinned = PinnedDecoding(since_commit=0, record=RecordDecoding(value=unnamed))
+    before = TableLayout(decodings=(pinned,))
     with pytest.raises(UserError, match="--schema-id ID"):
         next_layout(before, LayoutOptions(), 3)
 
@@ -169,11 +159,11 @@ def test_a_table_grows_with_its_subject_and_older_values_have_null(tmp_path: Pat
     register(tmp_path, id1=old, **{"t-value_1": old})
     asked = LayoutOptions(decoding=decoding(tmp_path))
     layout = first_layout(with_registered_schema(asked, RAW, "t"))
-    assert layout.value_type == "struct<id: int>"
+    assert type_text(layout.decoded_types["value"]) == "struct<id: int>"
     register(tmp_path, id2=new, **{"t-value_2": new})
     layout = parse_layout(json.loads(json.dumps(layout_fields(layout))))
     layout = next_layout(layout, with_registered_schema(LayoutOptions(), layout, "t"), 1)
-    assert layout.value_type == "struct<id: bigint, name: string>"
+    assert type_text(layout.decoded_types["value"]) == "struct<id: bigint, name: string>"
     assert layout.decoding is not None
     rows, faults = decoded(
         layout.decoding, written(old, {"id": 1}), written(new, {"id": 2, "name": "b"}, 2)
