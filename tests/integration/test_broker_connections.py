@@ -17,8 +17,8 @@ from ottla.config.inter_broker_version import LATEST
 from ottla.config.listeners import client_listeners
 from ottla.controller.context import LiveBroker
 from ottla.controller.requests import Outgoing, UpdateMetadata
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.testing import LocalBroker
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
 from tests.support.patience import PATIENCE_S
 
 certificates = pytest.importorskip("ottla.testing.certificates")

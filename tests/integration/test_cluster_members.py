@@ -28,8 +28,9 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.zookeeper import paths
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, decode_broker
+from ottla.zookeeper.brokers import decode_broker
 from ottla.zookeeper.controllers import decode_cluster_id, decode_controller
 from ottla.zookeeper.topics import decode_state
 from tests.support.patience import PATIENCE_S, wait_until

@@ -13,6 +13,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.metadata.log import NoMetadataLog
 from ottla.broker.replication.effects import (
     AppendAsFollower,
     AssignEpoch,
@@ -40,6 +42,7 @@ from ottla.broker.replication.replica_manager import (
 )
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
+from ottla.metadata.image import MetadataImage
 from tests.support.leader_answers import epoch_ended, offsets
 
 DIRECTORY_COUNT = 2
@@ -150,7 +153,8 @@ class ModelBroker(ManagedReplicas):
 
     def restart(self) -> None:
         """A directory that had failed is repaired, and holds what it held."""
-        self.manager = ReplicaManager(self.options, self)
+        image = ImageStore(MetadataImage(), NoMetadataLog())
+        self.manager = ReplicaManager(self.options, self, image)
         self._failed: set[int] = set()
 
     @property

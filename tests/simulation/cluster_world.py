@@ -51,8 +51,9 @@ from ottla.controller.operations import Batch, Create, Outcome, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.placement import Start, place
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.zookeeper import paths
-from ottla.zookeeper.brokers import BrokerRegistration, encode_broker
+from ottla.zookeeper.brokers import encode_broker
 from ottla.zookeeper.notices import encode_log_dir_event
 from ottla.zookeeper.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker

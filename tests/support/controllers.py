@@ -6,8 +6,9 @@ from ottla.controller.machine import ControllerMachine
 from ottla.controller.operations import Operation, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.zookeeper import paths
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, encode_broker
+from ottla.zookeeper.brokers import encode_broker
 from tests.support.model_zookeeper import ModelZooKeeper
 
 

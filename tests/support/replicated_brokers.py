@@ -43,6 +43,8 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
+from ottla.metadata.image import PartitionImage
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -78,7 +80,6 @@ from ottla.record.batch import iter_batches
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
 from ottla.zookeeper.controllers import ProducerIdBlock
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 from tests.support.asking import Asker
@@ -154,9 +155,14 @@ class PartitionOrders:
             topic_ids={self.place.topic: self.topic_id},
             live_leaders={},
         )
-        known = PartitionMetadata(
-            state=state, partition_epoch=self.partition_epoch, replicas=self.replicas, offline=()
+        image = PartitionImage(
+            replicas=self.replicas,
+            isr=state.isr,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=self.partition_epoch,
         )
+        known = PartitionMetadata(image=image, controller_epoch=state.controller_epoch)
         update = UpdateMetadata(
             partitions={self.place: known},
             topic_ids={self.place.topic: self.topic_id},

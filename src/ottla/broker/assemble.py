@@ -168,7 +168,8 @@ def _make(
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
     image = ImageStore(replace(found.image, topics={}, removed=frozenset()), metadata)
     security = Security(image, settings.config, options.new_id)
-    replicas = _replicas(opened.node_id, store, settings, options, (waiting, timers.answers))
+    waits = (waiting, timers.answers)
+    replicas = _replicas(opened.node_id, store, image, settings, options, waits)
     appends = Appends(open_files, waiting)
     fetches = Fetches(store.topics, replicas, settings, open_files, waiting)
     throttled_clients = ThrottledClients(timers.answers)
@@ -310,6 +311,7 @@ def _removals(timers: AllTimers, access: LogAccess, cleaner: Cleaner) -> Removal
 def _replicas(
     node_id: int,
     store: TopicStore,
+    image: ImageStore,
     settings: BrokerSettings,
     options: BrokerOptions,
     waits: tuple[WaitingRoom[FetchQuery, FetchResult], AllTimers],
@@ -328,7 +330,8 @@ def _replicas(
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
     )
-    return Replicas(replica_options, store, lambda: settings.config, *waits, options.before_effect)
+    heard = options.before_effect
+    return Replicas(replica_options, store, image, lambda: settings.config, waits, heard)
 
 
 def _schedule(broker: Broker) -> None:

@@ -5,10 +5,10 @@ Coordinators need partitions on other brokers too. Kafka's counterpart: `ZkMetad
 
 from collections.abc import Callable, Iterator
 
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.broker.replication.metadata_cache import MetadataCache
+from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.zookeeper.topics import NO_LEADER
 
 
@@ -22,7 +22,7 @@ class ClusterTopic:
 class ClusterTopics:
     """The known topics of a cluster; a single broker uses `Topics` instead."""
 
-    def __init__(self, metadata: Callable[[], MetadataCache]) -> None:
+    def __init__(self, metadata: Callable[[], MetadataImage]) -> None:
         self._metadata = metadata
 
     @property
@@ -31,11 +31,11 @@ class ClusterTopics:
 
     def __iter__(self) -> Iterator[ClusterTopic]:
         metadata = self._metadata()
-        return (_topic(name, metadata) for name in metadata.topics)
+        return map(_topic, metadata.topics.values())
 
     def find(self, name: str) -> ClusterTopic | None:
-        metadata = self._metadata()
-        return _topic(name, metadata) if name in metadata.topics else None
+        known = self._metadata().topics.get(name)
+        return None if known is None else _topic(known)
 
     def name_by_id(self, topic_id: bytes) -> str | None:
         """Returns `None` for an unknown id."""
@@ -49,7 +49,7 @@ class ClusterTopics:
     def partition_count(self, topic: str) -> int | None:
         """Returns `None` for a topic that does not exist."""
         known = self._metadata().topics.get(topic)
-        return None if known is None else len(known)
+        return None if known is None else len(known.partitions)
 
     def leader_of(self, partition: TopicPartition) -> int | None:
         """Returns -1 without a live leader, and `None` for a partition that does not exist.
@@ -60,9 +60,8 @@ class ClusterTopics:
         known = metadata.partition(partition)
         if known is None:
             return None if metadata.topics else NO_LEADER
-        return known.state.leader if known.state.leader in metadata.brokers else NO_LEADER
+        return known.leader if known.leader in metadata.brokers else NO_LEADER
 
 
-def _topic(name: str, metadata: MetadataCache) -> ClusterTopic:
-    topic_id = metadata.topic_ids.get(name, ZERO_UUID)
-    return ClusterTopic(name, topic_id, len(metadata.topics[name]))
+def _topic(topic: TopicImage) -> ClusterTopic:
+    return ClusterTopic(topic.name, topic.topic_id, len(topic.partitions))

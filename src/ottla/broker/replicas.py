@@ -43,7 +43,6 @@ from ottla.broker.replication.effects import (
     TruncateTo,
 )
 from ottla.broker.replication.fetches import Fetch, Fetched, FollowerRequest, LeaderAnswer
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.replication.replica_manager import (
     Applied,
     ReplicaManager,
@@ -59,6 +58,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import LeaderAndIsr, Order, UpdateMetadata
+from ottla.metadata.image import HasImage, MetadataImage
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.reader import FetchData, Isolation
@@ -93,8 +93,8 @@ class Awaited(NamedTuple):
 
 
 class Replicas:
-    """All replicas. `waiting` contains the waiting fetches; `before_effect` is called before each
-    effect.
+    """All replicas. `waits` are the waiting fetches, and the deadlines of answers; `before_effect`
+    is called before each effect.
     """
 
     have_followers: Literal[True] = True
@@ -104,9 +104,9 @@ class Replicas:
         self,
         options: ReplicaOptions,
         store: TopicStore,
+        known: HasImage,
         config: Callable[[], BrokerConfig],
-        waiting: WaitingRoom[FetchQuery, Any],
-        timers: AllTimers,
+        waits: tuple[WaitingRoom[FetchQuery, Any], AllTimers],
         before_effect: BeforeEffect | None = None,
     ) -> None:
         self.options = options
@@ -120,9 +120,9 @@ class Replicas:
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
         self.directory_failures = 0
         """The number of directories that have failed since the start."""
-        self._waiting = waiting
+        self._waiting, timers = waits
         logs = HostedLogs(self._hosting, store.topics, directories, self._opened)
-        self.manager = ReplicaManager(options, logs)
+        self.manager = ReplicaManager(options, logs, known)
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """The partitions that an order of the controller has named since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
@@ -144,7 +144,7 @@ class Replicas:
         self.partitions[replicated.place] = hosted.partition.replication = replicated
 
     @property
-    def metadata(self) -> MetadataCache:
+    def metadata(self) -> MetadataImage:
         return self.manager.metadata
 
     def elsewhere(

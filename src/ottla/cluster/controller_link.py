@@ -26,7 +26,6 @@ from ottla.broker.replication.alter_partitions import (
     place_of,
     write_states,
 )
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.cluster.member import ClusterMember
 from ottla.cluster.peers import BACKOFF_S, Connect, Peer, PeerError
@@ -35,6 +34,7 @@ from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.controller.events import AlteredAnswer, AlteredIsr, RebalanceDue
 from ottla.controller.operations import Batch, Create, Get, Set, Steps
 from ottla.controller.tokens import drop_expired_tokens
+from ottla.metadata.image import MetadataImage
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.inter_broker_requests import sent_version
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -77,7 +77,7 @@ class LeadingReplicas(Protocol):
     def manager(self) -> ReplicaManager: ...
 
     @property
-    def metadata(self) -> MetadataCache: ...
+    def metadata(self) -> MetadataImage: ...
 
     @property
     def alter_partitions(self) -> AlterPartitions: ...

@@ -42,9 +42,9 @@ from ottla.controller.operations import Steps
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
-from ottla.zookeeper.brokers import BrokerRegistration
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
 TOPICS, BROKERS = "topics/", "brokers/"

@@ -45,13 +45,9 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
 from ottla.controller.settings import Settings, config_notices
 from ottla.controller.tokens import FoundTokens, token_notices
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.zookeeper import paths
-from ottla.zookeeper.brokers import (
-    BrokerRegistration,
-    decode_broker,
-    encode_broker,
-    registration_version,
-)
+from ottla.zookeeper.brokers import decode_broker, encode_broker, registration_version
 from ottla.zookeeper.controllers import decode_cluster_id, encode_cluster_id
 from ottla.zookeeper.nodes import NodeError
 

@@ -19,8 +19,9 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from ottla.metadata.brokers import SECURITY_PROTOCOLS, BrokerRegistration, Endpoint
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.inter_broker_requests import SECURITY_PROTOCOLS, sent_version
+from ottla.protocol.inter_broker_requests import sent_version
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -41,7 +42,6 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
 
 GROUPED_BY_TOPIC: Final = {ApiKey.LEADER_AND_ISR: 2, ApiKey.UPDATE_METADATA: 5}
 """The first versions that group partitions by topic (KIP-380)."""
@@ -192,16 +192,17 @@ def _order_state(where: TopicPartition, order: PartitionOrder) -> LeaderAndIsrPa
 def _metadata_state(
     where: TopicPartition, metadata: PartitionMetadata
 ) -> UpdateMetadataPartitionState:
+    image = metadata.image
     return UpdateMetadataPartitionState(
         topic_name=where.topic,
         partition_index=where.partition,
-        controller_epoch=metadata.state.controller_epoch,
-        leader=metadata.state.leader,
-        leader_epoch=metadata.state.leader_epoch,
-        isr=list(metadata.state.isr),
-        zk_version=metadata.partition_epoch,
-        replicas=list(metadata.replicas),
-        offline_replicas=list(metadata.offline),
+        controller_epoch=metadata.controller_epoch,
+        leader=image.leader,
+        leader_epoch=image.leader_epoch,
+        isr=list(image.isr),
+        zk_version=image.partition_epoch,
+        replicas=list(image.replicas),
+        offline_replicas=list(image.offline),
     )
 
 

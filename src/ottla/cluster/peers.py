@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ottla.base.errors import OttlaError, UserError
 from ottla.codec.schema import Message
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 
 BACKOFF_S = 0.1
 """The pause between two attempts to reach a broker."""

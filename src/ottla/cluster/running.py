@@ -12,7 +12,7 @@ from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.fetchers import Fetchers
 from ottla.cluster.marker_channels import MarkerChannels
 from ottla.cluster.peers import Connect
-from ottla.zookeeper.brokers import Endpoint
+from ottla.metadata.brokers import Endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

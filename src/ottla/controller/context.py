@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.zookeeper.topics import NO_LEADER, PartitionState, ReplicaAssignment
 
 NO_EPOCH = -1

@@ -17,7 +17,8 @@ from ottla.controller.context import (
     ControllerContext,
     Leadership,
 )
-from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.image import PartitionImage
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
 
@@ -53,10 +54,15 @@ class StopReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    state: PartitionState
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    offline: tuple[int, ...]
+    """A partition for all brokers; one that is being deleted has the leader -2."""
+
+    image: PartitionImage
+    controller_epoch: int
+
+    @property
+    def new_image(self) -> PartitionImage | None:
+        """`None` for a partition that is being deleted."""
+        return None if self.image.leader == LEADER_DURING_DELETE else self.image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,19 +146,16 @@ class RequestBatch:
 
     def _metadata(self, partition: TopicPartition, leadership: Leadership) -> PartitionMetadata:
         state, replicas = leadership.state, self.context.replicas_of(partition)
-        if self.context.is_queued_for_deletion(partition.topic):
-            state = PartitionState(
-                leader=LEADER_DURING_DELETE,
-                leader_epoch=state.leader_epoch,
-                controller_epoch=state.controller_epoch,
-                isr=state.isr,
-            )
-        return PartitionMetadata(
-            state=state,
-            partition_epoch=leadership.version,
+        is_deleted = self.context.is_queued_for_deletion(partition.topic)
+        image = PartitionImage(
             replicas=replicas,
+            isr=state.isr,
+            leader=LEADER_DURING_DELETE if is_deleted else state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=leadership.version,
             offline=tuple(one for one in replicas if not self.context.is_online(one, partition)),
         )
+        return PartitionMetadata(image=image, controller_epoch=state.controller_epoch)
 
     def send(self) -> None:
         """Passes the collected requests on and clears the batch."""

@@ -3,20 +3,25 @@
 Images are immutable and share what is the same in them. Kafka's counterpart: `MetadataImage`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from ottla.base.ids import Uuid
+from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.scram import Credentials
-from ottla.base.turns import in_turns
+from ottla.base.turns import freed_in_turns, in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
+from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, PartitionView
 from ottla.metadata.quotas import Quotas
 from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:  # Lazy: a start on an empty directory needs no records.
-    from ottla.metadata.records import RegisterBrokerRecord, RegisterControllerRecord
+    from ottla.metadata.records import RegisterControllerRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -58,19 +63,26 @@ class PartitionImage:
     leader: int
     leader_epoch: int
     partition_epoch: int
-    directories: tuple[Uuid, ...]
+    directories: tuple[Uuid, ...] = ()
+    offline: tuple[int, ...] = ()
+    """The replicas that the controller of a cluster with ZooKeeper has named offline."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicImage:
+NO_CONFIGS: Final[Configs] = {}
+
+
+class TopicImage(NamedTuple):
     name: str
     topic_id: Uuid
     partitions: Mapping[int, PartitionImage]
-    configs: Configs = field(default_factory=dict)
+    configs: Configs = NO_CONFIGS
 
     @property
     def partition_count(self) -> int:
         return max(self.partitions, default=-1) + 1
+
+
+NO_TOPIC: Final = TopicImage("", ZERO_UUID, {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +95,12 @@ class MetadataImage:
     end_offset: int = 0
     epoch: int = 0
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    topic_names: Mapping[Uuid, str] = field(default_factory=dict)
+    """By topic id; a topic of a cluster before 2.8 has none."""
+    revision: int = 0
+    """Changes with each update in which topics are created, deleted, or change their partition
+    count.
+    """
     configs: Mapping[int, Mapping[str, Configs]] = field(default_factory=dict)
     """The settings of brokers, groups and client metrics, by the type of resource and its name;
     topics have their own.
@@ -92,14 +110,109 @@ class MetadataImage:
     acls: Acls = field(default_factory=dict)
     tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
-    brokers: "Mapping[int, RegisterBrokerRecord]" = field(default_factory=dict)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
+    """In a cluster with ZooKeeper those that are up."""
     controllers: "Mapping[int, RegisterControllerRecord]" = field(default_factory=dict)
+    controller: int = NO_CONTROLLER
+    """Of a cluster with ZooKeeper."""
     next_producer_id: int = 0
     zk_migration_state: int = 0
     voters: frozenset[int] = frozenset()
     """The controllers that vote, by the last record that names them."""
     removed: frozenset[Uuid] = frozenset()
     """The ids of topics that were deleted since the last snapshot."""
+
+    # Topics
+
+    def partition(self, place: TopicPartition) -> PartitionImage | None:
+        topic = self.topics.get(place.topic)
+        return None if topic is None else topic.partitions.get(place.partition)
+
+    def partitions(self, topic: str, listener: str) -> list[PartitionView]:
+        """A topic's partitions for clients of a listener, in order of their numbers."""
+        known = self.topics.get(topic)
+        partitions = {} if known is None else known.partitions
+        return [self._view(number, partitions[number], listener) for number in sorted(partitions)]
+
+    def _view(self, number: int, known: PartitionImage, listener: str) -> PartitionView:
+        """A leader that is not live, or has no endpoint on the listener, is replaced by none."""
+        leader, error = known.leader, ErrorCode.NONE
+        if self.endpoint(leader, listener) is None:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+            if leader in self.brokers:
+                error = ErrorCode.LISTENER_NOT_FOUND
+            leader = NO_LEADER
+        return PartitionView(
+            partition=number,
+            error=error,
+            leader=leader,
+            leader_epoch=known.leader_epoch,
+            replicas=known.replicas,
+            isr=known.isr,
+            offline=tuple(
+                one
+                for one in known.replicas
+                if one in known.offline or self.endpoint(one, listener) is None
+            ),
+        )
+
+    def with_partitions(
+        self,
+        changes: Iterable[tuple[TopicPartition, PartitionImage | None]],
+        topic_ids: Mapping[str, Uuid],
+    ) -> "MetadataImage":
+        """With other partitions, of which `None` removes one; a topic goes with its last one.
+
+        Yields to other requests between the elements of a large change.
+        """
+        changed: dict[str, dict[int, PartitionImage]] = freed_in_turns({})
+        replaced: list[TopicImage] = freed_in_turns([])
+        for place, partition in in_turns(changes):
+            partitions = changed.get(place.topic)
+            if partitions is None:
+                topic = self.topics.get(place.topic, NO_TOPIC)
+                partitions = changed[place.topic] = dict(topic.partitions)
+                # Kept until the request ends, then freed in turns: otherwise all would be freed at
+                # once.
+                replaced.append(topic)
+            if partition is None:
+                partitions.pop(place.partition, None)
+            else:
+                partitions[place.partition] = partition
+        # Whole dictionaries are copied, which is fast, rather than iterated: most changes are of
+        # one topic.
+        topics = dict(self.topics)
+        yield_turn()
+        names = dict(self.topic_names)
+        has_resized = False
+        for name in in_turns(chain(changed, (one for one in topic_ids if one not in changed))):
+            before = topics.get(name) or NO_TOPIC
+            now = changed.get(name, before.partitions)
+            has_resized |= len(now) != len(before.partitions)
+            topic_id = topic_ids.get(name, before.topic_id)
+            if not now or topic_id != before.topic_id:
+                names.pop(before.topic_id, None)
+            if not now:
+                topics.pop(name, None)
+                continue
+            topics[name] = TopicImage(name, topic_id, now, before.configs)
+            if topic_id != ZERO_UUID:
+                names[topic_id] = name
+        revision = self.revision + has_resized
+        return replace(self, topics=topics, topic_names=names, revision=revision)
+
+    # Brokers
+
+    def endpoint(self, broker: int, listener: str) -> Endpoint | None:
+        known = self.brokers.get(broker)
+        return None if known is None else known.endpoint(listener)
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each broker, in order of their ids."""
+        return {broker: one.rack for broker, one in sorted(self.brokers.items())}
+
+    # Settings and access
 
     def configs_of(self, kind: int, name: str) -> Configs:
         """The settings of one resource."""
@@ -118,3 +231,9 @@ class MetadataImage:
     @property
     def acl_count(self) -> int:
         return sum(map(len, self.acls.values()))
+
+
+class HasImage(Protocol):
+    """Who has the present image, which others ask."""
+
+    image: MetadataImage

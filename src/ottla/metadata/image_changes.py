@@ -36,8 +36,9 @@ from ottla.metadata.records import (
     ZkMigrationStateRecord,
 )
 from ottla.metadata.replay import SCRAM_AGAIN
-from ottla.metadata.security_records import (
+from ottla.metadata.values import (
     acl_record,
+    broker_record,
     credential_changes,
     credential_record,
     token_changes,
@@ -107,7 +108,7 @@ def _nodes(old: MetadataImage, new: MetadataImage, version: int) -> Iterator[Ver
             yield controller, 0
     for number, broker in sorted(new.brokers.items()):
         if old.brokers.get(number) != broker:
-            yield broker, 3 if version >= FIRST_WITH_DIRECTORIES else 1
+            yield broker_record(number, broker), 3 if version >= FIRST_WITH_DIRECTORIES else 1
 
 
 def _topics(

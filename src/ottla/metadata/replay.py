@@ -16,6 +16,7 @@ from ottla.base.scram import ScramCredential
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.quotas import QuotaEntity
 from ottla.metadata.records import (
@@ -47,8 +48,8 @@ from ottla.metadata.records import (
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
-from ottla.metadata.security_records import acl_of, credential_of, mechanism_of, token_of
 from ottla.metadata.tokens import DelegationToken
+from ottla.metadata.values import acl_of, broker_of, credential_of, mechanism_of, token_of
 
 SCRAM_AGAIN = "SCRAM credentials"
 """The name of the metadata transaction in which all credentials are written again."""
@@ -70,7 +71,7 @@ class MetadataReplay:
     _acls_by_id: dict[Uuid, Acl] = field(default_factory=dict)
     _tokens: dict[str, DelegationToken] = field(default_factory=dict)
     _features: dict[str, int] = field(default_factory=dict)
-    _brokers: dict[int, RegisterBrokerRecord] = field(default_factory=dict)
+    _brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     _controllers: dict[int, RegisterControllerRecord] = field(default_factory=dict)
     _next_producer_id: int = 0
     _zk_migration_state: int = 0
@@ -255,7 +256,7 @@ class MetadataReplay:
     # Nodes
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
-        self._brokers[record.broker_id] = record
+        self._brokers[record.broker_id] = broker_of(record)
 
     def _register_controller(self, record: RegisterControllerRecord) -> None:
         self._controllers[record.controller_id] = record
@@ -283,6 +284,7 @@ class MetadataReplay:
             end_offset=self.end_offset,
             epoch=self.epoch,
             topics=dict(sorted(topics.items())),
+            topic_names=dict(self._names),
             configs={
                 kind: {name: dict(values) for name, values in of_kind.items()}
                 for kind, of_kind in self._configs.items()

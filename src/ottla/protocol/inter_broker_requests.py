@@ -89,9 +89,3 @@ def sent_version(api_key: ApiKey, version: InterBrokerVersion) -> int | None:
         if version.has(name):
             found = sent
     return found
-
-
-SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""The number of an endpoint's security protocol in UpdateMetadata."""
-
-SECURITY_PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}

@@ -2,50 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Final
 
-from ottla.base.addresses import address_text
 from ottla.base.patterns import lazy_pattern
-from ottla.base.values import dataclass
 from ottla.config.inter_broker_version import InterBrokerVersion
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.zookeeper.nodes import decode_node, encode_node, number, text
 from ottla.zookeeper.paths import broker_path
 
 _ENDPOINT = lazy_pattern(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
 PLAINTEXT: Final = "PLAINTEXT"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """An advertised listener; `security_protocol` is a name such as SASL_SSL."""
-
-    listener: str
-    host: str
-    port: int
-    security_protocol: str
-
-    @property
-    def connection_text(self) -> str:
-        return f"{self.listener}://{address_text(self.host, self.port)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistration:
-    """The node of a broker; the zxid that created the node is the broker epoch.
-
-    `features` are names with their `min_version` and `max_version` (version 5 only).
-    """
-
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None = None
-    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    jmx_port: int = -1
-    timestamp_ms: int = 0
-    version: int = 5
-
-    def endpoint(self, listener: str) -> Endpoint | None:
-        return next((one for one in self.endpoints if one.listener == listener), None)
 
 
 def registration_version(version: InterBrokerVersion) -> int:

@@ -68,7 +68,9 @@ def test_each_broker_hears_once_of_each_partition(one: LonelyController) -> None
             orders.update((its.broker, place) for place in its.order.orders)
         elif isinstance(its.order, UpdateMetadata) and its.broker == 2:
             found = its.order.partitions
-            known |= {place: (found[place].state.leader, found[place].offline) for place in found}
+            known |= {
+                place: (found[place].image.leader, found[place].image.offline) for place in found
+            }
     assert orders == Counter((broker, place) for broker in (0, 2) for place in PLACES)
     assert known == {place: (0 if place.partition < 4 else 2, (1,)) for place in PLACES}
 

@@ -267,15 +267,21 @@ def test_groups_forget_what_they_have_committed_in_a_topic_that_is_deleted(
     assert found[kept].committed is not None
 
 
+def known_count(member: LonelyMember, topic: str) -> int:
+    """The number of a topic's partitions that Metadata knows."""
+    known = replicas_of(member.broker).metadata.topics.get(topic)
+    return 0 if known is None else len(known.partitions)
+
+
 class Steps:
     """A turn that is suspended at every occasion; `seen` is what Metadata knew each time."""
 
     def __init__(self, member: LonelyMember, at_step: Callable[[int], None]) -> None:
         self.seen: list[int] = []
-        replicas, ticks = replicas_of(member.broker), count()
+        ticks = count()
 
         def suspend() -> None:
-            self.seen.append(len(replicas.metadata.topics.get("large", ())))
+            self.seen.append(known_count(member, "large"))
             with at_once():
                 at_step(len(self.seen))
 
@@ -342,7 +348,7 @@ def test_an_update_holds_also_what_was_taken_while_it_was_made(
     steps = Steps(member, more)
     assert steps.response.error_code == 0
     topics = replicas_of(member.broker).metadata.topics
-    assert (len(topics["large"]), len(topics["small"])) == (LARGE, 1)
+    assert [len(topics[one].partitions) for one in ("large", "small")] == [LARGE, 1]
 
 
 def begin(member: LonelyMember, request: Message, version: int) -> PendingResponse:
@@ -371,7 +377,7 @@ def test_a_client_that_has_made_a_topic_finds_it_here_and_one_that_deleted_it_do
     member.deliver()
     assert later.pending_id in member.broker.answers.take_answered(0.0)
     (result,) = member.asker.finish(later, request, 7).topics
-    assert (result.error_code, len(replicas_of(member.broker).metadata.topics["orders"])) == (0, 3)
+    assert (result.error_code, known_count(member, "orders")) == (0, 3)
     gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
     later = begin(member, gone, 6)
     member.deliver()
@@ -397,7 +403,7 @@ def test_partitions_are_added_with_as_many_replicas(member: LonelyMember) -> Non
     topic = CreatePartitionsTopic(name="orders", count=3, assignments=None)
     (result,) = member.request(CreatePartitionsRequest(topics=[topic]), 3).results
     assert result.error_code == 0
-    known = replicas_of(member.broker).metadata.topics["orders"]
+    known = replicas_of(member.broker).metadata.topics["orders"].partitions
     assert [len(one.replicas) for one in known.values()] == [2, 2, 2]
     topic.count = 2
     (result,) = member.request(CreatePartitionsRequest(topics=[topic]), 3).results
@@ -460,8 +466,8 @@ def test_a_broker_that_is_about_to_stop_is_told_what_it_still_leads(member: Lone
     request = ControlledShutdownRequest(broker_id=2, broker_epoch=member.broker_of(2).epoch)
     answer = member.request(request, 3)
     assert (answer.error_code, answer.remaining_partitions) == (0, [])
-    known = replicas_of(member.broker).metadata.topics["orders"]
-    assert [one.state.leader for one in known.values()] == [1, 1]
+    known = replicas_of(member.broker).metadata.topics["orders"].partitions
+    assert [one.leader for one in known.values()] == [1, 1]
     request.broker_epoch += 1
     assert member.request(request, 3).error_code == ErrorCode.STALE_BROKER_EPOCH
 

@@ -21,14 +21,10 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.tokens import DelegationToken
 from ottla.zookeeper import access, consumers, controllers, entities, notices, paths
-from ottla.zookeeper.brokers import (
-    BrokerRegistration,
-    Endpoint,
-    decode_broker,
-    encode_broker,
-)
+from ottla.zookeeper.brokers import decode_broker, encode_broker
 from ottla.zookeeper.nodes import NodeError
 from ottla.zookeeper.topics import (
     RECOVERING,

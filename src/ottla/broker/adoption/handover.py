@@ -274,8 +274,7 @@ def _check_topics(found: FoundMetadata, partitions: _Found) -> None:
 def _topics(old: MetadataImage, found: _Found, *, are_several: bool) -> dict[str, TopicImage]:
     """The topics with the epochs and directories of their logs."""
     return {
-        name: replace(
-            topic,
+        name: topic._replace(
             partitions={
                 index: _partition(one, found[name][index], are_several=are_several)
                 for index, one in topic.partitions.items()

@@ -80,8 +80,7 @@ def _alone(image: MetadataImage, found: FoundMetadata, node_id: int) -> Metadata
     return replace(
         image,
         topics={
-            name: replace(
-                topic,
+            name: topic._replace(
                 partitions={
                     index: _led_by(one, node_id) for index, one in topic.partitions.items()
                 },

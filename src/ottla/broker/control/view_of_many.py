@@ -6,10 +6,10 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
+from ottla.metadata.image import MetadataImage
 
 NOT_AVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -24,7 +24,7 @@ class ViewOfMany:
         self._manager = manager
 
     @property
-    def _metadata(self) -> MetadataCache:
+    def _metadata(self) -> MetadataImage:
         return self._manager.metadata
 
     @property
@@ -50,12 +50,12 @@ class ViewOfMany:
         return self._manager.leader_of(place)
 
     def coordinator_of(self, topic: str, key: str) -> int:
-        partitions = self._metadata.topics.get(topic)
-        if partitions is None:
+        image = self._metadata.topics.get(topic)
+        if image is None:
             raise ApiError(NOT_AVAILABLE, f"The topic {topic} is being made.")
-        index = partition_for(key, len(partitions))
-        known = partitions.get(index)
-        leader = NO_LEADER if known is None else known.state.leader
+        index = partition_for(key, len(image.partitions))
+        known = image.partitions.get(index)
+        leader = NO_LEADER if known is None else known.leader
         if leader not in self._metadata.brokers:
             raise ApiError(NOT_AVAILABLE, f"{topic}-{index} has no leader that can be reached.")
         return leader

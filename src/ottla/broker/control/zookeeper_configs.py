@@ -21,7 +21,6 @@ from ottla.broker.configs.settings import (
 )
 from ottla.broker.control.controller import Outcome
 from ottla.broker.membership import Membership
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.topics.topic_rules import check_changed_settings, check_name
 from ottla.broker.waiting import Later
 from ottla.config.broker import broker_settings
@@ -30,6 +29,7 @@ from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
+from ottla.metadata.image import MetadataImage
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
     node_id: int
     settings: BrokerSettings
-    metadata: MetadataCache
+    metadata: MetadataImage
 
 
 def alter_configs(

@@ -15,7 +15,6 @@ from ottla.base.turns import freed_in_turns, in_turns
 from ottla.broker.control.controller import CreatedTopic, Outcome
 from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.topics.topic_rules import (
     INTERNAL_TOPICS,
     check_name,
@@ -36,6 +35,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.controller.placement import Start, place
 from ottla.controller.settings import Settings, read_settings
+from ottla.metadata.image import MetadataImage
 from ottla.storage.files.known_topics import TopicEntry
 from ottla.zookeeper.topics import NO_LEADER
 
@@ -56,7 +56,7 @@ class Member(NamedTuple):
     replicas: Replicas
 
     @property
-    def metadata(self) -> MetadataCache:
+    def metadata(self) -> MetadataImage:
         return self.replicas.metadata
 
     def check_is_controller(self) -> None:
@@ -110,10 +110,9 @@ class Asked(Generic[T]):
 
 def _is_led(member: Member, event: Event) -> bool:
     assert not isinstance(event, DeleteTopic)
-    known = member.metadata.topics.get(event.topic, {})
-    return all(
-        index in known and known[index].state.leader != NO_LEADER for index in event.assignment
-    )
+    topic = member.metadata.topics.get(event.topic)
+    known = {} if topic is None else topic.partitions
+    return all(index in known and known[index].leader != NO_LEADER for index in event.assignment)
 
 
 # Creation
@@ -162,13 +161,13 @@ def _creation(
     return CreateTopic(
         pending_id=None,
         topic=new.name,
-        assignment=_assignment(new, member.metadata.brokers_by_rack, config, new_id),
+        assignment=_assignment(new, member.metadata.racks, config, new_id),
         topic_id=new_id(),
         settings={name: text for name, text in new.overrides.items() if text is not None},
     )
 
 
-def _check_new_name(name: str, metadata: MetadataCache) -> None:
+def _check_new_name(name: str, metadata: MetadataImage) -> None:
     check_name(name)
     if name in metadata.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -247,17 +246,17 @@ def create_partitions(
     return Asked(results, places, partial(_is_led, member)).ask(member, deadline_ms)
 
 
-def _added(growth: TopicGrowth, metadata: MetadataCache) -> Assignment:
+def _added(growth: TopicGrowth, metadata: MetadataImage) -> Assignment:
     """The replicas of the added partitions; raises `ApiError`."""
     known = metadata.topics.get(growth.name)
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if growth.name in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{growth.name}' is internal.")
-    count = len(known)
+    count = len(known.partitions)
     check_grown_count(growth.name, count, growth.partition_count)
-    added, first = growth.partition_count - count, known[0].replicas
-    racks = metadata.brokers_by_rack
+    added, first = growth.partition_count - count, known.partitions[0].replicas
+    racks = metadata.racks
     if growth.assignments is not None:
         lists = [tuple(brokers) for brokers in growth.assignments]
         assigned = dict(enumerate(lists, count))
@@ -314,8 +313,8 @@ def find_topics(
                 continue
             entry = TopicEntry(
                 name=name,
-                topic_id=metadata.topic_ids.get(name, ZERO_UUID),
-                partition_count=len(metadata.topics[name]),
+                topic_id=metadata.topics[name].topic_id,
+                partition_count=len(metadata.topics[name].partitions),
                 overrides=overrides,
             )
             its_config, _ = stored_config(config.topic_defaults, overrides)

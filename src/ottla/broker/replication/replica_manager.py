@@ -28,7 +28,6 @@ from ottla.broker.replication.fetches import (
 from ottla.broker.replication.following import Following
 from ottla.broker.replication.leading import Leading
 from ottla.broker.replication.local_replica import LocalReplica
-from ottla.broker.replication.metadata_cache import MetadataCache
 from ottla.broker.replication.replica_log import ReplicaLogs
 from ottla.controller.context import EPOCH_DURING_DELETE, NO_EPOCH
 from ottla.controller.events import AlteredAnswer
@@ -40,6 +39,7 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from ottla.metadata.image import HasImage, MetadataImage
 from ottla.zookeeper.topics import NO_LEADER
 
 NO_BROKER_EPOCH = -1
@@ -90,9 +90,9 @@ class HostedPartition:
 
 
 class ReplicaManager:
-    def __init__(self, options: ReplicaOptions, logs: ReplicaLogs) -> None:
+    def __init__(self, options: ReplicaOptions, logs: ReplicaLogs, known: HasImage) -> None:
         self.options = options
-        self.metadata = MetadataCache()
+        self._known = known
         self.partitions: dict[TopicPartition, HostedPartition] = {}
         self.offline: set[TopicPartition] = set()
         """Replicas whose directory has failed since the start: `HostedPartition.Offline`."""
@@ -103,6 +103,11 @@ class ReplicaManager:
         """ISR changes of led partitions since the start."""
         self._logs = logs
         self._is_fenced = False
+
+    @property
+    def metadata(self) -> MetadataImage:
+        """What the controller has said of brokers and partitions, among the rest of the image."""
+        return self._known.image
 
     # The broker's session
 
@@ -152,7 +157,7 @@ class ReplicaManager:
         if refusal is not ErrorCode.NONE:
             return Applied(error=refusal)
         self.controller_epoch = sender.controller_epoch
-        self.metadata = replace(self.metadata, controller=sender.controller)
+        self._known.image = replace(self.metadata, controller=sender.controller)
         effects: list[Effect] = []
         errors: dict[TopicPartition, ErrorCode] = {}
         match order:
@@ -172,9 +177,19 @@ class ReplicaManager:
         """
         while (refusal := self.refusal_of(sender)) is ErrorCode.NONE:
             before = self.metadata
-            after = before.updated(update, sender.controller)
-            if self.metadata is before and self.refusal_of(sender) is ErrorCode.NONE:
-                self.controller_epoch, self.metadata = sender.controller_epoch, after
+            changes = ((place, one.new_image) for place, one in update.partitions.items())
+            after = before.with_partitions(changes, update.topic_ids)
+            is_same = self.metadata.topics is before.topics
+            if is_same and self.refusal_of(sender) is ErrorCode.NONE:
+                self.controller_epoch = sender.controller_epoch
+                self._known.image = replace(
+                    self.metadata,
+                    topics=after.topics,
+                    topic_names=after.topic_names,
+                    revision=after.revision,
+                    brokers=update.brokers,
+                    controller=sender.controller,
+                )
                 break
         return Applied(error=refusal)
 
@@ -292,9 +307,9 @@ class ReplicaManager:
         """Returns the leader and its epoch by the controller's latest order; -1 for none."""
         hosted, known = self.partitions.get(partition), self.metadata.partition(partition)
         mine = (NO_LEADER, NO_EPOCH) if hosted is None else (hosted.leader, hosted.leader_epoch)
-        if known is None or known.state.leader_epoch < mine[1]:
+        if known is None or known.leader_epoch < mine[1]:
             return mine
-        return known.state.leader, known.state.leader_epoch
+        return known.leader, known.leader_epoch
 
     def may_serve(self, partition: TopicPartition) -> bool:
         """Whether consumers may read the replica, as leader or follower (KIP-392)."""

@@ -7,7 +7,7 @@ Kafka's counterparts: `RackAwareReplicaSelector`, `ReplicaManager.findPreferredR
 from collections.abc import Mapping
 
 from ottla.broker.replication.leading import Leading
-from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.metadata.brokers import BrokerRegistration
 
 
 def closest_replica(

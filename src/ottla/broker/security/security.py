@@ -155,7 +155,7 @@ class Security:
         image: MetadataImage,
         altered: Mapping[tuple[str, str], ScramCredential | None],
     ) -> Decision | None:
-        from ottla.metadata.security_records import credential_changes  # Lazy: most change nothing.
+        from ottla.metadata.values import credential_changes  # Lazy: most change nothing.
 
         if not altered:
             return None
@@ -257,7 +257,7 @@ class Security:
     def _with_tokens(
         self, image: MetadataImage, altered: Mapping[str, DelegationToken | None]
     ) -> Decision | None:
-        from ottla.metadata.security_records import token_changes  # Lazy: most change nothing.
+        from ottla.metadata.values import token_changes  # Lazy: most change nothing.
 
         if not altered:
             return None
@@ -303,13 +303,13 @@ class _ChangedAcls:
         return entries
 
     def adding(self, added: Collection[Acl]) -> Decision | None:
-        from ottla.metadata.security_records import acl_record  # Lazy: most brokers have no rules.
+        from ottla.metadata.values import acl_record  # Lazy: most brokers have no rules.
 
         records = ((acl_record(self.of(one.pattern)[one.entry][0], one), 0) for one in added)
         return self._decision(records) if added else None
 
     def removing(self, gone: Collection[Acl]) -> Decision | None:
-        from ottla.metadata.security_records import acl_removal
+        from ottla.metadata.values import acl_removal
 
         ids = freed_in_turns([])
         for one in in_turns(gone):

@@ -23,7 +23,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of
 from ottla.config.setting import SettingError
-from ottla.zookeeper.brokers import Endpoint
+from ottla.metadata.brokers import Endpoint
 
 logger = logging.getLogger(__name__)
 

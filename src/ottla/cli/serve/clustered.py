@@ -25,9 +25,9 @@ from ottla.config.listeners import (
     client_listeners,
     inter_broker_listener,
 )
+from ottla.metadata.brokers import Endpoint
 from ottla.runtime.opening import new_cluster_id, open_member
 from ottla.runtime.owner_notes import LOOPBACK
-from ottla.zookeeper.brokers import Endpoint
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource

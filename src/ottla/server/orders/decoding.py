@@ -20,7 +20,8 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from ottla.protocol.inter_broker_requests import SECURITY_PROTOCOL_NAMES
+from ottla.metadata.brokers import SECURITY_PROTOCOL_NAMES, BrokerRegistration, Endpoint
+from ottla.metadata.image import PartitionImage
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import (
@@ -29,7 +30,6 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
 FIRST_LISTENER_VERSION = 3
@@ -127,17 +127,15 @@ def _metadata(
 
 
 def _partition(state: UpdateMetadataPartitionState) -> PartitionMetadata:
-    return PartitionMetadata(
-        state=PartitionState(
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            controller_epoch=state.controller_epoch,
-            isr=tuple(state.isr),
-        ),
-        partition_epoch=state.zk_version,
+    image = PartitionImage(
         replicas=tuple(state.replicas),
+        isr=tuple(state.isr),
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.zk_version,
         offline=tuple(state.offline_replicas),
     )
+    return PartitionMetadata(image=image, controller_epoch=state.controller_epoch)
 
 
 def _broker(broker: UpdateMetadataBroker, api_version: int) -> BrokerRegistration:

@@ -6,6 +6,7 @@ remove the topic's committed offsets. Kafka's counterpart:
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.turns import in_turns
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.server.orders.applying import replicas_of
 from ottla.server.orders.decoding import sender_of, update_metadata
@@ -17,6 +18,12 @@ def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMet
     replicas = replicas_of(context)
     applied = replicas.apply(order, sender_of(request), context.at)
     if applied.error is ErrorCode.NONE:
-        for topic in replicas.metadata.deleted_by(order):
+        topics = replicas.metadata.topics
+        deleted = {
+            place.topic
+            for place, one in in_turns(order.partitions.items())
+            if one.new_image is None and place.topic not in topics
+        }
+        for topic in deleted:
             context.broker.groups.topic_deleted(topic)
     return UpdateMetadataResponse(error_code=applied.error)

@@ -10,6 +10,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.metadata.log import NoMetadataLog
 from ottla.broker.replication.effects import (
     AnswerDelayed,
     AppendAsFollower,
@@ -46,7 +48,8 @@ from ottla.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from ottla.zookeeper.brokers import BrokerRegistration
+from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 from tests.simulation.cluster_broker import ModelLog
 from tests.support.leader_answers import epoch_ended
@@ -67,6 +70,7 @@ class Broker:
                 broker_id=ME, lag_time_max_ms=LAG_MS, truncates_on_fetch=truncates_on_fetch
             ),
             self,
+            ImageStore(MetadataImage(), NoMetadataLog()),
         )
         self.manager.registered(70)
         brokers = dict.fromkeys((ME, OTHER, THIRD), BrokerRegistration(endpoints=()))
@@ -573,8 +577,8 @@ def test_a_partition_without_a_leader_is_not_fetched() -> None:
 
 def test_a_partition_that_others_have_is_not_unknown() -> None:
     broker = Broker()
-    state = PartitionState(leader=2, leader_epoch=1, controller_epoch=4, isr=(2,))
-    elsewhere = PartitionMetadata(state=state, partition_epoch=0, replicas=(2,), offline=())
+    image = PartitionImage(replicas=(2,), isr=(2,), leader=2, leader_epoch=1, partition_epoch=0)
+    elsewhere = PartitionMetadata(image=image, controller_epoch=4)
     broker.apply(UpdateMetadata(partitions={ORDERS: elsewhere}, topic_ids={}, brokers={}))
     ask = broker.manager.error_before_append
     assert ask(ORDERS, waits_for_all=True) is NOT_LEADER

@@ -1,11 +1,9 @@
 """Which partitions the checkpoints of a log directory name."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, replace_file
-from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
@@ -13,7 +11,6 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
 )
-from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, TopicEntry
 from ottla.storage.files.named_partitions import (
     NamedPartitions,
     find_named_partitions,
@@ -78,16 +75,3 @@ def test_what_lies_in_a_directory_is_read() -> None:
     named = read_named_partitions(disk, "data")
     assert named.partitions() == {A}
     assert named.is_complete
-
-
-def test_lost_is_what_is_named_and_neither_here_nor_deleted() -> None:
-    named = found({A: 5}, {A: 9, B: 3}, {C: 1})
-    entry = TopicEntry(name="b", topic_id=ZERO_UUID, partition_count=1, overrides={})
-    topics = KnownTopics(entries={"a": replace(entry, name="a"), "b": entry})
-    assert named.lost({A}, topics) == {B: CHECKPOINT_HIGH_WATERMARK}
-    assert named.lost({A, B}, topics) == {}
-
-
-def test_without_a_metadata_log_only_the_recovery_points_are_believed() -> None:
-    named = found({A: 5}, {A: 9, B: 3})
-    assert named.lost((), NO_TOPICS) == {A: CHECKPOINT_RECOVERY_POINT}

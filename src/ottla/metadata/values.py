@@ -1,4 +1,4 @@
-"""Credentials, access rules and delegation tokens as records, and back."""
+"""The values of an image as records, and back: brokers, credentials, access rules and tokens."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,15 +16,77 @@ from ottla.metadata.acls import (
     ResourceType,
     known,
 )
+from ottla.metadata.brokers import BrokerRegistration, Endpoint, code_of_protocol, protocol_of
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
+    EndPoint,
+    Feature,
+    RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
 from ottla.metadata.tokens import DelegationToken
+
+
+def broker_of(record: RegisterBrokerRecord) -> BrokerRegistration:
+    return BrokerRegistration(
+        endpoints=tuple(
+            Endpoint(
+                listener=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=protocol_of(one.security_protocol),
+            )
+            for one in record.end_points
+        ),
+        rack=record.rack,
+        features={
+            one.name: {
+                "min_version": one.min_supported_version,
+                "max_version": one.max_supported_version,
+            }
+            for one in record.features
+        },
+        epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        directories=tuple(record.log_dirs),
+        is_fenced=record.fenced,
+        is_shutting_down=record.in_controlled_shutdown,
+        is_migrating=record.is_migrating_zk_broker,
+    )
+
+
+def broker_record(broker_id: int, broker: BrokerRegistration) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        is_migrating_zk_broker=broker.is_migrating,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            EndPoint(
+                name=one.listener,
+                host=one.host,
+                port=one.port,
+                security_protocol=code_of_protocol(one.security_protocol),
+            )
+            for one in broker.endpoints
+        ],
+        features=[
+            Feature(
+                name=name,
+                min_supported_version=levels["min_version"],
+                max_supported_version=levels["max_version"],
+            )
+            for name, levels in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.is_fenced,
+        in_controlled_shutdown=broker.is_shutting_down,
+        log_dirs=list(broker.directories),
+    )
 
 
 def mechanism_of(code: int) -> str:

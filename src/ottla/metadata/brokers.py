@@ -1,0 +1,66 @@
+"""The brokers of a cluster, and where they are reached."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Final
+
+from ottla.base.addresses import address_text
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.values import dataclass
+
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""Kafka's number of each security protocol."""
+
+SECURITY_PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
+
+
+def protocol_of(code: int) -> str:
+    """The name of a security protocol; one of a later Kafka is its number."""
+    return SECURITY_PROTOCOL_NAMES.get(code, str(code))
+
+
+def code_of_protocol(name: str) -> int:
+    """The inverse."""
+    known = SECURITY_PROTOCOLS.get(name)
+    return int(name) if known is None else known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An advertised listener; `security_protocol` is a name such as SASL_SSL."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+    @property
+    def connection_text(self) -> str:
+        return f"{self.listener}://{address_text(self.host, self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """What a broker says of itself when it starts.
+
+    `features` are names with their `min_version` and `max_version`; in ZooKeeper a node has them
+    from version 5 on, and the zxid that created it is the broker's epoch.
+    """
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    # Of a node of ZooKeeper only:
+    jmx_port: int = -1
+    timestamp_ms: int = 0
+    version: int = 5
+    # Of a record of KRaft only:
+    epoch: int = -1
+    incarnation_id: Uuid = ZERO_UUID
+    directories: tuple[Uuid, ...] = ()
+    is_fenced: bool = False
+    is_shutting_down: bool = False
+    is_migrating: bool = False
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        return next((one for one in self.endpoints if one.listener == listener), None)
