@@ -2,7 +2,9 @@
 
 from enum import Enum, auto
 
+from ottla.base.files import base_name
 from ottla.base.values import dataclass
+from ottla.storage.findings import Finding, FindingKind
 
 
 class Remedy(Enum):
@@ -21,6 +23,9 @@ class Remedy(Enum):
     REPLACE_DISK = auto()
     INSPECT_STRAY = auto()
     PUT_BACK = auto()
+    PUT_RIGHT_FILE = auto()
+    RESTORE = auto()
+    RESTORE_SNAPSHOT = auto()
     CHECK = auto()
     CHECK_THEN_REPAIR = auto()
     SHOW_REPAIR = auto()
@@ -31,6 +36,8 @@ class Remedy(Enum):
     START_RECOVERS = auto()
     START_REMOVES = auto()
     START_REBUILDS = auto()
+    START_FINISHES = auto()
+    START_SETS_ASIDE = auto()
     BROKER_REMOVES = auto()
     BROKER_MOVES = auto()
     CLEANER_REPLACES = auto()
@@ -52,3 +59,47 @@ class Complaint:
     change: str = ""
     """The new setting of the topic, for `CHANGE_SETTING`."""
     is_note: bool = False
+
+
+REMEDIES_OF_FINDINGS = {
+    FindingKind.LOG_DAMAGE: Remedy.SHOW_REPAIR,
+    FindingKind.BATCH_OFFSET: Remedy.SHOW_REPAIR,
+    FindingKind.BATCH_EPOCH: Remedy.SHOW_REPAIR,
+    FindingKind.OFFSET_INDEX: Remedy.SHOW_REPAIR,
+    FindingKind.TIME_INDEX: Remedy.SHOW_REPAIR,
+    FindingKind.TRANSACTION_INDEX: Remedy.SHOW_REPAIR,
+    FindingKind.MISSING_INDEX: Remedy.START_REBUILDS,
+    FindingKind.ORPHAN_INDEX: Remedy.SHOW_REPAIR,
+    FindingKind.PRODUCER_SNAPSHOT: Remedy.SHOW_REPAIR,
+    FindingKind.LEADER_EPOCHS: Remedy.SHOW_REPAIR,
+    FindingKind.UNFINISHED_SWAP: Remedy.START_FINISHES,
+    FindingKind.DAMAGED_SWAP: Remedy.START_SETS_ASIDE,
+    FindingKind.GAP: Remedy.SHOW_REPAIR,
+    FindingKind.WRONG_FILE: Remedy.PUT_RIGHT_FILE,
+    FindingKind.LOST_PARTITION: Remedy.PUT_BACK,
+    FindingKind.LOST_OFFSETS: Remedy.SHOW_REPAIR,
+    FindingKind.METADATA_SNAPSHOT: Remedy.RESTORE_SNAPSHOT,
+    FindingKind.PARTITION_METADATA: Remedy.SHOW_REPAIR,
+    FindingKind.META_PROPERTIES: Remedy.RESTORE,
+    FindingKind.BROKER_FILE: Remedy.RESTORE,
+    FindingKind.CHECKPOINT: Remedy.REPAIR_IN_PLACE,
+    FindingKind.CHECKPOINT_ENTRY: Remedy.SHOW_REPAIR,
+    FindingKind.LEFTOVER: Remedy.START_REMOVES,
+    FindingKind.STRANGER: Remedy.INSPECT_STRAY,
+    FindingKind.LIVE_TAIL: Remedy.NONE,
+    FindingKind.STATE: Remedy.NONE,
+}
+"""What to do about each kind of finding in a broker's files."""
+
+
+def complaint_of(finding: Finding, directory: str) -> Complaint:
+    """The complaint about a finding in a log directory."""
+    name = f" {base_name(finding.path)}" if finding.kind is FindingKind.LOST_PARTITION else ""
+    return Complaint(
+        kind=finding.kind.value,
+        where=finding.path,
+        what=finding.reason,
+        remedy=REMEDIES_OF_FINDINGS[finding.kind],
+        subject=f"{directory}{name}",
+        is_note=finding.kind is FindingKind.MISSING_INDEX,
+    )

@@ -4,6 +4,7 @@ A check of partitions that belongs to another room is added to `PARTITION_CHECKS
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import DiskSpace, FileSystem, OsFileSystem, join
@@ -15,10 +16,15 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.contradictions import contradictions
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
-from ottla.diagnosis.complaints import Complaint, Remedy
+from ottla.diagnosis.complaints import Complaint, Remedy, complaint_of
 from ottla.diagnosis.directories import Directories
 from ottla.metadata.image import MetadataImage
-from ottla.storage.diagnosis.directory_check import check, check_own_files, is_in_use
+from ottla.storage.diagnosis.directory_check import (
+    check,
+    check_own_files,
+    is_in_use,
+    lost_partitions,
+)
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CHECKPOINT_CLEANER,
@@ -29,9 +35,8 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     FileKind,
     parse_directory_name,
-    partition_directory_name,
 )
-from ottla.storage.findings import Finding
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
@@ -133,7 +138,7 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
     for path in paths:
         for finding in check(OsFileSystem(), path).findings:
             if not finding.is_note:
-                yield _of_finding(finding, path)
+                yield complaint_of(finding, path)
 
 
 def check_access(config: BrokerConfig, image: MetadataImage) -> Iterator[Complaint]:
@@ -151,17 +156,8 @@ def check_access(config: BrokerConfig, image: MetadataImage) -> Iterator[Complai
 def _check_lost(directories: Directories) -> Iterator[Complaint]:
     """Partitions that a checkpoint names and that no directory has."""
     for directory in directories.opened:
-        for key, file in directory.lost().items():
-            if any(other.holds(*key) for other in directories.opened):
-                continue
-            name = partition_directory_name(*key)
-            yield Complaint(
-                kind="lost_partition",
-                where=join(directory.path, name),
-                what=f"is not there, though {file} names it",
-                remedy=Remedy.PUT_BACK,
-                subject=f"{directory.path} {name}",
-            )
+        for finding in lost_partitions(directory, directories.opened):
+            yield complaint_of(finding, directory.path)
 
 
 def _check_unknown(directories: Directories) -> Iterator[Complaint]:
@@ -294,30 +290,17 @@ def _check_checkpoints(directory: ReadOnlyLogDirectory) -> Iterator[Complaint]:
         try:
             directory.checkpointed(name)
         except CorruptionError as error:
-            yield Complaint(
-                kind="checkpoint",
-                where=join(directory.path, name),
-                what=f"cannot be read ({error.reason})",
-                remedy=Remedy.REPAIR_IN_PLACE,
-                subject=directory.path,
-            )
+            kind, path = FindingKind.CHECKPOINT, join(directory.path, name)
+            reason = f"cannot be read ({error.reason})"
+            found = Finding(kind=kind, path=path, position=error.position, reason=reason)
+            yield complaint_of(found, directory.path)
 
 
 def _check_files(file_system: FileSystem, path: str) -> Iterator[Complaint]:
     """The directory's own files, except the checkpoints."""
     for finding in check_own_files(file_system, path):
         if not finding.is_note:
-            yield _of_finding(finding, path)
-
-
-def _of_finding(finding: Finding, path: str) -> Complaint:
-    return Complaint(
-        kind=finding.kind.value,
-        where=finding.path,
-        what=finding.reason,
-        remedy=Remedy.SHOW_REPAIR,
-        subject=path,
-    )
+            yield complaint_of(finding, path)
 
 
 def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:
@@ -392,12 +375,10 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
 
 def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
     for part in examined.log.damage.lost_parts():
-        yield Complaint(
-            kind="lost_offsets",
-            where=part.path,
-            what=part.unreadable_text,
-            remedy=Remedy.SHOW_REPAIR,
-            subject=examined.place.directory.path,
+        found = replace(part, reason=part.unreadable_text)
+        yield replace(
+            complaint_of(found, examined.place.directory.path),
+            kind=FindingKind.LOST_OFFSETS.value,  # damage at a log's end is named so too
         )
 
 
@@ -445,15 +426,12 @@ def _check_indexes(examined: Examined) -> Iterator[Complaint]:
         if examined.place.file_system.status(segment.path_of(kind)) is None
     ]
     if missing:
-        yield Complaint(
-            kind="missing_index",
-            where=missing[0],
-            what=f"is missing, as are {len(missing) - 1} other indexes of the partition"
-            if len(missing) > 1
-            else "is missing",
-            remedy=Remedy.START_REBUILDS,
-            is_note=True,
-        )
+        others = len(missing) - 1
+        more = f", as are {others} other indexes of the partition" if others else ""
+        reason = f"is missing{more}"
+        kind, path = FindingKind.MISSING_INDEX, missing[0]
+        found = Finding(kind=kind, path=path, position=None, reason=reason)
+        yield complaint_of(found, examined.place.directory.path)
 
 
 def _check_cleaner(examined: Examined) -> Iterator[Complaint]:

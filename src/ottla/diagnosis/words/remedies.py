@@ -19,6 +19,9 @@ REMEDIES = {
     Remedy.REPLACE_DISK: "repair the disk, and restart the broker, which recovers the directory",
     Remedy.INSPECT_STRAY: "inspect it (ottla log dump), then move or remove the directory",
     Remedy.PUT_BACK: "put it back, or stop the broker and give it up: ottla log give-up {subject}",
+    Remedy.PUT_RIGHT_FILE: "put the right file or directory in its place",
+    Remedy.RESTORE: "restore it from a backup; ottla log repair does not invent it",
+    Remedy.RESTORE_SNAPSHOT: "restore it from a backup, or copy it from another controller",
     Remedy.CHECK: "ottla log check {subject}",
     Remedy.CHECK_THEN_REPAIR: "ottla log check {where}, then ottla log repair",
     Remedy.SHOW_REPAIR: "ottla log repair {subject} shows the repair",
@@ -33,6 +36,9 @@ REMEDIES = {
     Remedy.START_REMOVES: "nothing to do: the next start removes them",
     Remedy.START_REBUILDS: "nothing to do: the next start rebuilds indexes from the whole segment, "
     "or ottla log repair does earlier",
+    Remedy.START_FINISHES: "nothing to do: the next start finishes it, or ottla log repair does",
+    Remedy.START_SETS_ASIDE: "nothing to do: the next start keeps the segments that it was to "
+    "replace, and sets it aside",
     Remedy.BROKER_REMOVES: "nothing to do: a running broker removes it after file.delete.delay.ms",
     Remedy.BROKER_MOVES: "nothing to do: a running broker continues the move",
     Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file with its next note",

@@ -4,7 +4,7 @@ Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkp
 before the logs, so in a directory in use they can only be behind the logs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError, UserError
@@ -42,11 +42,11 @@ from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.losses import KnownLosses, UnflushedGaps
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
-from ottla.storage.files.named_partitions import read_named_partitions
 from ottla.storage.files.ownership import check_owner
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 
 CHECKPOINTS = {
     filenames.CHECKPOINT_RECOVERY_POINT: "recovery point",
@@ -291,21 +291,12 @@ class _DirectoryCheck:
         # Not in a directory that only Kafka has written, whose checkpoints may be out of date.
         if self._files.status(join(self._path, filenames.METADATA_MARK)) is None:
             return
-        names = self._files.list(self._path)
-        parsed = [parse_directory_name(one) for one in names if self._is_directory(one)]
-        here = {TopicPartition(one.topic, one.partition) for one in parsed if one is not None}
-        named = read_named_partitions(self._files, self._path)
-        for key in sorted(named.partitions() - here):
-            if self._topics.still_has(*key):
-                path = join(self._path, filenames.partition_directory_name(*key))
-                reason = (
-                    f"is not there, though {named.file_of(key)} names it; put it back, or give it "
-                    f"up with ottla log give-up {self._path} {base_name(path)}"
-                )
-                yield _finding(FindingKind.LOST_PARTITION, path, None, reason)
-
-    def _is_directory(self, name: str) -> bool:
-        return is_directory(self._files, join(self._path, name))
+        for finding in lost_partitions(ReadOnlyLogDirectory(self._path, self._files)):
+            reason = (
+                f"{finding.reason}; put it back, or give it up with ottla log give-up "
+                f"{self._path} {base_name(finding.path)}"
+            )
+            yield replace(finding, reason=reason)
 
     def _check_ends(
         self,
@@ -376,6 +367,18 @@ class _DirectoryCheck:
                 elif lost is not None:
                     reason = f"offsets {lost[0]} to {lost[1] - 1} before it are lost"
                     yield _finding(FindingKind.LOST_OFFSETS, path, None, reason)
+
+
+def lost_partitions(
+    directory: ReadOnlyLogDirectory, others: Collection[ReadOnlyLogDirectory] = ()
+) -> Iterator[Finding]:
+    """Partitions that a checkpoint names and that have no directory, here or in the others."""
+    for key, file in directory.lost().items():
+        if any(other.holds(*key) for other in others):
+            continue
+        path = join(directory.path, filenames.partition_directory_name(*key))
+        reason = f"is not there, though {file} names it"
+        yield _finding(FindingKind.LOST_PARTITION, path, None, reason)
 
 
 def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding]:

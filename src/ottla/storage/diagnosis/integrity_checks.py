@@ -18,7 +18,7 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
-    begins_as,
+    has_index_changed,
     parse_integrity,
     read_integrity,
 )
@@ -91,8 +91,8 @@ def changed_index_findings(
     """A transaction index that does not match its checksum."""
     directory, base_offset = place
     path = join(directory, transaction_index_file_name(base_offset))
-    aborted = integrity.segments.get(base_offset, NOTHING_KNOWN).aborted
-    if aborted is not None and not begins_as(file_system, path, aborted):
+    facts = integrity.segments.get(base_offset, NOTHING_KNOWN)
+    if has_index_changed(file_system, path, facts):
         yield Finding(
             kind=FindingKind.TRANSACTION_INDEX,
             path=path,

@@ -424,6 +424,11 @@ def begins_as(file_system: FileSystem, path: str, checksum: Checksum) -> bool:
     return len(content) >= size and crc32c(content[:size]) == expected
 
 
+def has_index_changed(file_system: FileSystem, path: str, facts: SegmentFacts) -> bool:
+    """Whether a segment's transaction index does not begin as it did when it was recorded."""
+    return facts.aborted is not None and not begins_as(file_system, path, facts.aborted)
+
+
 def _content(file_system: FileSystem, path: str) -> bytes:
     try:
         return read_file(file_system, path)

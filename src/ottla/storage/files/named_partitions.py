@@ -9,7 +9,7 @@ watermarks when the last log of a directory is deleted.
 Format page: docs/format/checkpoints.md.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -21,6 +21,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     CHECKPOINT_RECOVERY_POINT,
 )
+from ottla.storage.files.known_topics import KnownTopics
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -46,6 +47,19 @@ class NamedPartitions:
     def partitions(self) -> set[TopicPartition]:
         """All named partitions."""
         return set[TopicPartition]().union(*self.by_file.values())
+
+    def lost(
+        self, here: Container[TopicPartition], topics: KnownTopics
+    ) -> dict[TopicPartition, str]:
+        """The partitions that are not here, though not deleted, each with the file that names it.
+
+        `here` are those that have a directory, also one that is being moved or removed.
+        """
+        # Kafka removes a deleted topic from the recovery points at once, and from the other
+        # checkpoints later.
+        keys = self.partitions() if topics.is_found else self.by_file[CHECKPOINT_RECOVERY_POINT]
+        lost = [key for key in sorted(keys) if key not in here and topics.still_has(*key)]
+        return {key: str(self.file_of(key)) for key in lost}
 
 
 def find_named_partitions(find: Callable[[str], Offsets | None]) -> NamedPartitions:

@@ -4,7 +4,7 @@ Nothing is written and no lock is taken. A live broker may append, roll, compact
 meanwhile; `read_only_log` describes how reads handle that. Kafka has no counterpart.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
@@ -174,16 +174,13 @@ class ReadOnlyLogDirectory:
                 continue
             if parsed.topic == CLUSTER_METADATA:
                 continue
-            status = self.file_system.status(join(self.path, name))
-            if status is not None and status.is_directory:
+            if self._is_directory(name):
                 found.setdefault(parsed.topic, []).append(parsed.partition)
         return {topic: sorted(found[topic]) for topic in sorted(found)}
 
     def holds(self, topic: str, partition: int) -> bool:
         """Whether a partition has a directory here now."""
-        path = join(self.path, partition_directory_name(topic, partition))
-        status = self.file_system.status(path)
-        return status is not None and status.is_directory
+        return self._is_directory(partition_directory_name(topic, partition))
 
     def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
         """The log as it is now; raises `UserError` if it is not in this directory."""
@@ -208,24 +205,20 @@ class ReadOnlyLogDirectory:
 
     def lost_topics(self, here: Container[str]) -> set[str]:
         """The topics that a checkpoint names, without those in `here`."""
-        return {key.topic for key in self._wanted() if key.topic not in here}
+        named = self._named_partitions().lost((), self._topics())
+        return {key.topic for key in named if key.topic not in here}
 
     def lost(self) -> dict[TopicPartition, str]:
         """The partitions that have no directory here, each with the checkpoint that names it."""
         # Listed before the checkpoints, which a broker changes before it deletes a log.
-        here = self.topics()
-        named = self._named_partitions()
-        lost = (key for key in self._wanted() if key.partition not in here.get(key.topic, ()))
-        return {key: str(named.file_of(key)) for key in sorted(lost)}
+        names = (one for one in self.file_system.list(self.path) if self._is_directory(one))
+        parsed = (parse_directory_name(one) for one in names)
+        here = {TopicPartition(one.topic, one.partition) for one in parsed if one is not None}
+        return self._named_partitions().lost(here, self._topics())
 
-    def _wanted(self) -> Iterator[TopicPartition]:
-        """The partitions that a checkpoint names and that were not deleted."""
-        known = self._topics()
-        named = self._named_partitions()
-        # Kafka removes a deleted topic from the recovery points at once, and from the other
-        # checkpoints later.
-        keys = named.partitions() if known.is_found else named.by_file[CHECKPOINT_RECOVERY_POINT]
-        return (key for key in keys if known.still_has(*key))
+    def _is_directory(self, name: str) -> bool:
+        status = self.file_system.status(join(self.path, name))
+        return status is not None and status.is_directory
 
     def log_start(self, topic: str, partition: int) -> int:
         """The recorded log start offset, 0 if none; raises `CorruptionError`.

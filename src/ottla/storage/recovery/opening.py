@@ -12,7 +12,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
-from ottla.storage.files.integrity import begins_as
+from ottla.storage.files.integrity import has_index_changed
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
@@ -126,6 +126,6 @@ def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) ->
 def _check_transaction_index(log: OpenedLog, segment: Segment) -> None:
     """Raises `CorruptionError` if the transaction index does not match its recorded checksum."""
     path = segment.transaction_index.path
-    aborted = log.integrity.of_segment(segment.base_offset).aborted
-    if aborted is not None and not begins_as(log.request.file_system, path, aborted):
+    facts = log.integrity.of_segment(segment.base_offset)
+    if has_index_changed(log.request.file_system, path, facts):
         raise CorruptionError(path, 0, "it has changed on the disk")
