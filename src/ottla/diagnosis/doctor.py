@@ -20,6 +20,7 @@ from ottla.diagnosis.complaints import Complaint, Remedy, complaint_of
 from ottla.diagnosis.directories import Directories
 from ottla.metadata.image import MetadataImage
 from ottla.storage.diagnosis.directory_check import (
+    CHECKPOINTS,
     check,
     check_own_files,
     is_in_use,
@@ -27,10 +28,6 @@ from ottla.storage.diagnosis.directory_check import (
 )
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
-    CHECKPOINT_CLEANER,
-    CHECKPOINT_HIGH_WATERMARK,
-    CHECKPOINT_LOG_START,
-    CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     DirectoryState,
     FileKind,
@@ -45,13 +42,6 @@ LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1
 EARLIEST_SANE_MS = 1_577_836_800_000
 """The start of 2020: an earlier clock is wrong."""
-
-CHECKPOINTS = {
-    CHECKPOINT_RECOVERY_POINT: "recovery point",
-    CHECKPOINT_LOG_START: "log start",
-    CHECKPOINT_HIGH_WATERMARK: "high watermark",
-    CHECKPOINT_CLEANER: "first offset to compact",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
