@@ -4,12 +4,13 @@ Its parts have the names of an open broker's. Settings from a broker's start are
 and are treated as not given.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, StorageError
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import DiskSpace
 from ottla.base.partitions import TopicPartition
 from ottla.broker.configs.settings import BrokerSettings
@@ -25,6 +26,7 @@ from ottla.embedded.read_only.topics import (
 )
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.quotas import QuotaEntity
+from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.log.reader import FetchData, Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
     from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
+
+logger = logging.getLogger(__name__)
 
 UNKNOWN = -1
 """The last stable offset where nobody needs it: headers must be read for it."""
@@ -53,10 +57,14 @@ class ReadOnlyController:
     def __init__(self, topics: ReadOnlyTopics, directories: Directories) -> None:
         self._topics = topics
         self._directories = directories
+        self._told: set[str] = set()
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, ReadOnlyTopic]:
         found = [topic for topic in map(self._topics.find, names) if topic is not None]
-        mark_unknown(self._directories, found)
+        for line in mark_unknown(self._directories, found):
+            if line not in self._told:
+                self._told.add(line)
+                logger.warning("%s", line)
         return {topic.name: topic for topic in found}
 
 
@@ -154,15 +162,15 @@ class ReadOnlyBroker:
         """
         self._on_lost = on_lost
         self.opened = directories
-        self.node_id = directories.opened[0].node_id
-        properties = directories.opened[0].properties
+        properties = _properties(directories.opened[0])
+        self.node_id = 0 if properties is None else properties.node_id or 0
         self.cluster_id = "" if properties is None else properties.cluster_id or ""
         given = {"broker.id": str(self.node_id), "node.id": str(self.node_id)}
         paths = ",".join(one.path for one in directories.opened)
         self.settings = BrokerSettings(
             given | {"log.dirs": paths}, directories.found.image, self.node_id
         )
-        self.topics = self.catalog = self.view = ReadOnlyTopics(directories)
+        self.topics = self.catalog = self.view = ReadOnlyTopics(directories, self.node_id)
         self.controller = ReadOnlyController(self.topics, directories)
         self.security = ReadOnlySecurity(directories.found.image)
         self.admin = ReadOnlyQuotas(directories)
@@ -189,6 +197,14 @@ class ReadOnlyBroker:
         from ottla.broker.fetch_sessions import FetchSessions
 
         return FetchSessions(0, new_id=lambda: 1, max_partition_count=0)
+
+
+def _properties(directory: ReadOnlyLogDirectory) -> MetaProperties | None:
+    try:
+        return directory.properties
+    except CorruptionError as error:
+        logger.warning("%s; the broker's id is not known, and is shown as 0", error)
+        return None
 
 
 def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> FetchData:

@@ -1,7 +1,7 @@
 """Refuses or warns if settings of directories that another Kafka wrote are not known."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ottla.base.errors import RefusalError
 from ottla.diagnosis.directories import Directories
@@ -17,23 +17,24 @@ def check_known(directories: Directories, what: str) -> None:
     if found.unread is not None:
         raise RefusalError(_unread(directories, what))
     if not found.is_log_read and found.reason in directories.unknown.values():
-        _warn(directories, what, found.reason)
+        logger.warning("%s", _unknown(directories, what, found.reason))
 
 
-def mark_unknown(directories: Directories, topics: Iterable[ReadOnlyTopic]) -> None:
-    """Marks topics whose settings cannot be read; logs a warning for each other reason why those
-    of some are not known."""
+def mark_unknown(directories: Directories, topics: Iterable[ReadOnlyTopic]) -> Iterator[str]:
+    """Marks topics whose settings cannot be read; yields a line for each other reason why those of
+    some are not known."""
     unknown = directories.unknown
     names: dict[str, list[str]] = {}
     for topic in topics:
-        if topic.name in unknown:
+        if topic.name not in unknown:
+            continue
+        if directories.found.unread is not None:
+            topic.unread = _unread(directories, "settings of topics")
+        else:
             names.setdefault(unknown[topic.name], []).append(topic.name)
-            if directories.found.unread is not None:
-                topic.unread = _unread(directories, "settings of topics")
-    if directories.found.unread is None:
-        for reason, some in sorted(names.items()):
-            what = f"settings of topic {some[0]}" if len(some) == 1 else "settings of topics"
-            _warn(directories, what, reason)
+    for reason, some in sorted(names.items()):
+        what = f"settings of topic {some[0]}" if len(some) == 1 else "settings of topics"
+        yield _unknown(directories, what, reason)
 
 
 def _unread(directories: Directories, what: str) -> str:
@@ -43,13 +44,10 @@ def _unread(directories: Directories, what: str) -> str:
     )
 
 
-def _warn(directories: Directories, what: str, reason: str) -> None:
-    logger.warning(
-        "%s are not known, since %s; what is not set here is shown with its default: run "
-        "ottla adopt %s",
-        what,
-        reason,
-        _paths(directories),
+def _unknown(directories: Directories, what: str, reason: str) -> str:
+    return (
+        f"{what} are not known, since {reason}; what is not set here is shown with its default: "
+        f"run ottla adopt {_paths(directories)}"
     )
 
 

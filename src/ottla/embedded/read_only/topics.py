@@ -4,6 +4,7 @@ Each log is looked at once: a list of topics asks for the start, the end and the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from ottla.storage.log.reader import (
 )
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_at
 
@@ -53,8 +54,11 @@ class ReadOnlyTopic:
 
     @cached_property
     def topic_id(self) -> Uuid:
-        first = min(self.held)
-        return self.held[first].partition(self.name, first).topic_id or ZERO_UUID
+        """Of the first partition that is not lost; zeros if none has one."""
+        for index, directory in sorted(self.held.items()):
+            with suppress(LostPartitionError):
+                return directory.partition(self.name, index).topic_id or ZERO_UUID
+        return ZERO_UUID
 
     @property
     def partition_count(self) -> int:
@@ -115,13 +119,13 @@ class ReadOnlyTopics:
     has_peers = False
     features: Mapping[str, tuple[int, int]] = {}
 
-    def __init__(self, directories: Directories) -> None:
+    def __init__(self, directories: Directories, node_id: int) -> None:
         """Raises `UserError` for a partition that is in two directories."""
         self._directories = directories
         self._located = locate(directories.opened)
         self._found: dict[str, ReadOnlyTopic | None] = {}
         self._logs: dict[TopicPartition, ReadOnlyLog] = {}
-        self.controller_id = directories.opened[0].node_id
+        self.controller_id = node_id
 
     # The catalog
 

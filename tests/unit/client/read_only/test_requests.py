@@ -1,5 +1,6 @@
 """Requests about a directory are answered as those to its broker, and changes are refused."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ottla.client.read_only import open_to_read
 from ottla.client.reading import READ_COMMITTED, FetchFrom, fetch
 from ottla.client.target import open_target
 from ottla.embedded.log import Log
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from tests.support.read_only import reading
 
 START_MS = 1_700_000_000_000
@@ -106,7 +107,7 @@ def test_a_partition_without_files_has_no_leader_and_counts_as_empty(
     log.close()
     for path in tmp_path.glob("*-checkpoint"):
         path.unlink()
-    (tmp_path / "orders-1").rename(tmp_path.parent / "elsewhere")
+    shutil.rmtree(tmp_path / "orders-1")
     admin = reading(tmp_path)
     (orders,) = admin.describe_topics(["orders"])
     assert [(one.leader, one.offline) for one in orders.partitions] == [(1, ()), (-1, (1,))]
@@ -129,3 +130,44 @@ def test_a_list_of_topics_opens_one_log_of_each(
     log.create_topic("teas", partitions=20)
     assert reading(tmp_path).list_topics() == ["orders", "teas"]
     assert sorted(opened) == ["orders", "teas"]
+
+
+def test_without_the_brokers_id_the_rest_is_shown_with_a_warning(
+    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.close()
+    (tmp_path / "meta.properties").write_bytes(b"\xff\x00")
+    admin = reading(tmp_path)
+    assert "meta.properties" in caplog.text
+    assert "the broker's id is not known, and is shown as 0" in caplog.text
+    (orders,) = admin.describe_topics(["orders"])
+    assert {one.leader for one in orders.partitions} == {0}
+    assert admin.bounds([ORDERS]) == {ORDERS: (0, 3)}
+    assert admin.describe_quotas() == []
+
+
+def test_a_lost_partition_costs_neither_the_topics_id_nor_its_settings(
+    log: Log, tmp_path: Path
+) -> None:
+    log.close()
+    (before,) = reading(tmp_path).describe_topics(["orders"])
+    shutil.rmtree(tmp_path / "orders-0")
+    admin = reading(tmp_path)
+    (orders,) = admin.describe_topics(["orders"])
+    assert orders.topic_id == before.topic_id is not None
+    assert admin.topic_overrides(["orders"])["orders"]["segment.bytes"] == "1024"
+    with pytest.raises(LostPartitionError, match="put it back"):
+        admin.bounds([ORDERS])
+
+
+def test_what_is_not_known_of_settings_is_said_once(
+    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.close()
+    shutil.copytree(tmp_path / "orders-0", tmp_path / "copied-0")
+    (tmp_path / "copied-0" / "partition.metadata").unlink()
+    admin = reading(tmp_path)
+    for _ in range(2):
+        admin.topics_settings(["copied", "orders"])
+    (line,) = caplog.messages
+    assert line.startswith("settings of topic copied are not known, since")
