@@ -21,7 +21,7 @@ from ottla.broker.adoption.found_metadata import IN_ZOOKEEPER, FoundMetadata, fi
 from ottla.broker.answers import Answers
 from ottla.broker.appends import Appends
 from ottla.broker.broker import Broker
-from ottla.broker.by_itself import NoMembership, OnlyReplicas
+from ottla.broker.by_itself import NoMembership
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.fetches import Fetches
 from ottla.broker.fetching import FetchQuery, FetchResult
@@ -35,6 +35,7 @@ from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
+from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
@@ -210,7 +211,7 @@ def _make(
         log_jobs=log_jobs,
         replicas=replicas,
         membership=options.membership,
-        catalog=store.topics if replicas.topics is None else replicas.topics,
+        catalog=replicas.topics,
     )
     _schedule(broker)
     _join_cluster(broker)
@@ -220,7 +221,7 @@ def _make(
 def _join_cluster(broker: Broker) -> None:
     """Has a member's replicas tell its coordinators what they lead, and answer clients."""
     membership, replicas = broker.membership, broker.replicas
-    if isinstance(membership, NoMembership) or not replicas.have_followers:
+    if isinstance(membership, NoMembership) or isinstance(replicas, OnlyReplicas):
         return
     from ottla.broker.coordinators import Coordinators
 
@@ -317,7 +318,7 @@ def _replicas(
     waits: tuple[WaitingRoom[FetchQuery, FetchResult], AllTimers],
 ) -> "Replicas | OnlyReplicas":
     if not options.is_member:
-        return OnlyReplicas()
+        return OnlyReplicas(store.topics)
     # A broker without a cluster does not need these modules.
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
@@ -352,5 +353,5 @@ def _schedule(broker: Broker) -> None:
     schedule_log_jobs(jobs, directories, config, broker.log_jobs.retention, more_is_checked)
     if config().token_secret:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
-    if broker.replicas.have_followers:
+    if broker.options.is_member:
         schedule_replicas(jobs, directories, config)

@@ -38,11 +38,12 @@ from ottla.coordinator.catalog import TopicCatalog
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
-    from ottla.broker.by_itself import NoMembership, OnlyReplicas
+    from ottla.broker.by_itself import NoMembership
     from ottla.broker.control.controller import Controller
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.membership import Membership
+    from ottla.broker.only_replicas import OnlyReplicas
     from ottla.broker.replicas import Replicas
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
@@ -115,7 +116,6 @@ class Broker:
                 self.options.new_id,
                 self.settings.groups.of,
                 self.answers.timers,
-                self.replicas.topics,
             )
             self.answers.sources.append(self._groups)
             self.answers.timed.append(self._groups)
@@ -133,7 +133,6 @@ class Broker:
                 self.settings.config,
                 must_verify=lambda: self.settings.config.transaction_partition_verification_enable,
                 timers=self.answers.timers,
-                cluster=self.replicas.topics,
             )
             self.answers.timed.append(self._transactions)
             self.appends.carry_out_after_writing(self._transactions)

@@ -43,16 +43,16 @@ MachineT = TypeVar("MachineT", bound=Machine)
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """Runs the machines of `shards`. `queue_answer` queues delayed responses."""
+    """Runs the machines of its shards. `queue_answer` queues delayed responses."""
+
+    shards: Shards[MachineT]
 
     def __init__(
         self,
         topic: InternalTopic,
-        shards: Shards[MachineT],
         commit_timeout_ms: int,
         queue_answer: Callable[[Waiting[Any]], None],
     ) -> None:
-        self.shards = shards
         self._topic = topic
         self._commit_timeout_ms = commit_timeout_ms
         self._queue_answer = queue_answer
@@ -105,7 +105,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         """Whether its partition is online and was read; otherwise its state is unknown."""
         return self._topic.is_online(place) and not self._topic.is_unread(place)
 
-    def _load_shard(self, shard: Shard[MachineT]) -> Iterator[None]:
+    def is_unread(self, place: str) -> bool:
+        return self._topic.is_unread(place)
+
+    def leader_epoch_of(self, place: str) -> int:
+        """The leader epoch of its partition, which must be online."""
+        return self._topic.leader_epoch_of(place)
+
+    def load_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
         machine = shard.machine
         yield from self._topic.read_in_steps(
             shard.index, lambda record: self._replay_stored(record, machine)

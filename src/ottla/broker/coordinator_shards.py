@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 MachineT = TypeVar("MachineT")
 
 Deliver = Callable[[ErrorCode], None]
+NewMachine = Callable[[Timers[Any]], MachineT]
+"""Makes an empty machine with its timers."""
 
 DONE: Final = object()
 
@@ -62,7 +64,7 @@ class Shard(Generic[MachineT]):
         self,
         index: int,
         leader_epoch: int,
-        new_machine: Callable[[Timers[Any]], MachineT],
+        new_machine: NewMachine[MachineT],
         timers: AllTimers,
     ) -> None:
         self.index = index
@@ -190,6 +192,9 @@ class Shards(Protocol[MachineT]):
     def refusal(self, place: str) -> ErrorCode:
         """Why a group or a transactional id is not served here; NONE if it is."""
 
+    def leader_epoch_of(self, place: str) -> int:
+        """The leader epoch of the partition of a group or a transactional id that is served."""
+
     def takes_markers(self, index: int) -> bool:
         """Whether no machine that is being loaded from a partition would miss a marker in it."""
 
@@ -202,24 +207,35 @@ class Shards(Protocol[MachineT]):
     def advance(self, monotonic_ms: float) -> None: ...
 
 
-class OneShard(Generic[MachineT]):
-    """All partitions of a single broker in one shard, which it leads from the start.
+class ShardOwner(Protocol[MachineT]):
+    """A coordinator, as its shards use it. A `place` is a group or a transactional id."""
 
-    `load` loads the shard's machine; `is_unread` returns whether a group's or transactional id's
-    partition could not be read.
-    """
+    def load_all(self, shard: Shard[MachineT]) -> None:
+        """Loads the machine of a shard that is the whole topic."""
+
+    def load_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
+        """Returns the steps that load the machine of one partition."""
+
+    def unload_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
+        """Returns the steps that answer the requests that wait for a resigned shard."""
+
+    def partition_of(self, place: str) -> int: ...
+
+    def is_unread(self, place: str) -> bool:
+        """Whether its partition could not be read."""
+
+    def leader_epoch_of(self, place: str) -> int: ...
+
+
+class OneShard(Generic[MachineT]):
+    """All partitions of a single broker in one shard, which it leads from the start."""
 
     def __init__(
-        self,
-        timers: AllTimers,
-        new_machine: Callable[[Timers[Any]], MachineT],
-        load: Callable[[Shard[MachineT]], None],
-        is_unread: Callable[[str], bool],
+        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: ShardOwner[MachineT]
     ) -> None:
         self.shard = Shard(0, 0, new_machine, timers)
         self.shard.committed_end = inf
-        self._load = load
-        self._is_unread = is_unread
+        self._owner = owner
         self._is_loaded = False
 
     def __iter__(self) -> Iterator[Shard[MachineT]]:
@@ -239,7 +255,7 @@ class OneShard(Generic[MachineT]):
 
     def load(self) -> None:
         if not self._is_loaded:
-            self._load(self.shard)
+            self._owner.load_all(self.shard)
             self._is_loaded = True
 
     def find(self, index: int) -> Shard[MachineT] | None:
@@ -249,7 +265,10 @@ class OneShard(Generic[MachineT]):
         return self.shard
 
     def refusal(self, place: str) -> ErrorCode:
-        return ErrorCode.NOT_COORDINATOR if self._is_unread(place) else ErrorCode.NONE
+        return ErrorCode.NOT_COORDINATOR if self._owner.is_unread(place) else ErrorCode.NONE
+
+    def leader_epoch_of(self, place: str) -> int:
+        return self._owner.leader_epoch_of(place)
 
     def takes_markers(self, index: int) -> bool:
         return True
@@ -266,27 +285,15 @@ class OneShard(Generic[MachineT]):
 
 
 class LedShards(Generic[MachineT]):
-    """The shards of a member of a cluster, one for each partition that it leads.
-
-    `new_machine` makes an empty machine with its timers. `load` returns the steps that load a
-    shard's machine; `unload` returns the steps that answer the requests that wait for a resigned
-    shard. `partition_of` returns the partition that has a group or a transactional id.
-    """
+    """The shards of a member of a cluster, one for each partition that it leads."""
 
     def __init__(
-        self,
-        timers: AllTimers,
-        new_machine: Callable[[Timers[Any]], MachineT],
-        load: Callable[[Shard[MachineT]], Iterator[None]],
-        unload: Callable[[Shard[MachineT]], Iterator[None]],
-        partition_of: Callable[[str], int],
+        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: ShardOwner[MachineT]
     ) -> None:
-        self._partition_of = partition_of
+        self._owner = owner
         self._timers = timers
         self._next_step: Timers[str] = timers.new_room()
         self._new_machine = new_machine
-        self._load = load
-        self._unload = unload
         self._shards: dict[int, Shard[MachineT]] = {}
         self._loading: dict[int, None] = {}
         self._unloading: deque[Iterator[None]] = deque()
@@ -313,12 +320,15 @@ class LedShards(Generic[MachineT]):
         return self._shards.get(index)
 
     def serving(self, place: str) -> Shard[MachineT] | None:
-        shard = self._shards.get(self._partition_of(place))
+        shard = self._shards.get(self._owner.partition_of(place))
         return None if shard is None or shard.refusal else shard
 
     def refusal(self, place: str) -> ErrorCode:
-        shard = self._shards.get(self._partition_of(place))
+        shard = self._shards.get(self._owner.partition_of(place))
         return ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
+
+    def leader_epoch_of(self, place: str) -> int:
+        return self._shards[self._owner.partition_of(place)].leader_epoch
 
     def takes_markers(self, index: int) -> bool:
         shard = self._shards.get(index)
@@ -340,7 +350,7 @@ class LedShards(Generic[MachineT]):
         self._shards[index] = shard
         self._loading[index] = None
         self._next_step.set(NEXT, 0.0)
-        shard.begin_loading(self._load(shard))
+        shard.begin_loading(self._owner.load_in_steps(shard))
 
     def resigned(self, index: int, leader_epoch: float) -> None:
         """Drops a shard of which this broker is no longer the leader; ignores orders of older
@@ -354,7 +364,7 @@ class LedShards(Generic[MachineT]):
         shard.give_up()
         shard.machine_timers.close()
         self._next_step.set(NEXT, 0.0)
-        self._unloading.append(self._unload(shard))
+        self._unloading.append(self._owner.unload_in_steps(shard))
 
     def committed(self, index: int, end: int) -> None:
         shard = self._shards.get(index)

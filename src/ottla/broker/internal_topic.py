@@ -9,22 +9,24 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
+from ottla.base.timers import AllTimers
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
 from ottla.broker.appends import Appends
 from ottla.broker.coordinator_losses import KeptState
+from ottla.broker.coordinator_shards import MachineT, NewMachine, ShardOwner, Shards
 from ottla.broker.stored_records import (
     STEP_RECORDS,
     LatestRecords,
     StoredRecord,
 )
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import NewTopic, Topic, Topics
+from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
 from ottla.codec.compression import Compression
+from ottla.coordinator.catalog import TopicCatalog
 from ottla.coordinator.placement import partition_for
 from ottla.record.batch import Batch, BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
@@ -37,11 +39,6 @@ from ottla.storage.reading.sound_batches import sound_batches
 logger = logging.getLogger(__name__)
 
 
-class TopicCreator(Protocol):
-    def create_topic(self, new: NewTopic) -> Topic:
-        """Creates a topic durably; raises `ApiError`."""
-
-
 class CoordinatorBroker(Protocol):
     """The parts of the broker that a coordinator needs."""
 
@@ -50,20 +47,40 @@ class CoordinatorBroker(Protocol):
     budget: Budget
 
     @property
+    def replicas(self) -> "CoordinatorReplicas": ...
+
+    @property
     def on_event(self) -> OnEvent: ...
 
     @property
     def admin(self) -> TopicCreator: ...
 
 
-class ClusterPartitions(Protocol):
-    """The partitions of a cluster, including those on other brokers."""
+class AllTopics(TopicCatalog, Protocol):
+    """All topics; in a cluster also those on other brokers."""
 
-    def partition_count(self, topic: str) -> int | None:
+    def partition_count(self, name: str, /) -> int | None:
         """Returns `None` for a topic that does not exist."""
 
+
+class CoordinatorReplicas(Protocol):
+    """What a coordinator asks of the replicas of its topic, and of those that need markers."""
+
+    @property
+    def topics(self) -> AllTopics: ...
+
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """Returns -1 without a leader, and `None` for a partition that does not exist."""
+        """Returns the broker that markers of a partition are sent to: `NO_LEADER` without one, and
+        `None` for a partition that does not exist.
+        """
+
+    def shards(
+        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: ShardOwner[MachineT]
+    ) -> Shards[MachineT]:
+        """Returns the shards of the topic."""
+
+    def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
+        """Creates the topic, where that is not another broker's part; raises `ApiError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +98,11 @@ class InternalTopic:
         new: NewTopic,
         compression: Compression,
         kept: KeptState,
-        cluster: ClusterPartitions | None = None,
     ) -> None:
         self._kept = kept
         self._broker = broker
         self._new = new
-        self._cluster = cluster
+        self._all_topics = broker.replicas.topics
         self._compression = compression
         self._is_being_made = False
         self.name: Final = new.name
@@ -99,8 +115,8 @@ class InternalTopic:
         Other requests that need it wait meanwhile. If the creation fails, `append` raises the
         error.
         """
-        topics, name = self._broker.topics, self.name
-        if topics.find(name) is not None or self._cluster is not None:
+        topics, name = self._all_topics, self.name
+        if topics.find(name) is not None:
             return
         before_making()
         while self._is_being_made and let_others():
@@ -129,8 +145,6 @@ class InternalTopic:
         """
         topic = self._broker.topics.find(self.name)
         if topic is None:
-            if self._cluster is not None:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             # A decision is being carried out: it must be replayed before the next is made.
             with at_once():
                 topic = self._create()
@@ -140,15 +154,14 @@ class InternalTopic:
             builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
-        count = topic.partition_count if self._cluster is None else self._partition_count
-        partition = topic.partition(partition_for(place, count))
+        partition = topic.partition(self.partition_of(place))
         batch = BuiltBatch(builder.build_writable())
         origin = AppendOrigin.COORDINATOR
         info = self._broker.appends.append(partition, batch, now_ms=now_ms, origin=origin)
         return info.first_offset
 
     def _create(self) -> Topic:
-        topic = self._broker.admin.create_topic(self._new)
+        topic = self._broker.replicas.make_internal(self._new, self._broker.admin)
         self.unread.clear()
         return topic
 
@@ -218,10 +231,7 @@ class InternalTopic:
     @property
     def _partition_count(self) -> int:
         """The partition count of the topic as it is, or as it will be created."""
-        if self._cluster is not None:
-            return self._cluster.partition_count(self.name) or self._new.partition_count
-        topic = self._broker.topics.find(self.name)
-        return self._new.partition_count if topic is None else topic.partition_count
+        return self._all_topics.partition_count(self.name) or self._new.partition_count
 
     def leader_epoch_of(self, place: str) -> int:
         """The leader epoch of the partition that stores an id; the partition must be online."""

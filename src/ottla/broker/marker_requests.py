@@ -1,7 +1,19 @@
 """Transaction markers to be sent to other brokers."""
 
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+
+NO_LEADER: Final = -1
+
+MarkerErrors = Mapping[tuple[int, TopicPartition], ErrorCode]
+"""A broker's answer to a request, by producer id and partition."""
+
+THIS_BROKER: Final = -2
+"""Where a marker goes that is written here, without a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +29,15 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class SentMarker:
-    """The marker of one transaction, and the partitions of one broker that need it."""
+    """The marker of one transaction, and the partitions of one broker that need it.
+
+    `is_repeated`: some of them may have it already.
+    """
 
     transactional_id: str
     marker: Marker
     partitions: tuple[TopicPartition, ...]
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

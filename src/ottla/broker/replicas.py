@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -24,7 +24,8 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once, in_turns
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.cluster_topics import ClusterTopics
-from ottla.broker.fetching import FetchQuery, NoRecordsError, PartitionQuery
+from ottla.broker.coordinator_shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
+from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replication.alter_partitions import AlterPartitions
@@ -53,6 +54,7 @@ from ottla.broker.replication.replica_selector import closest_replica
 from ottla.broker.topics.hosting import Hosting
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
+from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
 from ottla.broker.waiting import DelayedOperation, Waiting, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
@@ -97,9 +99,6 @@ class Replicas:
     is called before each effect.
     """
 
-    have_followers: Literal[True] = True
-    """Whether other brokers may have replicas of the same partitions."""
-
     def __init__(
         self,
         options: ReplicaOptions,
@@ -134,10 +133,6 @@ class Replicas:
         for topic in store.topics:
             for partition in topic.partitions.values():
                 partition.replication = ReplicatedPartition(self, HostedLog(partition))
-
-    def when_leading(self, listener: Callable[[], ReplicaListener]) -> None:
-        """Adds the listener that `listener` makes."""
-        self.listeners.append(listener())
 
     def _opened(self, hosted: HostedLog) -> None:
         replicated = ReplicatedPartition(self, hosted)
@@ -174,6 +169,36 @@ class Replicas:
     @property
     def now_ms(self) -> float:
         return self._at.monotonic_ms
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """The broker to which markers of a partition are sent: -1 without a leader, `None` for a
+        partition that does not exist.
+        """
+        return self.topics.leader_of(partition)
+
+    def shards(
+        self, timers: AllTimers, new_machine: "NewMachine[MachineT]", owner: "ShardOwner[MachineT]"
+    ) -> "Shards[MachineT]":
+        """Each partition of an internal topic that this broker leads is a shard."""
+        return LedShards(timers, new_machine, owner)
+
+    def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
+        """The controller creates internal topics, when a client looks for a coordinator."""
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def commit_by(self, deadline_ms: float) -> DelayedOperation | None:
+        """What a produce with acks=all is answered through, once other replicas have its records.
+
+        `None` if nothing can be waited for.
+        """
+        return DelayedOperation(deadline_ms)
+
+    def fetcher(
+        self, replica_id: int, broker_epoch: int, rack: str, at: Timestamps
+    ) -> Fetcher | None:
+        """Notes the time of a fetch; returns its origin, for which it is read."""
+        self._at = at
+        return Fetcher(replica_id, broker_epoch, rack)
 
     def note_time(self, at: Timestamps) -> None:
         """Sets the time for the following calls."""

@@ -159,7 +159,7 @@ class ClusterBroker:
     def start(self, broker: Broker, place: Place) -> None:
         """Registers a broker that listens; raises `UserError`."""
         replicas = broker.replicas
-        assert replicas.have_followers, "assembled as one of a cluster"
+        assert isinstance(replicas, Replicas), "assembled as one of a cluster"
         link = ControllerLink(self._link_parts(replicas, place))
         self._running = Running(
             broker=broker,

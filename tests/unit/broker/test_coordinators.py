@@ -1,6 +1,7 @@
 """Groups and transactions of a broker that leads some partitions of the internal topics."""
 
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 
@@ -11,6 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.marker_requests import MarkerRequest
+from ottla.broker.replicas import Replicas
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
@@ -48,8 +50,17 @@ class Cluster:
     def partition_count(self, topic: str) -> int | None:
         return COUNT
 
+    # As the replicas of such a broker
+
+    @property
+    def topics(self) -> Self:
+        return self
+
     def leader_of(self, partition: TopicPartition) -> int | None:
         return self.leaders.get(partition)
+
+    shards = Replicas.shards
+    make_internal = Replicas.make_internal
 
 
 class Member:
@@ -58,6 +69,7 @@ class Member:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.cluster = Cluster()
+        broker.replicas = self.cluster  # type: ignore[assignment]
         self.timers: AllTimers = Timers()
         self.groups = GroupCoordinator(
             broker,
@@ -65,10 +77,9 @@ class Member:
             lambda: id_of(1000),
             broker.settings.groups.of,
             self.timers,
-            self.cluster,
         )
         self.transactions = TransactionCoordinator(
-            broker, self.groups, broker.settings.config, lambda: True, self.timers, self.cluster
+            broker, self.groups, broker.settings.config, lambda: True, self.timers
         )
         self.coordinators = Coordinators(self.groups, self.transactions)
         self._sent: list[MarkerRequest] = []
@@ -137,6 +148,7 @@ class Member:
 
     def requests(self, monotonic_ms: float = 0) -> list[MarkerRequest]:
         self.transactions.advance(at(monotonic_ms))
+        self.transactions.end_decided(lambda: None)
         sent, self._sent = self._sent, []
         return sent
 
@@ -147,7 +159,7 @@ class Member:
             for partition in sent.partitions
         }
         self.transactions.markers_answered(request.number, errors, at(monotonic_ms))
-        self.transactions.advance(at(monotonic_ms))
+        self._sent += self.requests(monotonic_ms)
 
     def state(self) -> str:
         machine = self.transactions.machine_of("tx", at(0))

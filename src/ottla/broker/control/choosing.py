@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.by_itself import NoMembership
+from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
-    from ottla.broker.by_itself import OnlyReplicas
     from ottla.broker.control.alone import TopicBroker
     from ottla.broker.control.controller import Controller
     from ottla.broker.membership import Membership
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def controller_for(broker: "Whole") -> "Controller":
     membership, replicas = broker.membership, broker.replicas
-    if isinstance(membership, NoMembership) or not replicas.have_followers:
+    if isinstance(membership, NoMembership) or isinstance(replicas, OnlyReplicas):
         from ottla.broker.control.alone import AloneController
 
         return AloneController(broker)
@@ -46,7 +46,7 @@ def controller_for(broker: "Whole") -> "Controller":
 
 
 def view_for(broker: "Whole") -> "ClusterView":
-    if broker.replicas.have_followers:
+    if not isinstance(broker.replicas, OnlyReplicas):
         from ottla.broker.control.view_of_many import ViewOfMany
 
         return ViewOfMany(broker.replicas.manager)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
@@ -27,9 +27,8 @@ from ottla.base.turns import (
 )
 from ottla.broker.coordinator_losses import GROUPS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
+from ottla.broker.coordinator_shards import Shard
 from ottla.broker.internal_topic import (
-    ClusterPartitions,
     CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
@@ -57,10 +56,6 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
-class ClusterCatalog(ClusterPartitions, TopicCatalog, Protocol):
-    """The topics of a cluster."""
-
-
 class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
     """The groups of this broker. `take_answered` returns delayed responses.
 
@@ -74,39 +69,25 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         new_id: Callable[[], Uuid],
         group_configs: GroupConfigLookup,
         timers: AllTimers,
-        cluster: ClusterCatalog | None = None,
     ) -> None:
         compression = Compression(config.offsets_topic_compression_codec)
-        topic = InternalTopic(broker, offsets_topic(config), compression, GROUPS, cluster)
+        topic = InternalTopic(broker, offsets_topic(config), compression, GROUPS)
+        super().__init__(topic, config.offsets_commit_timeout_ms, self.queue_answer)
+        catalog: TopicCatalog = broker.replicas.topics
 
-        catalog: TopicCatalog = broker.topics if cluster is None else cluster
-
-        def machine_with(
-            its_timers: Timers[Any], refusal: Callable[[str], ErrorCode]
-        ) -> GroupCoordinatorShard:
+        def new_machine(its_timers: Timers[Any]) -> GroupCoordinatorShard:
+            """It refuses the groups that are not served here."""
             return GroupCoordinatorShard(
-                config, catalog, new_id, group_configs, its_timers, refusal
+                config,
+                catalog,
+                new_id,
+                group_configs,
+                its_timers,
+                lambda group_id: self.shards.refusal(group_id),
             )
 
-        def refusing(its_timers: Timers[Any]) -> GroupCoordinatorShard:
-            return machine_with(its_timers, lambda group_id: self.shards.refusal(group_id))
-
-        def serving(its_timers: Timers[Any]) -> GroupCoordinatorShard:
-            return machine_with(its_timers, lambda _: ErrorCode.NONE)
-
-        shards: Shards[GroupCoordinatorShard]
-        if cluster is None:
-            shards = OneShard(timers, refusing, self._load_all, topic.is_unread)
-        else:
-            load, unload = self._load_shard, self._unload_shard
-            shards = LedShards(timers, serving, load, unload, topic.partition_of)
-        super().__init__(
-            topic,
-            shards,
-            config.offsets_commit_timeout_ms,
-            self.queue_answer,
-        )
-        self._elsewhere = refusing(timers.new_room())
+        self.shards = broker.replicas.shards(timers, new_machine, self)
+        self._elsewhere = new_machine(timers.new_room())
         """The machine of groups that other brokers serve: it refuses everything."""
         self._on_event = broker.on_event
         self._answered: list[Waiting[Any]] = []
@@ -143,13 +124,13 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
             self._forget_returned(at)
         return self.known
 
-    def _load_all(self, shard: Shard[GroupCoordinatorShard]) -> None:
+    def load_all(self, shard: Shard[GroupCoordinatorShard]) -> None:
         machine = shard.machine
         with at_once():
             self._replay_all(machine, "what groups have committed", "have consumers begin again")
             machine.loaded(self._now())
 
-    def _unload_shard(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
+    def unload_in_steps(self, shard: Shard[GroupCoordinatorShard]) -> Iterator[None]:
         for replies in shard.machine.give_up(ErrorCode.NOT_COORDINATOR):
             self._answer(replies)
             yield

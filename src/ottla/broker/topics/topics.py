@@ -5,7 +5,7 @@ Kafka's counterparts: `MetadataImage` and the checks of `ReplicationControlManag
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -156,6 +156,11 @@ class Topics:
             partition.partition in topic.partitions or partition.partition in topic.offline_indexes
         )
 
+    def partition_count(self, name: str) -> int | None:
+        """Returns `None` for a topic that does not exist."""
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition_count
+
     def partition(self, name: str, index: int) -> Partition:
         """As `get` and `Topic.partition`."""
         return self.get(name).partition(index)
@@ -226,6 +231,11 @@ class Topics:
                 f"Topic '{name}' collides with the existing topic '{other}': "
                 "metrics do not distinguish '.' from '_'.",
             )
+
+
+class TopicCreator(Protocol):
+    def create_topic(self, new: NewTopic) -> Topic:
+        """Creates a topic durably; raises `ApiError`."""
 
 
 def created(topic: Topic) -> TopicCreated:

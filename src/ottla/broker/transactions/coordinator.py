@@ -16,20 +16,25 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
 from ottla.broker.coordinator_losses import TRANSACTIONS
 from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordinator_shards import LedShards, OneShard, Shard, Shards
+from ottla.broker.coordinator_shards import Shard
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.internal_topic import (
-    ClusterPartitions,
     CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.marker_requests import MarkerRequest
+from ottla.broker.marker_requests import (
+    NO_LEADER,
+    THIS_BROKER,
+    MarkerErrors,
+    MarkerRequest,
+)
 from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.transactions.endings import Endings, OwnEndings, SentEndings
+from ottla.broker.transactions.endings import Endings
+from ottla.broker.transactions.marker_sender import MarkerSender
 from ottla.broker.transactions.markers import Markers
 from ottla.codec.compression import Compression
 from ottla.config.transaction import TransactionConfig
@@ -83,33 +88,31 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         config: TransactionConfig,
         must_verify: Callable[[], bool],
         timers: AllTimers,
-        cluster: ClusterPartitions | None = None,
     ) -> None:
         def new_machine(its_timers: Timers[Any]) -> TransactionMachine:
             return TransactionMachine(config, broker.producer_ids.allocate, its_timers)
 
-        topic = InternalTopic(broker, state_topic(config), Compression.NONE, TRANSACTIONS, cluster)
+        topic = InternalTopic(broker, state_topic(config), Compression.NONE, TRANSACTIONS)
+        super().__init__(topic, config.offsets_commit_timeout_ms, groups.queue_answer)
+        self.shards = broker.replicas.shards(timers, new_machine, self)
         self.markers = Markers(broker, groups)
-        shards: Shards[TransactionMachine]
-        self._endings: Endings
-        if cluster is None:
-            shards = one = OneShard(timers, new_machine, self._load_all, topic.is_unread)
-            machine = one.shard.machine
-            self._endings = OwnEndings(machine, topic, self.markers, timers, self._run)
-        else:
-            load, unload = self._load_shard, self._unload_shard
-            shards = LedShards(timers, new_machine, load, unload, topic.partition_of)
-            self._endings = SentEndings(shards, cluster.leader_of, timers, self._run)
-        super().__init__(
-            topic,
-            shards,
-            config.offsets_commit_timeout_ms,
-            groups.queue_answer,
-        )
+        self._sender = MarkerSender(self._leader_of, timers)
+        self._endings = Endings(self.shards, self._sender, self._send, timers, self._run)
         self._broker = broker
         self._must_verify = must_verify
         self._groups = groups
-        self._decided = self._endings.decided
+
+    def _leader_of(self, transactional_id: str, partition: TopicPartition) -> int | None:
+        # A decision that could not be written, as its disk has failed, must not be carried out.
+        is_written = self._topic.is_online(transactional_id)
+        return self._broker.replicas.leader_of(partition) if is_written else NO_LEADER
+
+    def _send(self, request: MarkerRequest, at: Timestamps) -> MarkerErrors | None:
+        """Writes markers that are to be written here, and sends others: their errors come later."""
+        if request.broker == THIS_BROKER:
+            return self.markers.write_all(request, now_ms=at.now_ms)
+        self._broker.membership.send_markers(request)
+        return None
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine | ErrorCode:
         """Returns the machine of an id, or why this broker does not serve the id; raises
@@ -121,7 +124,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         shard = self.shards.serving(transactional_id)
         return ErrorCode.NOT_COORDINATOR if shard is None else shard.machine
 
-    def _load_all(self, shard: Shard[TransactionMachine]) -> None:
+    def load_all(self, shard: Shard[TransactionMachine]) -> None:
         machine, at = shard.machine, self._now()
         self._replay_all(machine, "how transactions stand", "abort what is open by hand")
         machine.loaded(at)
@@ -139,9 +142,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
 
     def _shard_loaded(self, shard: Shard[TransactionMachine]) -> None:
         """The next `write_out`, or the commit of what was read, ends what is prepared."""
-        self._endings.resume(shard, self._now())
+        self._endings.resume(shard)
 
-    def _unload_shard(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
+    def unload_in_steps(self, shard: Shard[TransactionMachine]) -> Iterator[None]:
         # Immediately: the broker may become leader again, and send, before all is unloaded.
         self._endings.drop(shard)
         return _forget(shard.machine)
@@ -153,7 +156,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         at: Timestamps,
     ) -> None:
         """Takes a broker's response to a request, or `None` if there is none."""
-        self._endings.answered(number, errors or {}, at)
+        self._sender.answered(number, errors or {}, at.monotonic_ms)
 
     # Producers
 
@@ -168,11 +171,12 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         decision = machine.init_producer(request, at)
         answer = self._run(decision, at)
         if (
-            self._endings.is_immediate
+            self.has_decided
             and decision.records
             and answer.error is ErrorCode.CONCURRENT_TRANSACTIONS
         ):
-            # Kafka has the producer retry, since the markers take time.
+            # Kafka has the producer retry, since the markers take time. Those that are written
+            # here do not.
             self._broker.appends.write_out()
             answer = self._run(machine.init_producer(request, at), at)
         return answer
@@ -250,19 +254,17 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
                 self._run_all(due, at)
                 if is_spent():
                     break
-        for request in self._endings.take_requests(at):
-            self._broker.membership.send_markers(request)
 
     # After a decision: called by `Appends.write_out` when what was appended is written
 
     @property
     def has_decided(self) -> bool:
         """Whether there are transactions whose markers should be written now."""
-        return bool(self._decided)
+        return self._sender.has_news
 
     def end_decided(self, write_out: Callable[[], None]) -> None:
-        """Writes the markers of all written decisions, and then that they are complete, each with
-        `write_out`; raises `StorageError`, and tries again later.
+        """Sends the markers of all written decisions, or writes them, and then that they are
+        complete, each with `write_out`; raises `StorageError`, and tries again later.
         """
         self._endings.write(self._now(), write_out)
 

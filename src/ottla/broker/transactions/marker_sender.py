@@ -1,26 +1,34 @@
 """Sends the markers of transactions to the brokers that lead the partitions: a machine.
 
-A marker is sent to the leader of its partition, including this broker, and repeated, after a pause,
-until all in-sync replicas of the partition have it. One request per broker is pending at a time;
-later markers are sent with the next one. Kafka's counterparts: `TransactionMarkerChannelManager`,
+A marker is sent to the leader of its partition, and repeated, after a pause, until all in-sync
+replicas of the partition have it. One request per broker is pending at a time; later markers are
+sent with the next one. A broker alone leads all partitions, and answers its own requests at once.
+Kafka's counterparts: `TransactionMarkerChannelManager`,
 `TransactionMarkerRequestCompletionHandler`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.values import dataclass
-from ottla.broker.marker_requests import Marker, MarkerRequest, SentMarker
+from ottla.broker.marker_requests import (
+    NO_LEADER,
+    Marker,
+    MarkerErrors,
+    MarkerRequest,
+    SentMarker,
+)
 
 RETRY_MS: Final = 100.0
 """When a marker that a broker did not accept is sent again, as in Kafka."""
 
-NO_LEADER: Final = -1
+AT_A_TIME: Final = 64
+"""The markers whose partitions are looked at again in one round."""
 
 DONE: Final = frozenset(
     {
@@ -37,8 +45,10 @@ under a later epoch.
 FENCED: Final = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 """A later coordinator of the transaction has sent its own marker."""
 
-LeaderOf = Callable[[TopicPartition], int | None]
-"""Returns the leader of a partition; -1 without one, `None` for an unknown partition."""
+LeaderOf = Callable[[str, TopicPartition], int | None]
+"""Returns the leader of a partition to which a transaction's marker is to be sent now; `NO_LEADER`
+without one, `None` for an unknown partition.
+"""
 
 
 @dataclass(slots=True)
@@ -47,6 +57,7 @@ class _Ending:
 
     shard: int
     marker: Marker
+    is_repeated: bool
     left: set[TopicPartition] = field(default_factory=set)
 
 
@@ -54,13 +65,24 @@ class MarkerSender:
     def __init__(self, leader_of: LeaderOf, timers: AllTimers) -> None:
         self._leader_of = leader_of
         self._endings: dict[str, _Ending] = {}
+        self.has_news = False
+        """Whether `take_requests` or `take_complete` may return something."""
         self._unsent: dict[tuple[str, TopicPartition], None] = {}
+        self._leaderless: dict[tuple[str, TopicPartition], None] = {}
+        """Markers that cannot be sent now, in the order in which they are looked at again."""
         self._on_way: dict[int, MarkerRequest] = {}
         self._paused: Timers[int] = timers.new_room()
         """Brokers that get no requests before the deadline."""
         self._news: Timers[str] = timers.new_room()
+        self._looks: Timers[str] = timers.new_room()
+        self._left_to_look_at = 0
         self._numbers = count()
         self._complete: list[str] = []
+
+    def _note_news(self) -> None:
+        if not self.has_news:
+            self.has_news = True
+            self._news.set(NEXT, 0.0)
 
     def add(
         self,
@@ -68,13 +90,17 @@ class MarkerSender:
         transactional_id: str,
         marker: Marker,
         partitions: Iterable[TopicPartition],
+        *,
+        is_repeated: bool = False,
     ) -> None:
-        """Replaces what was to be sent for the transaction."""
+        """Replaces what was to be sent for the transaction. `is_repeated`: some partitions may have
+        the marker.
+        """
         self.drop(transactional_id)
-        ending = _Ending(shard=shard, marker=marker, left=set(partitions))
+        ending = _Ending(shard=shard, marker=marker, is_repeated=is_repeated, left=set(partitions))
         self._endings[transactional_id] = ending
         self._unsent.update(((transactional_id, one), None) for one in sorted(ending.left))
-        self._news.set(NEXT, 0.0)
+        self._note_news()
         self._check_complete(transactional_id, ending)
 
     def drop(self, transactional_id: str) -> None:
@@ -82,6 +108,7 @@ class MarkerSender:
         if ending is not None:
             for partition in ending.left:
                 self._unsent.pop((transactional_id, partition), None)
+                self._leaderless.pop((transactional_id, partition), None)
 
     def drop_shard(self, shard: int) -> None:
         """Drops the transactions of a shard that another coordinator now has: it sends their
@@ -93,25 +120,47 @@ class MarkerSender:
     def take_complete(self) -> list[str]:
         """Returns the transactions whose markers have been completed since the last call."""
         complete, self._complete = self._complete, []
+        if complete and not self._unsent:
+            self.has_news = False
+            self._news.cancel(NEXT)
         return complete
 
     # Requests
 
+    def advance(self, monotonic_ms: float) -> None:
+        """Ends pauses, and looks for leaders of a few partitions again."""
+        if self._paused.take_all_due(monotonic_ms):
+            self._note_news()
+        if self._looks.take_due(monotonic_ms) is None:
+            return
+        self._left_to_look_at = self._left_to_look_at or len(self._leaderless)
+        for one in list(islice(self._leaderless, min(AT_A_TIME, self._left_to_look_at))):
+            del self._leaderless[one]
+            self._unsent[one] = None
+        self._left_to_look_at = max(0, self._left_to_look_at - AT_A_TIME)
+        self._looks.set(NEXT, monotonic_ms + (0.0 if self._left_to_look_at else RETRY_MS))
+        self._note_news()
+
+    def _look_later(self, one: tuple[str, TopicPartition], monotonic_ms: float) -> None:
+        self._leaderless[one] = None
+        if NEXT not in self._looks:
+            self._looks.set(NEXT, monotonic_ms + RETRY_MS)
+
     def take_requests(self, monotonic_ms: float) -> list[MarkerRequest]:
         """Returns the requests to send now, one for each broker."""
+        self.has_news = False
         self._news.cancel(NEXT)
-        self._paused.take_all_due(monotonic_ms)
         busy = {one.broker for one in self._on_way.values()}
         by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
         for key, partition in list(self._unsent):
-            leader = self._leader_of(partition)
+            leader = self._leader_of(key, partition)
             if leader is None:
                 # The partition was deleted, and its transaction with it.
                 del self._unsent[key, partition]
                 self._done(key, partition)
             elif leader == NO_LEADER:
-                if NO_LEADER not in self._paused:
-                    self._paused.set(NO_LEADER, monotonic_ms + RETRY_MS)
+                del self._unsent[key, partition]
+                self._look_later((key, partition), monotonic_ms)
             elif leader not in busy and leader not in self._paused:
                 del self._unsent[key, partition]
                 by_broker.setdefault(leader, {}).setdefault(key, []).append(partition)
@@ -119,27 +168,26 @@ class MarkerSender:
 
     def _request(self, broker: int, markers: Mapping[str, list[TopicPartition]]) -> MarkerRequest:
         number = next(self._numbers)
-        request = self._on_way[number] = MarkerRequest(
-            number,
-            broker,
-            tuple(
-                SentMarker(key, self._endings[key].marker, tuple(partitions))
-                for key, partitions in markers.items()
-            ),
-        )
+        sent = [self._sent(key, partitions) for key, partitions in markers.items()]
+        request = self._on_way[number] = MarkerRequest(number, broker, tuple(sent))
         return request
+
+    def _sent(self, key: str, partitions: Sequence[TopicPartition]) -> SentMarker:
+        ending = self._endings[key]
+        return SentMarker(key, ending.marker, tuple(partitions), ending.is_repeated)
 
     def answered(
         self,
         number: int,
-        errors: Mapping[tuple[int, TopicPartition], ErrorCode],
+        errors: MarkerErrors,
         monotonic_ms: float,
     ) -> None:
         """Takes a broker's response by producer id and partition; markers without a result are sent
         again.
         """
         request = self._on_way.pop(number)
-        self._news.set(NEXT, 0.0)
+        if self._unsent:
+            self._note_news()
         for sent in request.markers:
             key, ending = sent.transactional_id, self._endings.get(sent.transactional_id)
             if ending is None or ending.marker != sent.marker:
@@ -153,7 +201,11 @@ class MarkerSender:
                 elif error is FENCED:
                     self.drop(key)
                     break
+                elif errors:
+                    ending.is_repeated = True
+                    self._look_later((key, partition), monotonic_ms)
                 else:
+                    ending.is_repeated = True
                     self._unsent[key, partition] = None
                     self._paused.set(request.broker, monotonic_ms + RETRY_MS)
 
@@ -170,4 +222,4 @@ class MarkerSender:
         if not ending.left:
             del self._endings[key]
             self._complete.append(key)
-            self._news.set(NEXT, 0.0)
+            self._note_news()

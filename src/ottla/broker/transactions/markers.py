@@ -5,18 +5,23 @@ groups take effect or are dropped. Kafka's counterparts: `KafkaApis.handleWriteT
 `TransactionMarkerChannelManager`.
 """
 
+import logging
 from typing import NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.broker.internal_topic import CoordinatorBroker
-from ottla.broker.marker_requests import Marker
+from ottla.broker.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.transactions.marker_sender import DONE
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState
+
+logger = logging.getLogger(__name__)
 
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -42,6 +47,26 @@ class Markers:
     def __init__(self, broker: CoordinatorBroker, offsets: OffsetsInTransactions) -> None:
         self._broker = broker
         self._offsets = offsets
+
+    def write_all(self, request: MarkerRequest, *, now_ms: int) -> MarkerErrors:
+        """Appends the markers of a request; returns the error of each."""
+        errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        for sent in request.markers:
+            for partition in sent.partitions:
+                error = self._write_or_refuse(sent, partition, now_ms)
+                errors[sent.marker.producer_id, partition] = error
+        return errors
+
+    def _write_or_refuse(self, sent: SentMarker, place: TopicPartition, now_ms: int) -> ErrorCode:
+        try:
+            if not sent.is_repeated or self.is_missing(sent.marker, *place):
+                self.write(sent.marker, *place, now_ms=now_ms)
+        except ApiError as error:
+            if error.code not in DONE:
+                key = sent.transactional_id
+                logger.error("%s: no marker in %s-%d yet: %s", key, *place, error)
+            return error.code
+        return ErrorCode.NONE
 
     def is_missing(self, marker: Marker, topic: str, index: int) -> bool:
         """Whether a partition lacks this marker, by the state of the producer there.

@@ -148,7 +148,8 @@ class DescribedDirectories:
 
 
 class NoFollowers:
-    have_followers = False
+    def fetcher(self, *origin: object) -> None:
+        """`None`: nobody follows, and no replica is nearer."""
 
 
 class ReadOnlyBroker:

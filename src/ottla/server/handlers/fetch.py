@@ -83,10 +83,7 @@ def handle(
         return FetchResponse(error_code=error.code, session_id=NO_SESSION)
     query = _query(request, fetch.partitions, context)
     query.may_read = may_read
-    replicas = context.broker.replicas
-    if replicas.have_followers:
-        replicas.note_time(context.at)
-        query.fetcher = _fetcher(request, context.api_version)
+    query.fetcher = _fetcher(request, context)
     answering = _Answering(request.session_id, fetch, context)
     if request.max_wait_ms <= 0:
         return answering.answer(context.broker.fetches.fetch(query))
@@ -153,14 +150,15 @@ def _query(
     )
 
 
-def _fetcher(request: FetchRequest, version: int) -> Fetcher | None:
+def _fetcher(request: FetchRequest, context: RequestContext) -> Fetcher | None:
     """`None` of a consumer that fetches from leaders only."""
+    replica_id, broker_epoch = request.replica_id, -1
     if request.replica_state is not None:
-        state = request.replica_state
-        return Fetcher(state.replica_id, state.replica_epoch, request.rack_id)
-    if request.replica_id >= 0 or version >= FIRST_FOLLOWER_VERSION:
-        return Fetcher(request.replica_id, rack=request.rack_id)
-    return None
+        replica_id = request.replica_state.replica_id
+        broker_epoch = request.replica_state.replica_epoch
+    fetcher = context.broker.replicas.fetcher(replica_id, broker_epoch, request.rack_id, context.at)
+    is_of_leaders = replica_id < 0 and context.api_version < FIRST_FOLLOWER_VERSION
+    return None if is_of_leaders else fetcher
 
 
 class _Answering:

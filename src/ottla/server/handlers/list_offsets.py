@@ -45,7 +45,7 @@ FIRST_VERSIONS_OF_SENTINELS = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     is_committed = request.isolation_level == READ_COMMITTED
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
-    if request.replica_id != CONSUMER and context.broker.replicas.have_followers:
+    if request.replica_id != CONSUMER:
         isolation = Isolation.LOG_END
     wanted_times = (
         one.timestamp for topic in in_turns(request.topics) for one in in_turns(topic.partitions)

@@ -119,8 +119,8 @@ class Commit:
 
     __slots__ = ("_awaited", "pending")
 
-    def __init__(self, deadline_ms: float) -> None:
-        self.pending = DelayedOperation(deadline_ms)
+    def __init__(self, pending: DelayedOperation) -> None:
+        self.pending = pending
         self._awaited: list[tuple[Hashable, PartitionProduceResponse]] = []
 
     def wait(
@@ -159,8 +159,10 @@ def handle(
 ) -> ProduceResponse | PendingResponse | None:
     long: list[LongAppend] = []
     commit: Commit | None = None
-    if request.acks == ACKS_ALL and context.broker.replicas.have_followers:
-        commit = Commit(context.at.monotonic_ms + request.timeout_ms)
+    if request.acks == ACKS_ALL:
+        deadline_ms = context.at.monotonic_ms + request.timeout_ms
+        pending = context.broker.replicas.commit_by(deadline_ms)
+        commit = None if pending is None else Commit(pending)
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:
         topics = in_turns(topics)

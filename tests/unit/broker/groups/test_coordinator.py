@@ -385,6 +385,7 @@ def test_clients_hear_why_the_log_has_refused(
     class Refusing:
         topics = broker.topics
         budget = broker.budget
+        replicas = broker.replicas
 
         @property
         def admin(self) -> Self:

@@ -14,6 +14,7 @@ from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.marker_requests import Marker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
+from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
@@ -408,7 +409,7 @@ def test_a_directory_that_fails_under_a_marker_leaves_the_rest_to_the_next_start
     broker.scheduler.run_due(at(1000))
     broker.appends.write_out()
     assert state_of(broker) == "PrepareCommit"
-    assert broker.answers.next_deadline_ms == 2000
+    assert broker.answers.next_deadline_ms == 1000 + RETRY_MS
     again = opened(under.crash(CrashMode.KEEP), *paths)
     assert state_of(again) == "CompleteCommit"
     assert read_committed(again, A) == read_committed(again, B) == [b"v"]

@@ -19,6 +19,7 @@ from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
+from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
 from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
@@ -253,7 +254,7 @@ class BrokerCollector:
 
     def _replication(self, families: Families) -> Steps:
         replicas = self._broker.replicas
-        if not replicas.have_followers:
+        if isinstance(replicas, OnlyReplicas):
             return
         manager, counts = replicas.manager, Counter[str]()
         for place in list(manager.partitions):
