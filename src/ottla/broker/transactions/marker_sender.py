@@ -73,16 +73,10 @@ class MarkerSender:
         self._on_way: dict[int, MarkerRequest] = {}
         self._paused: Timers[int] = timers.new_room()
         """Brokers that get no requests before the deadline."""
-        self._news: Timers[str] = timers.new_room()
         self._looks: Timers[str] = timers.new_room()
         self._left_to_look_at = 0
         self._numbers = count()
         self._complete: list[str] = []
-
-    def _note_news(self) -> None:
-        if not self.has_news:
-            self.has_news = True
-            self._news.set(NEXT, 0.0)
 
     def add(
         self,
@@ -100,7 +94,7 @@ class MarkerSender:
         ending = _Ending(shard=shard, marker=marker, is_repeated=is_repeated, left=set(partitions))
         self._endings[transactional_id] = ending
         self._unsent.update(((transactional_id, one), None) for one in sorted(ending.left))
-        self._note_news()
+        self.has_news = True
         self._check_complete(transactional_id, ending)
 
     def drop(self, transactional_id: str) -> None:
@@ -122,7 +116,6 @@ class MarkerSender:
         complete, self._complete = self._complete, []
         if complete and not self._unsent:
             self.has_news = False
-            self._news.cancel(NEXT)
         return complete
 
     # Requests
@@ -130,7 +123,7 @@ class MarkerSender:
     def advance(self, monotonic_ms: float) -> None:
         """Ends pauses, and looks for leaders of a few partitions again."""
         if self._paused.take_all_due(monotonic_ms):
-            self._note_news()
+            self.has_news = True
         if self._looks.take_due(monotonic_ms) is None:
             return
         self._left_to_look_at = self._left_to_look_at or len(self._leaderless)
@@ -138,8 +131,9 @@ class MarkerSender:
             del self._leaderless[one]
             self._unsent[one] = None
         self._left_to_look_at = max(0, self._left_to_look_at - AT_A_TIME)
-        self._looks.set(NEXT, monotonic_ms + (0.0 if self._left_to_look_at else RETRY_MS))
-        self._note_news()
+        if self._left_to_look_at:
+            self._looks.set(NEXT, monotonic_ms)
+        self.has_news = True
 
     def _look_later(self, one: tuple[str, TopicPartition], monotonic_ms: float) -> None:
         self._leaderless[one] = None
@@ -149,7 +143,6 @@ class MarkerSender:
     def take_requests(self, monotonic_ms: float) -> list[MarkerRequest]:
         """Returns the requests to send now, one for each broker."""
         self.has_news = False
-        self._news.cancel(NEXT)
         busy = {one.broker for one in self._on_way.values()}
         by_broker: dict[int, dict[str, list[TopicPartition]]] = {}
         for key, partition in list(self._unsent):
@@ -176,18 +169,13 @@ class MarkerSender:
         ending = self._endings[key]
         return SentMarker(key, ending.marker, tuple(partitions), ending.is_repeated)
 
-    def answered(
-        self,
-        number: int,
-        errors: MarkerErrors,
-        monotonic_ms: float,
-    ) -> None:
+    def answered(self, number: int, errors: MarkerErrors, monotonic_ms: float) -> None:
         """Takes a broker's response by producer id and partition; markers without a result are sent
         again.
         """
         request = self._on_way.pop(number)
         if self._unsent:
-            self._note_news()
+            self.has_news = True
         for sent in request.markers:
             key, ending = sent.transactional_id, self._endings.get(sent.transactional_id)
             if ending is None or ending.marker != sent.marker:
@@ -222,4 +210,4 @@ class MarkerSender:
         if not ending.left:
             del self._endings[key]
             self._complete.append(key)
-            self._note_news()
+            self.has_news = True
