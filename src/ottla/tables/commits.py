@@ -86,6 +86,7 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
         merged = merge_changes(transaction, files, again)
         return transaction.publish(merged.files, merged.replaced, read, merged.counts)
     finally:
+        # No log names them: whether the commit was made or not, they are no rows of the table.
         remove_changes(transaction)
 
 

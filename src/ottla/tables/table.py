@@ -89,6 +89,7 @@ class Table:
         self._check_place()
         with self.store.claimed():
             self.store.make_directories([LEDGER_DIRECTORY, DATA_DIRECTORY])
+            # Before the log is read: its last entry may be torn, and was then never acknowledged.
             self.log.repair()
             state = self.log.state()
             if state is not None:

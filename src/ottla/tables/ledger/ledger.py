@@ -111,6 +111,8 @@ class Ledger:
         entries = [self._single(one) for one in range(first, first + ROLLED)]
         lines = [format_entry(one) for one in entries]
         lines.append((json.dumps(_state_fields(self.state())) + "\n").encode())
+        # Durably before an entry is removed: a crash in between leaves entries in both places, and
+        # the combined file is the one that is read.
         self._store.replace(_rolled_path(first), b"".join(lines))
         rolled, single = self._names()
         for commit_id in single:

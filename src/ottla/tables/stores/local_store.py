@@ -109,6 +109,7 @@ class LocalStore:
         try:
             with open(hidden, "wb") as file:
                 yield file
+            # `Transaction.publish` syncs all files before a log names one.
             os.replace(hidden, join(directory, name))
         except BaseException:
             remove_if_present(self.file_system, hidden)
