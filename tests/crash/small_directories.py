@@ -22,7 +22,7 @@ COMPACTED = replace(TINY, cleanup_policy=("compact",), min_cleanable_dirty_ratio
 
 class Policy(StrEnum):
     DELETE = "delete"
-    OPTIMIZE = "optimize"
+    COMPACT = "compact"
 
 
 class Stop(StrEnum):
