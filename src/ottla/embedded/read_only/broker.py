@@ -27,7 +27,8 @@ from ottla.embedded.read_only.topics import (
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.quotas import QuotaEntity
 from ottla.storage.files.meta_properties import MetaProperties
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -77,6 +78,16 @@ class ReadOnlyQuotas:
         return list(wanted.select(self._quotas))
 
 
+class ReadRecords(NamedTuple):
+    """As `storage.log.reader.FetchData`, which takes slices of files only where it is compiled."""
+
+    records: memoryview | None
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTransaction] | None
+
+
 class ReadOnlyFetches:
     """Nothing is waited for: no record comes."""
 
@@ -86,7 +97,7 @@ class ReadOnlyFetches:
     def fetch(self, query: "FetchQuery") -> "FetchResult":
         from ottla.broker.fetching import FetchResult
 
-        found = [self._read(query, one) for one in query.partitions]
+        found: list[Any] = [self._read(query, one) for one in query.partitions]
         has_error = any(isinstance(one, ApiError) for one in found)
         return FetchResult(found, sum(map(_size, found)), has_error)
 
@@ -95,7 +106,7 @@ class ReadOnlyFetches:
 
     fetch_many_or_wait = fetch_or_wait
 
-    def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> FetchData | ApiError:
+    def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> ReadRecords | ApiError:
         if wanted.topic is None and wanted.topic_id is not None:
             wanted.topic = self._topics.name_by_id(wanted.topic_id)
         if wanted.topic is None:
@@ -208,11 +219,10 @@ def _properties(directory: ReadOnlyLogDirectory) -> MetaProperties | None:
         return None
 
 
-def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> FetchData:
+def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> ReadRecords:
     end = readable_end(log, isolation)
     region = next(log.batches.regions(wanted.offset, end, size=wanted.max_size), None)
-    records: Any = None
-    aborted = None
+    records, aborted = None, None
     if region is not None:
         for _ in log.batches.checked(region):
             pass  # raises for damage
@@ -220,9 +230,8 @@ def _read(log: ReadOnlyLog, isolation: Isolation, wanted: "PartitionQuery") -> F
         if isolation is Isolation.LAST_STABLE:
             aborted = log.transactions.aborted(wanted.offset, min(region.next_offset, end))
     stable = end if isolation is Isolation.LAST_STABLE else UNKNOWN
-    return FetchData(records, end, stable, log.log_start_offset, aborted)
+    return ReadRecords(records, end, stable, log.log_start_offset, aborted)
 
 
-def _size(found: FetchData | ApiError) -> int:
-    records: Any = None if isinstance(found, ApiError) else found.records
-    return 0 if records is None else len(records)
+def _size(found: ReadRecords | ApiError) -> int:
+    return 0 if isinstance(found, ApiError) or found.records is None else len(found.records)
