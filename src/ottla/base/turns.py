@@ -1,27 +1,54 @@
 """Runs long requests in turns: a loop over many elements yields to other requests.
 
-The server runs a long request as a `Turn` (`server/turns.py`), which `yield_turn` suspends when its
-time is over. Other requests are then served before it continues, so a request that yields must
-leave a consistent state, and must not rely on what it read before. Without a server, and in short
-requests, nothing is suspended.
+The server runs a long request as a `Turn` (`server/turns.py`), which is suspended when its time is
+over. Other requests are then served before it continues, so a request that yields must leave a
+consistent state, and must not rely on what it read before. Without a server, and in short requests,
+nothing is suspended.
+
+Code does not name this where it goes through what a long request has: the arrays of the request are
+`TurnList`s, which yield between their elements, and so are lists and dicts that handlers make with
+`turn_list` and `turn_dict`. All of them, and the arrays of responses, are freed in turns. A loop
+over anything else that may be long, such as the broker's state, needs `in_turns`. A loop that must
+not be interrupted is within `at_once`.
+
+mypyc iterates over what is annotated as a list by index, without `__iter__`: modules that setup.py
+compiles need `in_turns` for a `TurnList` too.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence, Sized
+from collections import deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Sequence,
+    Sized,
+    ValuesView,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
 from heapq import merge
 from itertools import islice
+from sys import getrefcount
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.errors import ProtocolError
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 PART_SIZE: Final = 256
 """The number of elements that can be processed within one turn."""
 
 MOST_AT_ONCE = PART_SIZE
 """What has more elements is large: see `large_in_turns`."""
+
+FREED_AT_ONCE: Final = 16
+"""Elements that are freed in one step: each may hold as many others, and those again as many."""
 
 
 class TurnsNeededError(Exception):
@@ -36,6 +63,9 @@ class Pace(Protocol):
 
     def elements(self, number: int) -> Iterable[int]:
         """Counts the elements of an array and iterates over their numbers in turns."""
+
+    def array(self, items: Iterable[T] = ()) -> list[T]:
+        """The list for the elements of an array."""
 
 
 class Scout:
@@ -60,6 +90,9 @@ class Scout:
         self.count(number)
         return range(number)
 
+    def array(self, items: Iterable[T] = ()) -> list[T]:
+        return list(items)
+
 
 class Turn:
     """A long request. `suspend` returns when it may continue, until `until_s`.
@@ -76,6 +109,7 @@ class Turn:
         "come_back",
         "is_kept",
         "leave",
+        "to_empty",
         "to_free",
         "until_s",
     )
@@ -97,7 +131,9 @@ class Turn:
         self.is_kept = False
         self.leave: Callable[[], None] = _stay
         self.come_back: Callable[[], None] = _stay
-        self.to_free: list[list[Any] | dict[Any, Any]] = []
+        self.to_free: deque[list[Any] | dict[Any, Any]] = deque()
+        """What is freed in turns at the end, if then nobody else has it."""
+        self.to_empty: list[list[Any] | dict[Any, Any]] = []
 
     def aside(self, deed: Callable[[], T]) -> T:
         self.leave()
@@ -107,18 +143,28 @@ class Turn:
             self.come_back()
 
     def free(self) -> None:
-        """Empties the collections passed to `freed_in_turns`."""
-        while self.to_free:
-            self.yield_turn()  # between the collections, since many may be small
-            self.empty(self.to_free.pop())
+        """Frees `to_free`: dropping 100,000 objects at once takes 3 to 20 ms.
 
-    def empty(self, items: list[Any] | dict[Any, Any]) -> None:
+        What a collection holds follows it in `to_free`, and is let go with it.
+        """
+        self.is_kept = True
+        while self.to_empty:
+            self._empty(self.to_empty.pop())
+        while self.to_free:
+            self.yield_turn()
+            items = self.to_free.popleft()
+            if getrefcount(items) == _ALONE_IN_VARIABLE:
+                self._empty(items)
+
+    def _empty(self, items: list[Any] | dict[Any, Any]) -> None:
+        if isinstance(items, list):
+            while items:
+                self.yield_turn()
+                del items[-FREED_AT_ONCE:]
+            return
         while items:
             self.yield_turn()
-            if isinstance(items, list):
-                del items[-PART_SIZE:]
-                continue
-            for _ in range(min(PART_SIZE, len(items))):
+            for _ in range(min(FREED_AT_ONCE, len(items))):
                 items.popitem()
 
     def end(self) -> None:
@@ -142,10 +188,15 @@ class Turn:
         self.count(number)
         return self._each(range(number))
 
-    def written(self, items: Iterable[T], data: Sized) -> Iterator[T]:
-        """Yields the elements of a response that grows in `data`; raises `ProtocolError` above the
-        limit.
+    def array(self, items: Iterable[T] = ()) -> list[T]:
+        return TurnList(items)
+
+    def written(self, items: Sequence[T], data: Sized) -> Iterator[T]:
+        """Yields the elements of a response that grows in `data`, and has them freed in turns;
+        raises `ProtocolError` above the limit.
         """
+        if type(items) is list and len(items) > FREED_AT_ONCE:
+            self.to_free.append(items)
         for one in self._each(items):
             if len(data) > self._max_size:
                 raise ProtocolError(f"an answer of more than {self._max_size} bytes")
@@ -200,7 +251,9 @@ def many_in_turns(items: Sequence[T]) -> Iterable[T]:
 
 def large_in_turns(items: Collection[T]) -> Iterable[T]:
     """Like `in_turns`, but what is not large is done at once, and never suspended."""
-    return in_turns(items) if is_large(items) else items
+    if is_large(items):
+        return in_turns(items)
+    return items[:] if isinstance(items, TurnList) else items
 
 
 def is_large(items: Sized) -> bool:
@@ -234,17 +287,106 @@ def result_of(steps: Generator[None, None, T], between: Callable[[], None] = lam
         between()
 
 
-C = TypeVar("C", list[Any], dict[Any, Any])
+class TurnList(list[T]):
+    """A list of a long request, which yields to others between its elements and is freed in turns.
+
+    What copies or joins it in C (`list`, `sorted`, `set`, `dict.fromkeys`) iterates, and so yields;
+    slices, `+` and `in` do not. Outside of a turn it is a plain list.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        turn = CURRENT.get()
+        if turn is None or len(self) < 2:
+            return super().__iter__()
+        return turn._each(super().__iter__())
+
+    def __del__(self) -> None:
+        _free_later(self)
 
 
-def freed_in_turns(items: C) -> C:
-    """Returns the collection, and empties it in turns after the request: freeing 100,000 objects at
-    once takes 3 to 20 ms. The caller must be its only user by then.
+class TurnDict(dict[K, V]):
+    """A dict of a long request, as `TurnList` is a list.
+
+    `update`, `|` and `**` copy it at once: give them its `items()`.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(in_turns(super().__iter__()))
+
+    def keys(self) -> KeysView[K]:  # type: ignore[override]
+        return KeysView(self)
+
+    def items(self) -> ItemsView[K, V]:  # type: ignore[override]
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:  # type: ignore[override]
+        return _Values(self)
+
+    def __del__(self) -> None:
+        _free_later(self)
+
+
+class _Items(ItemsView[K, V]):
+    _mapping: dict[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return iter(in_turns(dict.items(self._mapping)))
+
+
+class _Values(ValuesView[V]):
+    _mapping: dict[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(in_turns(dict.values(self._mapping)))
+
+
+def _free_later(items: list[Any] | dict[Any, Any]) -> None:
+    """Called when the last reference is dropped: what is large is kept for `Turn.free`."""
+    if len(items) > FREED_AT_ONCE:
+        turn = CURRENT.get()
+        if turn is not None:
+            turn.to_free.append(items)
+
+
+def turn_list(items: Iterable[T] = ()) -> list[T]:
+    """A list that may get as many elements as a request, or more: in a turn a `TurnList`."""
+    if CURRENT.get() is not None:
+        return TurnList(items)
+    return items if isinstance(items, list) else list(items)
+
+
+def turn_dict(items: Iterable[tuple[K, V]] = ()) -> dict[K, V]:
+    """A dict that may get as many elements as a request, or more: in a turn a `TurnDict`."""
+    return dict(items) if CURRENT.get() is None else TurnDict(items)
+
+
+def counted(names: Iterable[K]) -> dict[K, int]:
+    """How often a request has each name."""
+    counts: dict[K, int] = turn_dict()
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _holders_of_variable() -> int:
+    items: list[Any] = []
+    return getrefcount(items)
+
+
+_ALONE_IN_VARIABLE: Final = _holders_of_variable()
+
+
+def freed_in_turns(*collections: Collection[Any]) -> None:
+    """Empties lists and dicts in turns after the request, also those that are still held: another
+    thread that had them may be the last to drop them.
     """
     turn = CURRENT.get()
     if turn is not None:
-        turn.to_free.append(items)
-    return items
+        turn.to_empty += [one for one in collections if isinstance(one, list | dict)]
 
 
 def sorted_in_turns(items: Iterable[T], key: Callable[[T], Any] | None = None) -> Iterable[T]:

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns, kept
+from ottla.base.turns import in_turns, kept, turn_dict, turn_list
 from ottla.broker.appends import Appends
 from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.configs.config_changes import Alteration
@@ -102,17 +102,17 @@ class Admin:
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
         """Creates topics durably; returns the result of each."""
-        counts: list[int | ApiError] = freed_in_turns([])
-        for new in in_turns(wanted):
+        counts: list[int | ApiError] = turn_list()
+        for new in wanted:
             try:
                 counts.append(self._partition_count_of(new))
             except ApiError as error:
                 counts.append(error.without_traceback())
-        counted = in_turns(zip(wanted, counts, strict=True))
+        counted = zip(wanted, counts, strict=True)
         made = iter(
             self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
         )
-        results = [one if isinstance(one, ApiError) else next(made) for one in in_turns(counts)]
+        results = [one if isinstance(one, ApiError) else next(made) for one in counts]
         for result in in_turns(results):
             if isinstance(result, Topic):
                 self._on_event(created(result))
@@ -161,13 +161,13 @@ class Admin:
         """Adds partitions to topics, each named once; returns one error, or `None`, for each."""
         if not validate_only:
             refusals = self._store.grow_all(growths, self._growing_topic)
-            for growth, refusal in in_turns(zip(growths, refusals, strict=True)):
+            for growth, refusal in zip(growths, refusals, strict=True):
                 if refusal is None:
                     count = growth.partition_count
                     self._on_event(PartitionsAdded(topic=growth.name, partition_count=count))
             return refusals
         results: list[ApiError | None] = []
-        for growth in in_turns(growths):
+        for growth in growths:
             try:
                 self._growing_topic(growth)
                 results.append(None)
@@ -298,15 +298,15 @@ class Admin:
 
         Returns the errors of the groups whose changes were refused.
         """
-        refusals: dict[str, ApiError] = freed_in_turns({})
-        changed: dict[str, Configs] = freed_in_turns({})
-        by: dict[str, str] = freed_in_turns({})
+        refusals: dict[str, ApiError] = turn_dict()
+        changed: dict[str, Configs] = turn_dict()
+        by: dict[str, str] = turn_dict()
         before: Mapping[str, Configs] = {}
 
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal before
             before = image.configs.get(GROUP_RESOURCE, {})
-            for group_id in in_turns(alterations):
+            for group_id in alterations:
                 try:
                     alteration = alterations[group_id]()
                     known = before.get(group_id, {})
@@ -322,7 +322,7 @@ class Admin:
 
         def follow() -> None:
             if not validate_only:
-                for group_id in in_turns(changed):
+                for group_id in changed:
                     values = self._metadata.image.configs_of(GROUP_RESOURCE, group_id)
                     self._settings.groups.change(group_id, values)
 
@@ -331,7 +331,7 @@ class Admin:
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
             return refusals | dict.fromkeys(changed, refusal)
-        for group_id, values in in_turns(() if validate_only else changed.items()):
+        for group_id, values in () if validate_only else changed.items():
             self._report(f"group {group_id}", before.get(group_id, {}), values, by[group_id])
         return refusals
 
@@ -386,12 +386,12 @@ class Admin:
 
         Returns one error, or `None`, for each entry.
         """
-        results: list[ApiError | None] = []
+        results: list[ApiError | None] = turn_list()
 
         def decide(image: MetadataImage) -> Decision | None:
-            of_entities: dict[QuotaEntity, Mapping[str, float]] = freed_in_turns({})
+            of_entities: dict[QuotaEntity, Mapping[str, float]] = turn_dict()
             results.clear()
-            for entry in in_turns(entries):
+            for entry in entries:
                 try:
                     entity, limits = alteration_of(entry).apply(image.quotas)
                     of_entities[entity] = limits
@@ -406,7 +406,7 @@ class Admin:
             self._metadata.change(decide)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return [result or refusal for result in in_turns(results)]
+            return [result or refusal for result in results]
         self._broker.quotas.change(self._metadata.image.quotas)
         return results
 

@@ -21,7 +21,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import at_once, in_turns
+from ottla.base.turns import at_once, turn_list
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.coordinator_shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
@@ -236,13 +236,14 @@ class Replicas:
 
     def to_host(self, order: LeaderAndIsr) -> list[TopicPartition]:
         """The partitions of an order that have a replica here."""
-        return [
+        hosted = (
             place
-            for place, one in in_turns(order.orders.items())
+            for place, one in order.orders.items()
             if self.options.broker_id in one.assignment.replicas
             and one.state.leader_epoch >= 0  # otherwise `apply` refuses it
             and (one.is_new or self._directories.is_complete)
-        ]
+        )
+        return turn_list(hosted)
 
     def await_metadata(self, is_so: IsSo, deadline_ms: float) -> Waiting[bool]:
         """Waits for a condition, which is checked after each update by the controller."""

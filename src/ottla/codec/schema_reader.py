@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.base.errors import ProtocolError
+from ottla.base.turns import FREED_AT_ONCE
 from ottla.codec.fields import Field
 from ottla.codec.primitives import (
     FIXED_FORMATS,
@@ -30,7 +31,7 @@ from ottla.codec.varint import read_unsigned_varint
 def compile_reader(message: Any, version: int, is_flexible: bool) -> Callable[..., Any]:
     """`read(buffer, position, pace=None) -> (message, position)` for one version.
 
-    With a `Pace` the elements of all arrays are counted and read in turns.
+    With a `Pace` the elements of all arrays are counted and read in turns, into its lists.
     """
     compiler = ReaderCompiler(version, is_flexible)
     source = compiler.message(message)
@@ -216,7 +217,9 @@ class ReaderCompiler:
                 if element.kind == "uuid":
                     letters = f"'>' + '{letter}' * {count}"
                 source.line(f"if pace is not None: pace.count({count})")
-                source.line(f"{target} = list(unpack_from({letters}, buffer, p))")
+                is_short = f"pace is None or {count} <= {FREED_AT_ONCE}"
+                source.line(f"make = list if {is_short} else pace.array")
+                source.line(f"{target} = make(unpack_from({letters}, buffer, p))")
                 source.line(f"p += {count} * {FIXED_SIZES[element.kind]}")
             else:
                 self._elements(field, target, count)
@@ -225,7 +228,8 @@ class ReaderCompiler:
         source = self.source
         items = source.fresh("items")
         one = source.fresh("one")
-        source.line(f"{target} = {items} = []")
+        empty = f"[] if pace is None or {count} < 2 else pace.array()"
+        source.line(f"{target} = {items} = {empty}")
         with source.block(f"for _ in range({count}) if pace is None else pace.elements({count}):"):
             if field.element is not None:
                 self._field(field.element, one)

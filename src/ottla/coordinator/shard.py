@@ -19,13 +19,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import (
-    PART_SIZE,
-    freed_in_turns,
-    in_turns,
-    large_in_turns,
-    parts_of,
-)
+from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, large_in_turns, parts_of
 from ottla.codec.schema import Message
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.scram import Credentials
-from ottla.base.turns import freed_in_turns, in_turns, yield_turn
+from ottla.base.turns import in_turns, turn_dict, turn_list, yield_turn
 from ottla.base.values import dataclass
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
@@ -165,8 +165,8 @@ class MetadataImage:
 
         Yields to other requests between the elements of a large change.
         """
-        changed: dict[str, dict[int, PartitionImage]] = freed_in_turns({})
-        replaced: list[TopicImage] = freed_in_turns([])
+        changed: dict[str, dict[int, PartitionImage]] = turn_dict()
+        replaced: list[TopicImage] = turn_list()
         for place, partition in in_turns(changes):
             partitions = changed.get(place.topic)
             if partitions is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import aside, freed_in_turns, in_turns
+from ottla.base.turns import aside, turn_list
 from ottla.codec.compression import Compression
 from ottla.codec.unpacking import UnpackedMemory
 from ottla.record.batch import Batch, TimestampType
@@ -39,7 +39,7 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
         )
     memory = UnpackedMemory()
     unpacked = records_in_turns(batch, memory)
-    records = freed_in_turns([one for one in unpacked if one.offset >= from_offset])
+    records = turn_list([one for one in unpacked if one.offset >= from_offset])
     memory.give_back()
     if not records:
         return b""
@@ -50,6 +50,6 @@ def _converted(batch: Batch, magic: int, from_offset: int) -> bytes:
         compression=compression,
         append_time_ms=batch.max_timestamp_ms if is_append_time else None,
     )
-    for record in in_turns(records):
+    for record in records:
         builder.append_at(record.offset, record.key, record.value, record.timestamp_ms)
     return aside(builder.build)

@@ -3,12 +3,11 @@
 Kafka's counterpart: `ConfigAdminManager.preprocess`.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import counted, turn_list
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.configs.resources import ResourceType
 from ottla.broker.control.controller import Outcome, Soon
@@ -31,13 +30,11 @@ def alter_all(
 
     Loggers are this broker's own.
     """
-    counts = freed_in_turns(
-        Counter((one.resource_type, one.resource_name) for one in in_turns(wanted))
-    )
-    results: list[Outcome] = []
-    left: list[ResourceAlteration] = []
-    places: list[int] = []
-    for number, one in enumerate(in_turns(wanted)):
+    counts = counted((one.resource_type, one.resource_name) for one in wanted)
+    results: list[Outcome] = turn_list()
+    left: list[ResourceAlteration] = turn_list()
+    places: list[int] = turn_list()
+    for number, one in enumerate(wanted):
         result: Outcome = None
         if counts[one.resource_type, one.resource_name] > 1:
             result = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -49,9 +46,7 @@ def alter_all(
         results.append(result)
 
     def merged(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
-        freed_in_turns(left)
-        freed_in_turns(results)
-        for number, outcome in in_turns(zip(freed_in_turns(places), outcomes, strict=True)):
+        for number, outcome in zip(places, outcomes, strict=True):
             results[number] = outcome
         return results
 
@@ -84,7 +79,7 @@ def responses(
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
-        for resource, error in in_turns(zip(resources, errors, strict=True))
+        for resource, error in zip(resources, errors, strict=True)
     ]
 
 

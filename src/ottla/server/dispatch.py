@@ -11,8 +11,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import Scout, TurnsNeededError, kept
-from ottla.codec.freeing import free_all, free_in_turns
+from ottla.base.turns import Scout, TurnsNeededError
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
@@ -21,7 +20,7 @@ from ottla.protocol.messages import module_name, request_class
 from ottla.server.apis import CLUSTER_APIS, NOT_METERED, Api, apis_of
 from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
 from ottla.server.request_counts import ApiCounts, RequestCounts
-from ottla.server.turns import CancelledError, LongAnswer, LongRequests
+from ottla.server.turns import LongAnswer, LongRequests
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -158,16 +157,7 @@ class Dispatcher:
             if route.looks_into_logs and self._broker.appends.has_pending:
                 self._broker.appends.write_out()
             context = RequestContext(self._broker, self._at, header, client, False)
-            try:
-                answer = route.handle(request, context)
-                return self._take(answer, header, output, received_ms, request)
-            except (ProtocolError, CancelledError) as error:
-                # The frames hold parts of the request, which can only be freed in turns if nothing
-                # else holds them.
-                error.__cause__ = error.__context__ = error.__traceback__ = None
-                with kept():
-                    free_all(request)
-                raise
+            return self._take(route.handle(request, context), header, output, received_ms)
 
         return self._long_requests.add(work, len(frame))
 
@@ -188,7 +178,7 @@ class Dispatcher:
             return None
         counts = self.counts.of(later.header.api_key)
         counts.waits.add(self._at.monotonic_ms - later.begun_ms)
-        return self._take(answer, later.header, output, later.received_ms, later.to_free)
+        return self._take(answer, later.header, output, later.received_ms)
 
     def _take(
         self,
@@ -196,19 +186,12 @@ class Dispatcher:
         header: RequestHeader,
         output: Output,
         received_ms: float,
-        request: Message | None,
     ) -> PendingResponse | None:
         if isinstance(answer, PendingResponse):
-            if answer.takes_long:
-                answer.to_free = request
             return self._begin(answer, header, output, received_ms)
         if answer is not None:
             encode_response(header, answer, output)
-            if output.turn is not None:
-                free_in_turns(answer)
         self._answered_late(header, output, received_ms)
-        if request is not None:
-            free_all(request)
         return None
 
     def _begin(

@@ -4,11 +4,11 @@ Kafka's counterpart: `RequestContext`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import TurnsNeededError, in_a_turn
+from ottla.base.turns import TurnsNeededError, in_a_turn, turn_list
 from ottla.broker.waiting import Later, Waiting
 from ottla.codec.schema import Message
 from ottla.metadata.cluster_view import Reach
@@ -85,8 +85,7 @@ class PendingResponse:
     """A response that is not available yet: the broker will return `pending_id`.
 
     The connection is held until then. `response` is a response to send before that, and
-    `is_answered` that no other follows. `takes_long`: `finish` must be called in turns, and
-    `to_free`, the request, is freed after it.
+    `is_answered` that no other follows. `takes_long`: `finish` must be called in turns.
     `received_ms` and `begun_ms`: when the request came, and when its response began to wait.
     `logged` is its entry for the request log.
     """
@@ -98,7 +97,6 @@ class PendingResponse:
         "pending_id",
         "received_ms",
         "takes_long",
-        "to_free",
     )
 
     response: Message | None = None
@@ -108,7 +106,6 @@ class PendingResponse:
         self.pending_id = pending_id
         self.header: RequestHeader | None = None
         self.takes_long = False
-        self.to_free: Message | None = None
         self.received_ms = 0.0
         self.begun_ms = 0.0
         self.logged: object = None
@@ -161,8 +158,18 @@ def amended(
     if isinstance(answer, PendingResponse):
         return AmendedResponse(answer, amend)
     if answer is not None:
+        if in_a_turn():
+            _let_arrays_yield(answer)
         amend(answer)
     return answer
+
+
+def _let_arrays_yield(response: Message) -> None:
+    for field in response.FIELDS:
+        if field.kind == "array":
+            items = getattr(response, field.name)
+            if items is not None:
+                setattr(response, field.name, turn_list(items))
 
 
 class LongPendingAnswer(PendingResponse):
@@ -195,6 +202,8 @@ def respond(
             return respond(make(brought), make_response)
 
         return PendingAnswer(answer.waiting, made, takes_long=True)
+    if type(answer) is list:
+        answer = cast(ResultT, turn_list(cast(list[Any], answer)))
     return make_response(answer)
 
 

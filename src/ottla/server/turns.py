@@ -133,7 +133,6 @@ class LongRequest(Waiting[bool]):
         try:
             if not self._is_cancelled:
                 self.later = self._work(self.output)
-                self.turn.free()
         except CancelledError:
             pass
         except ProtocolError as error:
@@ -143,8 +142,9 @@ class LongRequest(Waiting[bool]):
         except BaseException as error:
             self.error = error
         self.output.turn = None
+        self._work = None  # and with it the request, whose arrays are then freed
+        self.turn.free()
         self.turn.end()
-        self._work = None  # and with it the request
         self.is_over = True
         self._has_stopped.release()
 

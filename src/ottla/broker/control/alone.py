@@ -9,7 +9,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import freed_in_turns, in_turns, yield_turn
+from ottla.base.turns import in_turns, turn_dict, turn_list, yield_turn
 from ottla.broker.admin import Admin
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.resources import (
@@ -84,15 +84,14 @@ class AloneController:
         self, wanted: Sequence[NewTopic], *, validate_only: bool, deadline_ms: float
     ) -> Sequence[CreatedTopic | ApiError]:
         try:
-            check_total_count(sum(map(self._count_of, in_turns(wanted))))
+            check_total_count(sum(map(self._count_of, wanted)))
         except ApiError as error:
             return [error.without_traceback()] * len(wanted)
-        made: list[Topic | ApiError]
         if validate_only:
-            made = [self._validated(new) for new in in_turns(wanted)]
+            made = [self._validated(new) for new in wanted]
         else:
             made = self._admin.create_topics(wanted)
-        return freed_in_turns([_created(one, validate_only) for one in in_turns(made)])
+        return [_created(one, validate_only) for one in turn_list(made)]
 
     def _count_of(self, new: NewTopic) -> int:
         if new.assignments:
@@ -112,7 +111,7 @@ class AloneController:
         """
         factor = self._broker.settings.config.default_replication_factor
         news = [NewTopic(name=name, replication_factor=factor) for name in names]
-        refusals: dict[str, ApiError] = freed_in_turns({})
+        refusals: dict[str, ApiError] = turn_dict()
         for new, made in zip(news, self._admin.create_topics(news), strict=True):
             if isinstance(made, ApiError):
                 is_made_by_another = made.code is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -122,12 +121,12 @@ class AloneController:
     def create_partitions(
         self, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
     ) -> Sequence[Outcome]:
-        return freed_in_turns(self._admin.grow_topics(wanted, validate_only=validate_only))
+        return self._admin.grow_topics(wanted, validate_only=validate_only)
 
     def delete_topics(
         self, names: Sequence[str], at: Timestamps, *, deadline_ms: float
     ) -> Sequence[Outcome]:
-        found = [(name, self._topics.find(name)) for name in in_turns(names)]
+        found = turn_list([(name, self._topics.find(name)) for name in names])
         try:
             self._admin.delete_topics([topic for _, topic in found if topic is not None])
             while self._broker.groups.forget_some(at):
@@ -137,8 +136,8 @@ class AloneController:
         return [None if topic else ApiError(UNKNOWN) for _, topic in found]
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
-        found = ((name, self._topics.find(name)) for name in in_turns(names))
-        return {name: topic for name, topic in found if topic is not None}
+        found = ((name, self._topics.find(name)) for name in names)
+        return turn_dict((name, topic) for name, topic in found if topic is not None)
 
     # Access
 
@@ -155,7 +154,8 @@ class AloneController:
         try:
             return self._security.alter_users(wanted)
         except ApiError as error:
-            return dict.fromkeys((one.user for one in wanted), error.without_traceback())
+            refusal = error.without_traceback()
+            return turn_dict((one.user, refusal) for one in wanted)
 
     def create_token(self, token: "DelegationToken") -> Outcome:
         return _outcome(self._security.put_token, token)
@@ -172,9 +172,9 @@ class AloneController:
         self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
     ) -> Sequence[Outcome]:
         """All groups are written together."""
-        results: list[Outcome] = freed_in_turns([])
-        groups: dict[str, Callable[[], Alteration]] = {}
-        for one in in_turns(wanted):
+        results: list[Outcome] = turn_list()
+        groups: dict[str, Callable[[], Alteration]] = turn_dict()
+        for one in wanted:
             try:
                 if one.resource_type == ResourceType.GROUP:
                     check_group_name(one.resource_name)
@@ -192,7 +192,7 @@ class AloneController:
             or (
                 refusals.get(one.resource_name) if one.resource_type == ResourceType.GROUP else None
             )
-            for one, result in in_turns(zip(wanted, results, strict=True))
+            for one, result in zip(wanted, results, strict=True)
         ]
 
     def _alter(self, wanted: ResourceAlteration, *, validate_only: bool) -> None:
@@ -228,15 +228,15 @@ class AloneController:
     ) -> ByPartition:
         """This broker leads all that it has, but for partitions on a disk that is offline."""
         if partitions is None:
-            partitions = [
-                TopicPartition(topic.name, index)
-                for topic in in_turns(list(self._topics))
-                for index in topic.leaderless_indexes
-            ]
-        outcomes = {
-            one: self._not_elected(one, is_unclean=is_unclean) for one in in_turns(partitions)
-        }
-        return ByPartition(None, freed_in_turns(outcomes))
+            partitions = turn_list(
+                [
+                    TopicPartition(topic.name, index)
+                    for topic in in_turns(list(self._topics))
+                    for index in topic.leaderless_indexes
+                ]
+            )
+        outcomes = ((one, self._not_elected(one, is_unclean=is_unclean)) for one in partitions)
+        return ByPartition(None, turn_dict(outcomes))
 
     def _not_elected(self, place: TopicPartition, *, is_unclean: bool) -> ApiError:
         try:
@@ -250,11 +250,11 @@ class AloneController:
         self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
     ) -> ByPartition:
         """The only place for a partition is the broker that it is on."""
-        outcomes = {
-            place: _outcome(partial(self._check_replicas, place), replicas)
-            for place, replicas in in_turns(wanted.items())
-        }
-        return ByPartition(None, freed_in_turns(outcomes))
+        outcomes = (
+            (place, _outcome(partial(self._check_replicas, place), replicas))
+            for place, replicas in wanted.items()
+        )
+        return ByPartition(None, turn_dict(outcomes))
 
     def _check_replicas(self, place: TopicPartition, wanted: tuple[int, ...] | None) -> None:
         """Raises `ApiError` unless the partition is to stay where it is."""

@@ -4,7 +4,7 @@ Settings, users, rules and tokens are nodes that every broker may change; topics
 leaders are decided by the controller's broker, to which requests are passed on.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, turn_dict
 from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.configs.settings import BrokerSettings
@@ -169,20 +169,22 @@ class ZooKeeperController:
     ) -> Later[Reassignments]:
         def found(answers: list[Answer]) -> Reassignments:
             (answer,) = answers
+            freed_in_turns(partitions or ())
             return Reassignments(_outcome(answer.error), answer.reassignments)
 
         event = ListReassignments(pending_id=None, partitions=partitions)
         return Later(self.membership.ask([event]), found)
 
 
-def _by_partition(wanted: Iterable[TopicPartition], answers: list[Answer]) -> ByPartition:
+def _by_partition(wanted: Collection[TopicPartition], answers: list[Answer]) -> ByPartition:
     """The answer to one request; its error is that of each partition that it does not name."""
     (answer,) = answers
+    freed_in_turns(wanted)
     codes = answer.errors
     if answer.error:
-        codes = {one: codes.get(one, answer.error) for one in in_turns(wanted)}
-    outcomes = {place: _outcome(code) for place, code in in_turns(codes.items())}
-    return ByPartition(_outcome(answer.error), freed_in_turns(outcomes))
+        codes = turn_dict((one, codes.get(one, answer.error)) for one in wanted)
+    outcomes = ((place, _outcome(code)) for place, code in in_turns(codes.items()))
+    return ByPartition(_outcome(answer.error), turn_dict(outcomes))
 
 
 def _outcome(code: ErrorCode) -> Outcome:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import Outcome
 from ottla.broker.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -47,27 +47,21 @@ ONE_PATTERN = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
 def create_acls(membership: Membership, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
-    wanted: dict[ResourcePattern, list[Entry]] = {}
-    places: list[ResourcePattern | ApiError] = []
-    for pattern, entry in in_turns(acls):
+    wanted: dict[ResourcePattern, list[Entry]] = turn_dict()
+    places: list[ResourcePattern | ApiError] = turn_list()
+    for pattern, entry in acls:
         if is_node_name(pattern.name):
             places.append(pattern)
             wanted.setdefault(pattern, []).append(entry)
         else:
             text = f"ACL binding contains invalid resource name: {pattern.name}"
             places.append(ApiError(ErrorCode.INVALID_REQUEST, text))
-    changes = {place: partial(_add, new) for place, new in in_turns(wanted.items())}
+    changes = turn_dict((place, partial(_add, new)) for place, new in wanted.items())
 
     def answered(results: AclChanges) -> Sequence[Outcome]:
-        freed_in_turns(wanted)
-        freed_in_turns(changes)
-        freed_in_turns(results)
-        found = (
-            one if isinstance(one, ApiError) else results[one] for one in freed_in_turns(places)
-        )
-        return freed_in_turns(
-            [one if isinstance(one, ApiError) else None for one in in_turns(found)]
-        )
+        freed_in_turns(wanted, changes, results)
+        found = (one if isinstance(one, ApiError) else results[one] for one in places)
+        return [one if isinstance(one, ApiError) else None for one in found]
 
     return Later(membership.change_acls(changes), answered)
 
@@ -80,15 +74,13 @@ def delete_acls(
     membership: Membership, filters: Sequence[AclFilter], known: Acls
 ) -> Later[Sequence[list[Acl] | ApiError]]:
     """The known rules say which resources are read; what these have in ZooKeeper counts."""
-    changes = {
-        pattern: partial(_remove, filters, pattern)
-        for pattern in in_turns(_patterns(filters, known))
-    }
+    changes = turn_dict(
+        (pattern, partial(_remove, filters, pattern)) for pattern in _patterns(filters, known)
+    )
 
     def answered(results: AclChanges) -> Sequence[list[Acl] | ApiError]:
-        freed_in_turns(changes)
-        freed_in_turns(results)
-        removed: list[Acl] = freed_in_turns([])
+        freed_in_turns(changes, results)
+        removed: list[Acl] = turn_list()
         failure: ApiError | None = None
         for pattern, one in in_turns(results.items()):
             if isinstance(one, ChangedAcls):
@@ -100,17 +92,15 @@ def delete_acls(
                 ]
             else:
                 failure = one
-        return freed_in_turns(
-            [failure or one.select(in_turns(removed)) for one in in_turns(filters)]
-        )
+        return [failure or one.select(removed) for one in filters]
 
     return Later(membership.change_acls(changes), answered)
 
 
 def _patterns(filters: Sequence[AclFilter], acls: Acls) -> dict[ResourcePattern, None]:
     """Those of matching rules, and those that a filter names."""
-    patterns = dict.fromkeys(
-        pattern
+    patterns: dict[ResourcePattern, None] = turn_dict(
+        (pattern, None)
         for pattern, entries in in_turns(acls.items())
         if any(wanted.matches(Acl(pattern, one)) for one in entries for wanted in filters)
     )
@@ -136,25 +126,21 @@ def _remove(filters: Sequence[AclFilter], pattern: ResourcePattern, known: Entri
 def alter_users(
     membership: Membership, wanted: Sequence[ScramUpsertion]
 ) -> Later[Mapping[str, Outcome]]:
-    by_user: dict[str, list[ScramUpsertion]] = {}
-    for one in in_turns(wanted):
+    by_user: dict[str, list[ScramUpsertion]] = turn_dict()
+    for one in wanted:
         by_user.setdefault(one.user, []).append(one)
-    changes: dict[str, Change] = {
-        user_path(user): partial(_with_passwords, its)
-        for user, its in in_turns(by_user.items())
+    changes: dict[str, Change] = turn_dict(
+        (user_path(user), partial(_with_passwords, its))
+        for user, its in by_user.items()
         if is_node_name(sanitized(user))
-    }
+    )
 
     def answered(refusals: Refusals) -> Mapping[str, Outcome]:
-        freed_in_turns(by_user)
-        freed_in_turns(changes)
-        freed_in_turns(refusals)
+        freed_in_turns(by_user, changes, refusals)
         no_user = ApiError(
             ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty, and not . or .."
         )
-        return freed_in_turns(
-            {user: refusals.get(user_path(user), no_user) for user in in_turns(by_user)}
-        )
+        return turn_dict((user, refusals.get(user_path(user), no_user)) for user in by_user)
 
     return Later(membership.change_settings(changes), answered)
 
@@ -188,9 +174,9 @@ def alter_quotas(
     *,
     validate_only: bool,
 ) -> Later[Sequence[Outcome]]:
-    changes: dict[str, Change] = {}
-    places: list[str | ApiError] = []
-    for entry in in_turns(entries):
+    changes: dict[str, Change] = turn_dict()
+    places: list[str | ApiError] = turn_list()
+    for entry in entries:
         try:
             alteration = alteration_of(entry)
             path = _path_of(alteration)
@@ -200,14 +186,8 @@ def alter_quotas(
             places.append(error.without_traceback())
 
     def answered(refusals: Refusals) -> Sequence[Outcome]:
-        freed_in_turns(changes)
-        freed_in_turns(refusals)
-        return freed_in_turns(
-            [
-                one if isinstance(one, ApiError) else refusals[one]
-                for one in in_turns(freed_in_turns(places))
-            ]
-        )
+        freed_in_turns(changes, refusals)
+        return [one if isinstance(one, ApiError) else refusals[one] for one in places]
 
     return Later(membership.change_settings(changes, validate_only=validate_only), answered)
 

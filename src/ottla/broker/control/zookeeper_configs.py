@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings
@@ -56,7 +56,7 @@ def alter_configs(
     validate_only: bool,
 ) -> Later[Sequence[Outcome]]:
     planned: list[tuple[str, Change] | ApiError] = []
-    for one in in_turns(wanted):
+    for one in wanted:
         try:
             planned.append(_plan(one, known))
         except ApiError as error:
@@ -72,7 +72,7 @@ def alter_configs(
 
     def answered(outcomes: list[Outcome]) -> Sequence[Outcome]:
         freed_in_turns(planned)
-        return freed_in_turns(outcomes)
+        return outcomes
 
     return Later(membership.run(steps), answered)
 

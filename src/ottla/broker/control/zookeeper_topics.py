@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic, Outcome
 from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
@@ -80,20 +80,19 @@ class Asked(Generic[T]):
 
     def ask(self, member: Member, deadline_ms: float) -> Later[list[T | ApiError]]:
         def answered(answers: list[Answer]) -> list[T | ApiError] | Later[list[T | ApiError]]:
-            left = []
-            for (event, number), answer in in_turns(zip(self._places, answers, strict=True)):
+            left: Places = turn_list()
+            for (event, number), answer in zip(self._places, answers, strict=True):
                 if answer.error is ErrorCode.NONE:
                     left.append((event, number))
                 else:
                     self._results[number] = ApiError(answer.error)
-            freed_in_turns(self._places)
             self._places = left
             if self._is_over():
-                return freed_in_turns(self._results)
+                return self._results
             heard = member.replicas.await_metadata(self._is_over, deadline_ms)
             return Later(heard, self._heard)
 
-        events = [event for event, _ in in_turns(self._places)]
+        events = [event for event, _ in self._places]
         return Later(member.membership.ask(events), answered)
 
     def _is_over(self) -> bool:
@@ -102,10 +101,10 @@ class Asked(Generic[T]):
         return not self._places
 
     def _heard(self, has_come: bool) -> list[T | ApiError]:
-        for event, number in in_turns(self._places):
+        for event, number in self._places:
             if not has_come and not self._is_heard(event):
                 self._results[number] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
-        return freed_in_turns(self._results)
+        return self._results
 
 
 def _is_led(member: Member, event: Event) -> bool:
@@ -128,8 +127,8 @@ def create_topics(
     deadline_ms: float,
 ) -> Sequence[CreatedTopic | ApiError] | Later[list[CreatedTopic | ApiError]]:
     results: list[CreatedTopic | ApiError] = []
-    places: Places = []
-    for number, new in enumerate(in_turns(wanted)):
+    places: Places = turn_list()
+    for number, new in enumerate(wanted):
         try:
             member.check_is_controller()
             event = _creation(new, member, config, new_id)
@@ -228,8 +227,8 @@ def create_partitions(
     member: Member, wanted: Sequence[TopicGrowth], *, validate_only: bool, deadline_ms: float
 ) -> Sequence[Outcome] | Later[list[Outcome]]:
     results: list[Outcome] = []
-    places: Places = []
-    for number, growth in enumerate(in_turns(wanted)):
+    places: Places = turn_list()
+    for number, growth in enumerate(wanted):
         result: Outcome = None
         try:
             member.check_is_controller()
@@ -282,10 +281,9 @@ def delete_topics(
     if not member.membership.is_controller:
         return [ApiError(ErrorCode.NOT_CONTROLLER)] * len(names)
     results: list[Outcome] = [None] * len(names)
-    places: Places = [
-        (DeleteTopic(pending_id=None, topic=name), number)
-        for number, name in enumerate(in_turns(names))
-    ]
+    places: Places = turn_list(
+        [(DeleteTopic(pending_id=None, topic=name), number) for number, name in enumerate(names)]
+    )
 
     def is_gone(event: Event) -> bool:
         return event.topic not in member.metadata.topics
@@ -300,14 +298,14 @@ def find_topics(
     member: Member, topics: Topics, config: BrokerConfig, names: Sequence[str]
 ) -> Mapping[str, Topic] | Later[Mapping[str, Topic]]:
     metadata = member.metadata
-    here = {name: topics.find(name) for name in in_turns(names) if name in metadata.topics}
-    known = {name: topic for name, topic in here.items() if topic is not None}
-    elsewhere = [name for name, topic in here.items() if topic is None]
+    here = turn_dict((name, topics.find(name)) for name in names if name in metadata.topics)
+    known = turn_dict((name, topic) for name, topic in here.items() if topic is not None)
+    elsewhere = turn_list([name for name, topic in here.items() if topic is None])
     if not elsewhere:
         return known
 
     def found(settings: Settings) -> Mapping[str, Topic]:
-        for name in in_turns(elsewhere):
+        for name in elsewhere:
             overrides = settings.get(f"topics/{name}")
             if overrides is None:
                 continue
@@ -319,7 +317,7 @@ def find_topics(
             )
             its_config, _ = stored_config(config.topic_defaults, overrides)
             known[name] = Topic(entry, its_config)
-        return freed_in_turns(known)
+        return known
 
     reading = member.membership.run(lambda: read_settings(f"topics/{one}" for one in elsewhere))
     return Later(reading, found)

@@ -161,8 +161,8 @@ class MetadataLog:
     def prepare(self, records: Iterable[VersionedRecord]) -> "Change":
         """Encodes records in turns; nothing is changed yet, and what is decided may be dropped."""
         self.check()
-        every: list[VersionedRecord] = freed_in_turns([])
-        every.extend(in_turns(records))
+        every = [*in_turns(records)]
+        freed_in_turns(every)
         if len(every) > RECORDS_PER_BATCH and self.level >= FIRST_WITH_TRANSACTIONS:
             every.insert(0, (BeginTransactionRecord(name="A change of many records"), 0))
             every.append((EndTransactionRecord(), 0))

@@ -12,7 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
-from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
+from ottla.base.turns import in_turns, sorted_in_turns, turn_dict, turn_list
 from ottla.broker.metadata.image_store import (
     FIRST_WITH_SCRAM,
     FIRST_WITH_TOKENS,
@@ -93,9 +93,9 @@ class Security:
 
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal added
-            added = freed_in_turns([])
+            added = turn_list()
             changed = _ChangedAcls(image)
-            for acl in in_turns(acls):
+            for acl in acls:
                 entries = changed.of(acl.pattern)
                 if acl.entry not in entries:
                     entries[acl.entry] = (self._new_id(),)
@@ -111,15 +111,10 @@ class Security:
 
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal matched, gone
-            matched = freed_in_turns(
-                [
-                    freed_in_turns(one.select(in_turns(image.all_acls())))
-                    for one in in_turns(filters)
-                ]
+            matched = turn_list(
+                [turn_list(one.select(in_turns(image.all_acls()))) for one in filters]
             )
-            gone = freed_in_turns(
-                dict.fromkeys(acl for acls in in_turns(matched) for acl in in_turns(acls))
-            )
+            gone = turn_dict((acl, None) for acls in matched for acl in acls)
             return _ChangedAcls(image).removing(gone)
 
         self._change(decide, lambda: self._follow_acls(gone, _denials_last))
@@ -293,7 +288,7 @@ class _ChangedAcls:
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
-        self._patterns: dict[ResourcePattern, dict[Entry, tuple[Uuid, ...]]] = freed_in_turns({})
+        self._patterns: dict[ResourcePattern, dict[Entry, tuple[Uuid, ...]]] = turn_dict()
 
     def of(self, pattern: ResourcePattern) -> dict[Entry, tuple[Uuid, ...]]:
         """The rules of a pattern, to be changed."""
@@ -311,8 +306,8 @@ class _ChangedAcls:
     def removing(self, gone: Collection[Acl]) -> Decision | None:
         from ottla.metadata.values import acl_removal
 
-        ids = freed_in_turns([])
-        for one in in_turns(gone):
+        ids: list[Uuid] = turn_list()
+        for one in gone:
             ids += self.of(one.pattern).pop(one.entry)
         return self._decision((acl_removal(one), 0) for one in ids) if gone else None
 

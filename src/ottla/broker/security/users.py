@@ -16,7 +16,7 @@ from ottla.base.scram import (
     ScramCredential,
     credential_of_salted,
 )
-from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
+from ottla.base.turns import sorted_in_turns, turn_dict
 from ottla.base.values import dataclass
 
 
@@ -65,9 +65,9 @@ def altered_credentials(
     known: Credentials, wanted: Sequence[ScramUpsertion]
 ) -> tuple[Altered, dict[str, ApiError | None]]:
     """Returns what changes, and for each named user the error, or `None`."""
-    results: dict[str, ApiError | None] = {}
-    named: dict[tuple[str, int], None] = freed_in_turns({})
-    for one in in_turns(wanted):
+    results: dict[str, ApiError | None] = turn_dict()
+    named: dict[tuple[str, int], None] = turn_dict()
+    for one in wanted:
         key = (one.user, one.mechanism_code)
         try:
             if key in named:
@@ -81,8 +81,8 @@ def altered_credentials(
             if results.get(one.user) is None:
                 results[one.user] = error.without_traceback()
         named[key] = None
-    changed: dict[tuple[str, str], ScramCredential | None] = freed_in_turns({})
-    for one in in_turns(wanted):
+    changed: dict[tuple[str, str], ScramCredential | None] = turn_dict()
+    for one in wanted:
         if results[one.user] is None:
             changed[one.user, MECHANISM_CODES[one.mechanism_code]] = one.credential()
     return changed, results
@@ -92,7 +92,7 @@ def describe_users(known: Credentials) -> dict[str, list[tuple[int, int]]]:
     """Returns mechanism numbers and iterations by user; no other part of a credential is ever
     shown.
     """
-    users: dict[str, list[tuple[int, int]]] = freed_in_turns({})
+    users: dict[str, list[tuple[int, int]]] = turn_dict()
     for user, mechanism in sorted_in_turns(known):
         one = known[user, mechanism]
         users.setdefault(user, []).append((CODES_OF_MECHANISMS[mechanism], one.iterations))

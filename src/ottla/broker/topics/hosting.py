@@ -11,7 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import OneAtATime, in_turns, kept, parts_in_turns
+from ottla.base.turns import OneAtATime, kept, parts_in_turns, turn_dict, turn_list
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
@@ -62,8 +62,8 @@ class Hosting:
         time.
         """
         with self._hosting, kept(), contextlib.suppress(StorageError):
-            missing: list[tuple[Topic, int]] = []
-            for key in in_turns(wanted):
+            missing: list[tuple[Topic, int]] = turn_list()
+            for key in wanted:
                 with contextlib.suppress(ApiError):
                     topic_id = topic_ids.get(key.topic, ZERO_UUID)
                     overrides = settings.get(key.topic, {})
@@ -72,10 +72,10 @@ class Hosting:
                         missing.append((topic, key.partition))
             if not missing:
                 return
-            indexes: dict[str, list[int]] = {}
+            indexes: dict[str, list[int]] = turn_dict()
             for topic, index in missing:
                 indexes.setdefault(topic.name, []).append(index)
-            for name, some in in_turns(indexes.items()):
+            for name, some in indexes.items():
                 self._logs.forget(name, some)
             left = len(missing)
             for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):

@@ -12,7 +12,7 @@ from itertools import chain
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
-from ottla.base.turns import freed_in_turns, large_in_turns
+from ottla.base.turns import large_in_turns, turn_list
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla.coordinator.classic.member import Member
@@ -225,7 +225,7 @@ class ClassicGroup:
             state=self.state.value,
             protocol_type=self.protocol_type or "",
             protocol=protocol or "",
-            members=freed_in_turns(
+            members=turn_list(
                 [
                     MemberDescription(
                         member_id=one.member_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import in_turns
+from ottla.base.turns import turn_list
 from ottla.broker.security.authorizer import Authorizer
 from ottla.codec.schema import Message
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
@@ -140,9 +140,9 @@ class Access:
         self, elements: Sequence[Any], may: Callable[[Any], bool]
     ) -> tuple[list[Any], list[Any]]:
         """Splits resources into those that the client may use, and the others."""
-        allowed: list[Any] = []
-        denied: list[Any] = []
-        for one in in_turns(elements):
+        allowed: list[Any] = turn_list()
+        denied: list[Any] = turn_list()
+        for one in elements:
             (allowed if may(one) else denied).append(one)
         return allowed, denied
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -74,7 +74,7 @@ def refused_create_acls(request: CreateAclsRequest) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=DENIED, error_message=DENIED.description)
-            for _ in in_turns(request.creations)
+            for _ in request.creations
         ]
     )
 
@@ -83,7 +83,7 @@ def refused_delete_acls(request: DeleteAclsRequest) -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(error_code=DENIED, error_message=DENIED.description)
-            for _ in in_turns(request.filters)
+            for _ in request.filters
         ]
     )
 
@@ -92,7 +92,7 @@ def refused_alter_quotas(request: AlterClientQuotasRequest) -> AlterClientQuotas
     return AlterClientQuotasResponse(
         entries=[
             EntryResult(error_code=DENIED, error_message=DENIED.description, entity=one.entity)
-            for one in in_turns(request.entries)
+            for one in request.entries
         ]
     )
 
@@ -111,10 +111,10 @@ def elect_leaders(
                     PartitionResult(
                         partition_id=index, error_code=DENIED, error_message=DENIED.description
                     )
-                    for index in in_turns(topic.partitions)
+                    for index in topic.partitions
                 ],
             )
-            for topic in in_turns(request.topic_partitions or ())
+            for topic in request.topic_partitions or ()
         ]
     )
     if context.api_version >= FIRST_ELECTION_ERROR_VERSION:
@@ -129,11 +129,11 @@ def refused_moves(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsRes
                 topic_name=topic.name,
                 partitions=[
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=DENIED)
-                    for index in in_turns(topic.partitions)
+                    for index in topic.partitions
                 ],
             )
-            for wanted in in_turns(request.dirs)
-            for topic in in_turns(wanted.topics)
+            for wanted in request.dirs
+            for topic in wanted.topics
         ]
     )
 
@@ -141,15 +141,15 @@ def refused_moves(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsRes
 def refused_alter_users(
     request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse:
-    names = freed_in_turns(dict.fromkeys(one.name for one in in_turns(request.deletions)))
-    for one in in_turns(request.upsertions):
+    names = turn_dict((one.name, None) for one in request.deletions)
+    for one in request.upsertions:
         names[one.name] = None
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(
                 user=name, error_code=DENIED, error_message=DENIED.description
             )
-            for name in in_turns(names)
+            for name in names
         ]
     )
 
@@ -163,7 +163,7 @@ def refused_describe_users(
         error_message=DENIED.description,
         results=[
             DescribeUserScramCredentialsResult(error_code=DENIED, error_message=DENIED.description)
-            for _ in in_turns(request.users or [])
+            for _ in request.users or []
         ],
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
+from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.coordinator.consumer.requests import VisibleTopics
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.consumer_group_describe import (
@@ -103,8 +103,10 @@ def find_coordinator(
                 error_code=code, error_message=code.description, node_id=-1, port=-1
             )
         return handle(request, context)
-    codes = {key: refusal(key) for key in in_turns(request.coordinator_keys)}
-    request.coordinator_keys = [one for one in request.coordinator_keys if not codes[one]]
+    codes = turn_dict((key, refusal(key)) for key in request.coordinator_keys)
+    request.coordinator_keys = turn_list(
+        [one for one in request.coordinator_keys if not codes[one]]
+    )
     refused = [
         Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=code.description)
         for key, code in codes.items()
@@ -142,7 +144,7 @@ def _refused_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetC
         topic_id=topic.topic_id,
         partitions=[
             OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-            for one in in_turns(topic.partitions)
+            for one in topic.partitions
         ],
     )
 
@@ -155,7 +157,7 @@ def offset_commit(
         allowed, denied = _splits(request.topics, Operation.READ, context, access)
     else:
         code, allowed, denied = DENIED, [], request.topics
-    refusal = OffsetCommitResponse(topics=[_refused_commit(one, code) for one in in_turns(denied)])
+    refusal = OffsetCommitResponse(topics=[_refused_commit(one, code) for one in denied])
     request.topics = allowed
     return joined(allowed, partial(handle, request, context), refusal, "topics")
 
@@ -165,10 +167,10 @@ def offset_fetch(
 ) -> Answer:
     if context.api_version < FIRST_GROUPS_VERSION:
         return _fetch_of_one_group(request, context, access, handle)
-    allowed: list[OffsetFetchRequestGroup] = []
+    allowed: list[OffsetFetchRequestGroup] = turn_list()
     refused: list[OffsetFetchResponseGroup] = []
-    denials: list[list[OffsetFetchResponseTopics] | None] = []
-    for group in in_turns(request.groups):
+    denials: list[list[OffsetFetchResponseTopics] | None] = turn_list()
+    for group in request.groups:
         if not access.group(Operation.DESCRIBE, group.group_id):
             refused.append(OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED))
             continue
@@ -189,17 +191,17 @@ def offset_fetch(
                             metadata="",
                             error_code=TOPIC_DENIED,
                         )
-                        for index in in_turns(one.partition_indexes)
+                        for index in one.partition_indexes
                     ],
                 )
-                for one in in_turns(denied)
+                for one in denied
             ]
         )
     request.groups = allowed
 
     def amend(response: OffsetFetchResponse) -> None:
         # By their places: a group may be named twice, the second time for all of its topics.
-        for group, denied in in_turns(zip(response.groups, denials, strict=True)):
+        for group, denied in zip(response.groups, denials, strict=True):
             if denied is None:
                 group.topics = [one for one in group.topics if _sees(one, context, access)]
             else:
@@ -230,10 +232,10 @@ def _fetch_of_one_group(
                 OffsetFetchResponsePartition(
                     partition_index=index, committed_offset=-1, metadata="", error_code=code
                 )
-                for index in in_turns(one.partition_indexes)
+                for index in one.partition_indexes
             ],
         )
-        for one in in_turns(denied)
+        for one in denied
     ]
     if not is_allowed:
         return OffsetFetchResponse(error_code=DENIED, topics=refused)
@@ -260,10 +262,10 @@ def offset_delete(
                 OffsetDeleteResponsePartition(
                     partition_index=one.partition_index, error_code=TOPIC_DENIED
                 )
-                for one in in_turns(topic.partitions)
+                for one in topic.partitions
             ],
         )
-        for topic in in_turns(denied)
+        for topic in denied
     ]
 
     if denied and not request.topics:
@@ -282,7 +284,7 @@ def delete_groups(
     request.groups_names, denied = access.split(
         request.groups_names, lambda one: access.group(Operation.DELETE, one)
     )
-    refused = [DeletableGroupResult(group_id=one, error_code=DENIED) for one in in_turns(denied)]
+    refused = [DeletableGroupResult(group_id=one, error_code=DENIED) for one in denied]
     refusal = DeleteGroupsResponse(results=refused)
     return joined(request.groups_names, partial(handle, request, context), refusal, "results")
 
@@ -294,7 +296,7 @@ def list_groups(
         if not access.sees(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             response.groups = [
                 one
-                for one in in_turns(response.groups)
+                for one in response.groups
                 if access.sees(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
             ]
 
@@ -309,14 +311,12 @@ def describe_groups(
     )
 
     def amend(response: DescribeGroupsResponse) -> None:
-        for group in in_turns(response.groups):
+        for group in response.groups:
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = access.operations(
                     GROUP_OPERATIONS, ResourceType.GROUP, group.group_id
                 )
-        response.groups.extend(
-            DescribedGroup(group_id=one, error_code=DENIED) for one in in_turns(denied)
-        )
+        response.groups.extend(DescribedGroup(group_id=one, error_code=DENIED) for one in denied)
 
     return amended(handle(request, context), amend)
 
@@ -330,7 +330,7 @@ def consumer_group_describe(
     )
 
     def amend(response: ConsumerGroupDescribeResponse) -> None:
-        for at, group in enumerate(in_turns(list(response.groups))):
+        for at, group in enumerate(response.groups):
             if _has_hidden_topic(group, access):
                 response.groups[at] = DescribedConsumerGroup(
                     group_id=group.group_id,
@@ -346,7 +346,7 @@ def consumer_group_describe(
             DescribedConsumerGroup(
                 group_id=one, error_code=DENIED, error_message=DENIED.description
             )
-            for one in in_turns(denied)
+            for one in denied
         )
 
     return amended(handle(request, context), amend)
@@ -369,7 +369,7 @@ def consumer_group_heartbeat(
     if not access.group(Operation.READ, request.group_id):
         code = DENIED
     else:
-        names = dict.fromkeys(in_turns(request.subscribed_topic_names or ()))
+        names = dict.fromkeys(request.subscribed_topic_names or ())
         if not all(access.topic(Operation.DESCRIBE, one) for one in names):
             code = TOPIC_DENIED
     if code:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
-from ottla.base.turns import in_turns
 from ottla.broker.security.authorizer import Authorizer
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.delete_records import (
@@ -112,10 +111,10 @@ def _refused_produce(
                 topic_id=topic.topic_id,
                 partition_responses=[
                     PartitionProduceResponse(index=one.index, error_code=code, base_offset=-1)
-                    for one in in_turns(topic.partition_data)
+                    for one in topic.partition_data
                 ],
             )
-            for topic in in_turns(topics)
+            for topic in topics
         ]
     )
 
@@ -165,7 +164,7 @@ def by_topic(
             request.topics, lambda one: access.topic(operation, getattr(one, name))
         )
         request.topics = allowed
-        refusal = response(topics=[refused(one) for one in in_turns(denied)])
+        refusal = response(topics=[refused(one) for one in denied])
         return joined(allowed, partial(handle, request, context), refusal, "topics")
 
     return guard
@@ -176,7 +175,7 @@ def refused_list_offsets(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
         name=topic.name,
         partitions=[
             ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=DENIED)
-            for one in in_turns(topic.partitions)
+            for one in topic.partitions
         ],
     )
 
@@ -188,7 +187,7 @@ def refused_delete_records(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResul
             DeleteRecordsPartitionResult(
                 partition_index=one.partition_index, low_watermark=-1, error_code=DENIED
             )
-            for one in in_turns(topic.partitions)
+            for one in topic.partitions
         ],
     )
 
@@ -200,7 +199,7 @@ def refused_describe_producers(topic: TopicRequest) -> TopicResponse:
             PartitionResponse(
                 partition_index=index, error_code=DENIED, error_message=DENIED.description
             )
-            for index in in_turns(topic.partition_indexes)
+            for index in topic.partition_indexes
         ],
     )
 
@@ -209,8 +208,7 @@ def refused_epochs(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
     return OffsetForLeaderTopicResult(
         topic=topic.topic,
         partitions=[
-            EpochEndOffset(partition=one.partition, error_code=DENIED)
-            for one in in_turns(topic.partitions)
+            EpochEndOffset(partition=one.partition, error_code=DENIED) for one in topic.partitions
         ],
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import in_turns
+from ottla.base.turns import turn_dict, turn_list
 from ottla.broker.configs.resources import ResourceType as ConfigType
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
@@ -66,7 +66,7 @@ def metadata(
             response.topics = [one for one in response.topics if one.name]
         if wants_cluster:
             response.cluster_authorized_operations = _cluster_operations(access)
-        for topic in in_turns(response.topics if bits else ()):
+        for topic in response.topics if bits else ():
             if not topic.error_code and topic.name is not None:
                 topic.topic_authorized_operations = access.operations(
                     TOPIC_OPERATIONS, ResourceType.TOPIC, topic.name
@@ -78,11 +78,13 @@ def metadata(
 
 def _visible(topics: list[MetadataResponseTopic], access: Access) -> list[MetadataResponseTopic]:
     """Splits topics into those that may be described, and responses that do not name the others."""
-    return [
-        one
-        for one in in_turns(topics)
-        if not one.name or access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one.name)
-    ]
+    return turn_list(
+        [
+            one
+            for one in topics
+            if not one.name or access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one.name)
+        ]
+    )
 
 
 def _cluster_operations(access: Access) -> int:
@@ -105,9 +107,9 @@ def _split_metadata(
         and context.broker.settings.config.auto_create_topics_enable
     )
     catalog = context.broker.catalog
-    allowed: list[MetadataRequestTopic] = []
+    allowed: list[MetadataRequestTopic] = turn_list()
     refused: list[MetadataResponseTopic] = []
-    for one in in_turns(wanted):
+    for one in wanted:
         is_by_id = one.name is None or one.topic_id != ZERO_UUID
         name = access.name_of(one.topic_id) if is_by_id else one.name
         if name is None:
@@ -143,14 +145,14 @@ def describe_topic_partitions(
     )
     refused = [
         DescribeTopicPartitionsResponseTopic(name=one.name, error_code=DENIED, topic_id=ZERO_UUID)
-        for one in in_turns(denied)
+        for one in denied
     ]
     if denied and not allowed:
         return DescribeTopicPartitionsResponse(topics=refused, next_cursor=None)
     request.topics = allowed
 
     def amend(response: DescribeTopicPartitionsResponse) -> None:
-        for topic in in_turns(response.topics):
+        for topic in response.topics:
             topic.topic_authorized_operations = access.operations(
                 TOPIC_OPERATIONS, ResourceType.TOPIC, topic.name or ""
             )
@@ -171,14 +173,14 @@ def create_topics(
         CreatableTopicResult(
             name=one.name, error_code=DENIED, error_message="Authorization failed.", configs=[]
         )
-        for one in in_turns({one.name: one for one in denied}.values())
+        for one in turn_dict((one.name, one) for one in denied).values()
     ]
 
     if not request.topics:
         return CreateTopicsResponse(topics=refused)
 
     def amend(response: CreateTopicsResponse) -> None:
-        for one in in_turns(response.topics):
+        for one in response.topics:
             if not one.error_code and not access.sees(
                 Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, one.name
             ):
@@ -218,9 +220,9 @@ def delete_topics(
         return False
 
     request.topics, _ = access.split(request.topics, may_delete)
-    request.topic_names = [
-        name for name in in_turns(request.topic_names) if may_delete(DeleteTopicState(name=name))
-    ]
+    request.topic_names = turn_list(
+        [name for name in request.topic_names if may_delete(DeleteTopicState(name=name))]
+    )
     allowed = [*request.topics, *request.topic_names]
     refusal = DeleteTopicsResponse(responses=refused)
     return joined(allowed, partial(handle, request, context), refusal, "responses")
@@ -234,7 +236,7 @@ def create_partitions(
     )
     refused = [
         CreatePartitionsTopicResult(name=name, error_code=DENIED, error_message=DENIED.description)
-        for name in in_turns(dict.fromkeys(one.name for one in denied))
+        for name in turn_dict((one.name, None) for one in denied)
     ]
     refusal = CreatePartitionsResponse(results=refused)
     return joined(request.topics, partial(handle, request, context), refusal, "results")
@@ -268,7 +270,7 @@ def configs(
             request.resources, lambda one: may_use(one, access)
         )
         refused = []
-        for one in in_turns(denied):
+        for one in denied:
             code = _config_resource(one)[2]
             refused.append(
                 result(

@@ -3,7 +3,6 @@
 from functools import partial
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.add_offsets_to_transaction import (
     AddOffsetsToTransactionRequest,
@@ -75,10 +74,10 @@ def add_partitions(
                     AddPartitionsPartitionResult(
                         partition_index=index, partition_error_code=codes[topic.name]
                     )
-                    for index in in_turns(topic.partitions)
+                    for index in topic.partitions
                 ],
             )
-            for topic in in_turns(topics)
+            for topic in topics
         ]
     )
 
@@ -117,7 +116,7 @@ def commit_offsets(
     if code:
         allowed, denied = [], request.topics
     refusal = TransactionOffsetCommitResponse(
-        topics=[_refused_commit(one, code or TOPIC_DENIED) for one in in_turns(denied)]
+        topics=[_refused_commit(one, code or TOPIC_DENIED) for one in denied]
     )
     request.topics = allowed
     return joined(allowed, partial(handle, request, context), refusal, "topics")
@@ -132,7 +131,7 @@ def _refused_commit(
             TransactionOffsetCommitResponsePartition(
                 partition_index=one.partition_index, error_code=code
             )
-            for one in in_turns(topic.partitions)
+            for one in topic.partitions
         ],
     )
 
@@ -157,13 +156,13 @@ def write_markers(
                             WritableTransactionMarkerPartitionResult(
                                 partition_index=index, error_code=code
                             )
-                            for index in in_turns(topic.partition_indexes)
+                            for index in topic.partition_indexes
                         ],
                     )
-                    for topic in in_turns(marker.topics)
+                    for topic in marker.topics
                 ],
             )
-            for marker in in_turns(request.markers)
+            for marker in request.markers
         ]
     )
 
@@ -177,14 +176,14 @@ def describe(
     )
 
     def amend(response: DescribeTransactionsResponse) -> None:
-        for one in in_turns(response.transaction_states):
+        for one in response.transaction_states:
             one.topics = [
                 topic
                 for topic in one.topics
                 if access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
             ]
         response.transaction_states.extend(
-            TransactionState(transactional_id=one, error_code=DENIED) for one in in_turns(denied)
+            TransactionState(transactional_id=one, error_code=DENIED) for one in denied
         )
 
     return amended(handle(request, context), amend)
@@ -196,7 +195,7 @@ def list_all(
     def amend(response: ListTransactionsResponse) -> None:
         response.transaction_states = [
             one
-            for one in in_turns(response.transaction_states)
+            for one in response.transaction_states
             if access.sees(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
         ]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
+from ottla.base.turns import parts_in_turns, turn_dict
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
@@ -47,16 +47,14 @@ def handle(
             results_by_topic_v3_and_below=_results(topics, errors, context)
         )
     return AddPartitionsToTransactionResponse(
-        results_by_transaction=[
-            _add_or_verify(one, context) for one in in_turns(request.transactions)
-        ]
+        results_by_transaction=[_add_or_verify(one, context) for one in request.transactions]
     )
 
 
 def _refused_internal(topics: Sequence[AddPartitionsTopic]) -> Errors | None:
     """A client that could add an internal topic would have the end of its transaction written there
     (`KafkaApis` leaves these topics out of those that may be authorized)."""
-    if not any(one.name in INTERNAL_TOPICS for one in in_turns(topics)):
+    if not any(one.name in INTERNAL_TOPICS for one in topics):
         return None
     return lambda where: (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -72,7 +70,7 @@ def _add_or_verify(one: AddPartitionsTransaction, context: RequestContext) -> Ad
         epoch=one.producer_epoch,
     )
     if one.verify_only:
-        found: dict[TopicPartition, ErrorCode] = freed_in_turns({})
+        found: dict[TopicPartition, ErrorCode] = turn_dict()
         for part in parts_in_turns(_partitions(one.topics)):
             found.update(context.broker.transactions.verify(claim, part, context.at))
         errors: Errors = found.__getitem__
@@ -92,29 +90,24 @@ def _add(
 ) -> Errors:
     """Adds all partitions or none: if one is unknown, the others are not attempted."""
     wanted, known = _partitions(topics), context.broker.catalog
-    unknown = freed_in_turns(
-        dict.fromkeys(where for where in in_turns(wanted) if not known.has_partition(where))
-    )
+    unknown = turn_dict((where, None) for where in wanted if not known.has_partition(where))
     if unknown:
         return lambda where: (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if where in unknown
             else ErrorCode.OPERATION_NOT_ATTEMPTED
         )
+    # A set: the transaction's machine must not be interrupted between its decision and its record.
     outcome = context.broker.transactions.add_partitions(
-        claim, wanted, context.at, client_version=client_version
+        claim, frozenset(wanted), context.at, client_version=client_version
     )
     return lambda where: outcome.error
 
 
 def _partitions(topics: Sequence[AddPartitionsTopic]) -> Iterable[TopicPartition]:
     """Each partition once, so that existing ones are at most as many as the broker has."""
-    return freed_in_turns(
-        dict.fromkeys(
-            TopicPartition(topic.name, index)
-            for topic in in_turns(topics)
-            for index in in_turns(topic.partitions)
-        )
+    return turn_dict(
+        (TopicPartition(topic.name, index), None) for topic in topics for index in topic.partitions
     )
 
 
@@ -131,10 +124,10 @@ def _results(
                         errors(TopicPartition(topic.name, index)), context.api_version
                     ),
                 )
-                for index in in_turns(topic.partitions)
+                for index in topic.partitions
             ],
         )
-        for topic in in_turns(topics)
+        for topic in topics
     ]
 
 

@@ -4,13 +4,12 @@ They take effect at once. Left out: quotas of changes to topics (`controller_mut
 are refused. Kafka's counterpart: `ClientQuotaControlManager` (KIP-546, KIP-612).
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import counted
 from ottla.broker.quotas.quota_changes import ENTITY_TYPES, KEYS, QuotaAlteration
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_client_quotas import (
@@ -30,7 +29,7 @@ Names = tuple[tuple[str, str | None], ...]
 
 def handle(request: AlterClientQuotasRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    counts = freed_in_turns(Counter(_names(entry) for entry in in_turns(request.entries)))
+    counts = counted(map(_names, request.entries))
     altered = context.broker.controller.alter_quotas(
         request.entries,
         lambda entry: _alteration(entry, counts),
@@ -49,7 +48,7 @@ def _answer(
                 error_message=error.message if error else None,
                 entity=entry.entity,
             )
-            for entry, error in in_turns(zip(request.entries, errors, strict=True))
+            for entry, error in zip(request.entries, errors, strict=True)
         ]
     )
 

@@ -5,7 +5,7 @@ Kafka's counterpart: `ConfigAdminManager`.
 
 from collections.abc import Sequence
 
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ResourceAlteration
 from ottla.broker.control.controller import Outcome
 from ottla.codec.schema import Message
@@ -20,10 +20,9 @@ from ottla.server.request_context import PendingResponse, RequestContext, respon
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    wanted = turn_list([_alteration(one, context.who) for one in request.resources])
 
     def answer(outcomes: Sequence[Outcome]) -> AlterConfigsResponse:
-        freed_in_turns(wanted)
         return AlterConfigsResponse(responses=responses(request.resources, outcomes))
 
     altered = alter_all(context, wanted, validate_only=request.validate_only)

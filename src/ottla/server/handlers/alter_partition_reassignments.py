@@ -7,7 +7,7 @@ Kafka's counterparts: `ReplicationControlManager.alterPartitionReassignments`,
 from collections.abc import Mapping
 
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict
 from ottla.broker.control.controller import ByPartition, Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -23,14 +23,13 @@ def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = {
-        TopicPartition(topic.name, one.partition_index): _wanted(one.replicas)
-        for topic in in_turns(request.topics)
-        for one in in_turns(topic.partitions)
-    }
+    wanted = turn_dict(
+        (TopicPartition(topic.name, one.partition_index), _wanted(one.replicas))
+        for topic in request.topics
+        for one in topic.partitions
+    )
 
     def answer(altered: ByPartition) -> AlterPartitionReassignmentsResponse:
-        freed_in_turns(wanted)
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
             error_code=altered.error.code if altered.error else 0,
@@ -40,10 +39,10 @@ def handle(
                     name=topic.name,
                     partitions=[
                         _result(TopicPartition(topic.name, one.partition_index), altered.outcomes)
-                        for one in in_turns(topic.partitions)
+                        for one in topic.partitions
                     ],
                 )
-                for topic in in_turns(request.topics)
+                for topic in request.topics
             ],
         )
 

@@ -6,7 +6,6 @@ directory cancels the one under way. Kafka's counterpart: `ReplicaManager.alterR
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -22,9 +21,9 @@ def handle(
 ) -> AlterReplicaLogDirsResponse:
     context.may_take_long()
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for wanted in in_turns(request.dirs):
+    for wanted in request.dirs:
         target = context.broker.log_jobs.moves.directory_at(wanted.path)
-        for topic in in_turns(wanted.topics):
+        for topic in wanted.topics:
             result = topics.setdefault(
                 topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
             )
@@ -32,7 +31,7 @@ def handle(
                 AlterReplicaLogDirPartitionResult(
                     partition_index=index, error_code=_move(target, topic.name, index, context)
                 )
-                for index in in_turns(topic.partitions)
+                for index in topic.partitions
             ]
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
 

@@ -7,7 +7,7 @@ when the response is sent. Kafka's counterpart: `ScramControlManager.alterCreden
 from collections.abc import Mapping
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.broker.security.users import ScramUpsertion
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -26,11 +26,8 @@ def handle(
 
 
 def _upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertion]:
-    wanted = freed_in_turns(
-        [
-            ScramUpsertion(user=one.name, mechanism_code=one.mechanism)
-            for one in in_turns(request.deletions)
-        ]
+    wanted = turn_list(
+        [ScramUpsertion(user=one.name, mechanism_code=one.mechanism) for one in request.deletions]
     )
     wanted += [
         ScramUpsertion(
@@ -40,7 +37,7 @@ def _upsertions(request: AlterUserScramCredentialsRequest) -> list[ScramUpsertio
             salt=bytes(one.salt),
             salted_password=bytes(one.salted_password),
         )
-        for one in in_turns(request.upsertions)
+        for one in request.upsertions
     ]
     return wanted
 
@@ -53,6 +50,6 @@ def _answer(outcomes: Mapping[str, ApiError | None]) -> AlterUserScramCredential
                 error_code=error.code if error else 0,
                 error_message=error.message if error else None,
             )
-            for user, error in in_turns(outcomes.items())
+            for user, error in outcomes.items()
         ]
     )

@@ -33,7 +33,7 @@ def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
     context.may_take_long()
-    groups = [_describe(group_id, context) for group_id in in_turns(request.group_ids)]
+    groups = [_describe(group_id, context) for group_id in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:

@@ -6,7 +6,6 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import by_topic
-from ottla.base.turns import in_turns
 from ottla.coordinator.consumer.requests import (
     EVERY_TOPIC,
     HeartbeatAnswer,
@@ -52,14 +51,12 @@ def _request(
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        topic_names=None if names is None else frozenset(in_turns(names)),
+        topic_names=None if names is None else frozenset(names),
         topic_regex=request.subscribed_topic_regex,
         server_assignor=request.server_assignor,
         owned=None
         if owned is None
-        else frozenset(
-            (one.topic_id, index) for one in in_turns(owned) for index in in_turns(one.partitions)
-        ),
+        else frozenset((one.topic_id, index) for one in owned for index in one.partitions),
         client_id=context.client_id or "",
         client_host=f"/{context.client.host}",
         must_bring_id=context.api_version >= FIRST_OWN_ID_VERSION,

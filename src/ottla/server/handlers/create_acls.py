@@ -6,7 +6,7 @@ Kafka's counterpart: `AclControlManager.createAcls`.
 from collections.abc import Sequence
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl
 from ottla.protocol.messages.create_acls import (
@@ -21,16 +21,12 @@ from ottla.server.request_context import PendingResponse, RequestContext, respon
 def handle(request: CreateAclsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
     read = _read_acls(request, context)
-    acls = [one for one in in_turns(read) if isinstance(one, Acl)]
+    acls = turn_list([one for one in read if isinstance(one, Acl)])
 
     def answer(outcomes: Sequence[ApiError | None]) -> CreateAclsResponse:
-        freed_in_turns(acls)
         left = iter(outcomes)
         return CreateAclsResponse(
-            results=[
-                _result(one if isinstance(one, ApiError) else next(left))
-                for one in in_turns(freed_in_turns(read))
-            ]
+            results=[_result(one if isinstance(one, ApiError) else next(left)) for one in read]
         )
 
     return respond(context.broker.controller.create_acls(acls), answer) if acls else answer(())
@@ -38,8 +34,8 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> Message | Pen
 
 def _read_acls(request: CreateAclsRequest, context: RequestContext) -> list[Acl | ApiError]:
     """Each rule, or the error of an invalid one."""
-    read: list[Acl | ApiError] = []
-    for one in in_turns(request.creations):
+    read: list[Acl | ApiError] = turn_list()
+    for one in request.creations:
         try:
             security_of(context)
             read.append(read_acl(one))

@@ -4,12 +4,11 @@ They exist and have leaders when the response is sent. Kafka's counterparts:
 `ReplicationControlManager`, `ZkAdminManager.createPartitions` (KIP-195).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import counted, turn_list
 from ottla.broker.topics.topics import TopicGrowth
 from ottla.codec.schema import Message
 from ottla.protocol.messages.create_partitions import (
@@ -25,17 +24,15 @@ DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 def handle(request: CreatePartitionsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    counts = Counter(wanted.name for wanted in in_turns(request.topics))
-    growths = [_growth(one) for one in in_turns(request.topics) if counts[one.name] == 1]
+    counts = counted(wanted.name for wanted in request.topics)
+    growths = turn_list([_growth(one) for one in request.topics if counts[one.name] == 1])
 
     def answer(outcomes: Sequence[ApiError | None]) -> CreatePartitionsResponse:
-        freed_in_turns(counts)
-        freed_in_turns(growths)
         left = iter(outcomes)
         return CreatePartitionsResponse(
             results=[
                 _result(name, next(left) if count == 1 else DUPLICATE)
-                for name, count in in_turns(counts.items())
+                for name, count in counts.items()
             ]
         )
 
@@ -62,7 +59,5 @@ def _growth(wanted: CreatePartitionsTopic) -> TopicGrowth:
     return TopicGrowth(
         name=wanted.name,
         partition_count=wanted.count,
-        assignments=None
-        if assignments is None
-        else [one.broker_ids for one in in_turns(assignments)],
+        assignments=None if assignments is None else [one.broker_ids for one in assignments],
     )

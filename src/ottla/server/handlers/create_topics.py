@@ -4,12 +4,11 @@ A topic is durable and has leaders when the response is sent. Kafka's counterpar
 `ReplicationControlManager.createTopics`, `ZkAdminManager.createTopics`.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import counted, turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
@@ -27,10 +26,10 @@ from ottla.server.request_context import PendingResponse, RequestContext, respon
 
 def handle(request: CreateTopicsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    counts = freed_in_turns(Counter(wanted.name for wanted in in_turns(request.topics)))
-    refusals: dict[str, ApiError | None] = {}
-    news: list[NewTopic] = []
-    for wanted in in_turns(request.topics):
+    counts = counted(wanted.name for wanted in request.topics)
+    refusals: dict[str, ApiError | None] = turn_dict()
+    news: list[NewTopic] = turn_list()
+    for wanted in request.topics:
         name = wanted.name
         if name in refusals:
             continue
@@ -43,13 +42,10 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> Message | P
             refusals[name] = error.without_traceback()
 
     def answer(created: Sequence[CreatedTopic | ApiError]) -> CreateTopicsResponse:
-        freed_in_turns(news)
-        freed_in_turns(refusals)
         left = iter(created)
         return CreateTopicsResponse(
             topics=[
-                _result(name, refusal or next(left), context)
-                for name, refusal in in_turns(refusals.items())
+                _result(name, refusal or next(left), context) for name, refusal in refusals.items()
             ]
         )
 
@@ -65,7 +61,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> Message | P
 
 def _new_topic(wanted: CreatableTopic) -> NewTopic:
     check_count(len(wanted.configs))
-    assignments = {one.partition_index: one.broker_ids for one in in_turns(wanted.assignments)}
+    assignments = {one.partition_index: one.broker_ids for one in wanted.assignments}
     if len(assignments) != len(wanted.assignments):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice.")
     return NewTopic(

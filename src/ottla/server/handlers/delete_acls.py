@@ -6,7 +6,7 @@ Kafka's counterpart: `AclControlManager.deleteAcls`.
 from collections.abc import Sequence
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_list
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl, AclFilter
 from ottla.protocol.messages.delete_acls import (
@@ -22,15 +22,13 @@ from ottla.server.request_context import PendingResponse, RequestContext, respon
 def handle(request: DeleteAclsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
     read = _read_filters(request, context)
-    filters = [one for one in in_turns(read) if isinstance(one, AclFilter)]
+    filters = turn_list([one for one in read if isinstance(one, AclFilter)])
 
     def answer(gone: Sequence[list[Acl] | ApiError]) -> DeleteAclsResponse:
-        freed_in_turns(filters)
         matched = iter(gone)
         return DeleteAclsResponse(
             filter_results=[
-                _result(one if isinstance(one, ApiError) else next(matched))
-                for one in in_turns(freed_in_turns(read))
+                _result(one if isinstance(one, ApiError) else next(matched)) for one in read
             ]
         )
 
@@ -43,8 +41,8 @@ def _read_filters(
     request: DeleteAclsRequest, context: RequestContext
 ) -> list[AclFilter | ApiError]:
     """Each filter, or the error of an invalid one."""
-    read: list[AclFilter | ApiError] = []
-    for one in in_turns(request.filters):
+    read: list[AclFilter | ApiError] = turn_list()
+    for one in request.filters:
         try:
             security_of(context)
             read.append(read_filter(one))

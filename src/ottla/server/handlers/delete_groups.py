@@ -3,7 +3,7 @@
 Kafka's counterpart: `KafkaApis.handleDeleteGroupsRequest`.
 """
 
-from ottla.base.turns import in_turns
+from ottla.base.turns import turn_dict
 from ottla.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -18,6 +18,6 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroup
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=groups.delete_group(group_id, at))
-            for group_id in in_turns(dict.fromkeys(in_turns(request.groups_names)))
+            for group_id in turn_dict((one, None) for one in request.groups_names)
         ]
     )

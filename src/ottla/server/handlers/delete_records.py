@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, parts_in_turns
+from ottla.base.turns import PART_SIZE, parts_in_turns, turn_dict, turn_list
 from ottla.broker.topics.partition import Replication
 from ottla.broker.waiting import DelayedOperation
 from ottla.protocol.messages.delete_records import (
@@ -42,7 +42,7 @@ class _Deletion:
     def __init__(self, request: DeleteRecordsRequest, context: RequestContext) -> None:
         self._topics = context.broker.topics
         self._pending = DelayedOperation(context.at.monotonic_ms + request.timeout_ms)
-        self._awaited: list[_Awaited] = []
+        self._awaited: list[_Awaited] = turn_list()
 
     def add(self, place: TopicPartition, offset: int, result: DeleteRecordsPartitionResult) -> None:
         replication = self._topics.partition(*place).replication
@@ -60,7 +60,7 @@ class _Deletion:
 
         def amend(errors: Mapping[Hashable, ErrorCode]) -> DeleteRecordsResponse:
             """After a timeout the low watermark is the initial one, as in Kafka."""
-            for key, replication, result in in_turns(self._awaited):
+            for key, replication, result in self._awaited:
                 result.error_code = errors.get(key, ErrorCode.NONE)
                 if result.error_code == ErrorCode.NONE:
                     result.low_watermark = replication.low_watermark
@@ -74,20 +74,18 @@ class _Deletion:
 def handle(
     request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse | PendingResponse:
-    wanted = freed_in_turns(
-        {
-            TopicPartition(topic.name, one.partition_index): one.offset
-            for topic in in_turns(request.topics)
-            for one in in_turns(topic.partitions)
-        }
+    wanted = turn_dict(
+        (TopicPartition(topic.name, one.partition_index), one.offset)
+        for topic in request.topics
+        for one in topic.partitions
     )
-    starts: dict[TopicPartition, int | ApiError] = freed_in_turns({})
+    starts: dict[TopicPartition, int | ApiError] = turn_dict()
     for part in parts_in_turns(wanted.items(), PARTITIONS_AT_ONCE):
         starts |= context.broker.admin.delete_records(dict(part))
     deletion, topics = _Deletion(request, context), []
-    for topic in in_turns(request.topics):
+    for topic in request.topics:
         results = []
-        for one in in_turns(topic.partitions):
+        for one in topic.partitions:
             place = TopicPartition(topic.name, one.partition_index)
             result = _result(place, starts[place], context)
             if result.error_code == ErrorCode.NONE:

@@ -9,7 +9,7 @@ from itertools import chain
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict, turn_list
 from ottla.codec.schema import Message
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -26,8 +26,8 @@ FIRST_DISABLED_VERSION = 3
 def handle(request: DeleteTopicsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
     results: list[DeletableTopicResult] = []
-    going: dict[str, DeletableTopicResult] = {}
-    for one in in_turns(_wanted_topics(request)):
+    going: dict[str, DeletableTopicResult] = turn_dict()
+    for one in _wanted_topics(request):
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_message=None)
         results.append(result)
         try:
@@ -39,8 +39,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> Message | P
             _refuse(result, error, context)
 
     def answer(outcomes: Sequence[ApiError | None]) -> DeleteTopicsResponse:
-        freed_in_turns(going)
-        for result, refusal in in_turns(zip(going.values(), outcomes, strict=True)):
+        for result, refusal in zip(going.values(), outcomes, strict=True):
             if refusal is not None:
                 _refuse(result, refusal, context)
         return DeleteTopicsResponse(responses=results)
@@ -49,7 +48,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> Message | P
         return answer(())
     return respond(
         context.broker.controller.delete_topics(
-            list(going), context.at, deadline_ms=context.at.monotonic_ms + request.timeout_ms
+            turn_list(going), context.at, deadline_ms=context.at.monotonic_ms + request.timeout_ms
         ),
         answer,
     )

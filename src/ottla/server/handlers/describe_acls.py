@@ -5,7 +5,7 @@ counterpart: `AclApis.handleDescribeAcls`.
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict
 from ottla.metadata.acls import Entry, PatternType, ResourcePattern
 from ottla.protocol.messages.describe_acls import (
     AclDescription,
@@ -24,13 +24,13 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
         found = read_filter(request).select(in_turns(security.image.all_acls()))
     except ApiError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
-    by_pattern: dict[ResourcePattern, list[Entry]] = freed_in_turns({})
+    by_pattern: dict[ResourcePattern, list[Entry]] = turn_dict()
     for pattern, entry in in_turns(found):
         if context.api_version or pattern.pattern_type is PatternType.LITERAL:
             by_pattern.setdefault(pattern, []).append(entry)
     return DescribeAclsResponse(
         error_message=None,
-        resources=[_resource(*one) for one in in_turns(by_pattern.items())],
+        resources=[_resource(*one) for one in by_pattern.items()],
     )
 
 

@@ -4,7 +4,7 @@ Kafka's counterpart: `ClientQuotasImage.describe` (KIP-546).
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.broker.quotas.quota_changes import Component, QuotaFilter
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -21,16 +21,16 @@ def handle(
 ) -> DescribeClientQuotasResponse:
     context.may_take_long()
     wanted = QuotaFilter(
-        components=freed_in_turns(
+        components=turn_list(
             [
                 Component(entity_type=one.entity_type, match_type=one.match_type, match=one.match)
-                for one in in_turns(request.components)
+                for one in request.components
             ]
         ),
         is_strict=request.strict,
     )
     try:
-        found = freed_in_turns(context.broker.admin.select_quotas(wanted))
+        found = turn_list(context.broker.admin.select_quotas(wanted))
     except ApiError as error:
         return DescribeClientQuotasResponse(
             error_code=error.code, error_message=error.message, entries=None
@@ -42,6 +42,6 @@ def handle(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
                 values=[ValueData(key=key, value=value) for key, value in limits.items()],
             )
-            for entity, limits in in_turns(found)
+            for entity, limits in found
         ],
     )

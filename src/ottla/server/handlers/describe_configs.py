@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import count_elements, in_turns
+from ottla.base.turns import count_elements, in_turns, turn_list
 from ottla.broker.configs.resources import (
     ResourceType,
     check_broker_name,
@@ -46,18 +46,13 @@ FoundTopics = Mapping[str, "Topic"]
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    names = [
-        one.resource_name
-        for one in in_turns(request.resources)
-        if one.resource_type == ResourceType.TOPIC
-    ]
+    names = turn_list(
+        [one.resource_name for one in request.resources if one.resource_type == ResourceType.TOPIC]
+    )
 
     def answer(found: FoundTopics) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(
-            results=[
-                _describe(resource, request, context, found)
-                for resource in in_turns(request.resources)
-            ]
+            results=[_describe(resource, request, context, found) for resource in request.resources]
         )
 
     return respond(context.broker.controller.find_topics(names), answer)
@@ -80,7 +75,7 @@ def _describe(
         result.error_code, result.error_message = error.code, error.message
         return result
     count_elements(len(entries))
-    keys = set(in_turns(resource.configuration_keys or ()))
+    keys = set(resource.configuration_keys or ())
     result.configs = [
         _config(entry, request, context.api_version)
         for entry in in_turns(entries)

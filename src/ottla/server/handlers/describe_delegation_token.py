@@ -8,7 +8,7 @@ Kafka's counterpart: `KafkaApis.handleDescribeTokensRequest` (KIP-48).
 
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict
 from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -29,11 +29,8 @@ def handle(
     security = context.broker.security
     owners: dict[Principal, None] | None = None
     if request.owners is not None:
-        owners = freed_in_turns(
-            dict.fromkeys(
-                Principal(one.principal_type, one.principal_name)
-                for one in in_turns(request.owners)
-            )
+        owners = turn_dict(
+            (Principal(one.principal_type, one.principal_name), None) for one in request.owners
         )
     try:
         check_connection(context)

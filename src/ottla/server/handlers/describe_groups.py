@@ -23,9 +23,7 @@ FIRST_NOT_FOUND_VERSION = 6
 
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     context.may_take_long()
-    response = DescribeGroupsResponse(
-        groups=[_describe(one, context) for one in in_turns(request.groups)]
-    )
+    response = DescribeGroupsResponse(groups=[_describe(one, context) for one in request.groups])
     if request.include_authorized_operations:
         for group in in_turns(response.groups):
             if not group.error_code:
@@ -67,6 +65,6 @@ def _group(found: GroupDescription) -> DescribedGroup:
                 member_metadata=one.metadata,
                 member_assignment=one.assignment,
             )
-            for one in in_turns(found.members)
+            for one in found.members
         ],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, parts_in_turns
+from ottla.base.turns import in_turns, parts_in_turns, turn_dict
 from ottla.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
@@ -35,14 +35,9 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
 
 
 def _wanted(topics: Iterable[DescribableLogDirTopic]) -> Wanted:
-    found: dict[str, set[int]] = freed_in_turns({})
-    for topic in in_turns(topics):
-        indexes = found.setdefault(topic.topic, set())
-        if len(topic.partitions) <= PART_SIZE:
-            indexes.update(topic.partitions)
-            continue
-        for part in parts_in_turns(topic.partitions):
-            indexes.update(part)
+    found: dict[str, set[int]] = turn_dict()
+    for topic in topics:
+        found.setdefault(topic.topic, set()).update(topic.partitions)
     return found
 
 

@@ -23,11 +23,9 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Descri
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[
-                    _describe(topic.name, one, context) for one in in_turns(topic.partition_indexes)
-                ],
+                partitions=[_describe(topic.name, one, context) for one in topic.partition_indexes],
             )
-            for topic in in_turns(request.topics)
+            for topic in request.topics
         ]
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns, sorted_in_turns
+from ottla.base.turns import in_turns, sorted_in_turns, turn_dict
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.metadata.cluster_view import PartitionView
 from ottla.protocol.messages.describe_topic_partitions import (
@@ -63,7 +63,7 @@ def handle(
 
 def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
     """Whether a page can begin there: the topic, if any are named, must be one of them."""
-    names = (topic.name for topic in in_turns(request.topics))
+    names = (topic.name for topic in request.topics)
     return cursor.partition_index >= 0 and (not request.topics or cursor.topic_name in names)
 
 
@@ -74,7 +74,7 @@ def _refusal(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
             DescribeTopicPartitionsResponseTopic(
                 name=topic.name, error_code=ErrorCode.INVALID_REQUEST
             )
-            for topic in in_turns(request.topics)
+            for topic in request.topics
         ],
         next_cursor=None,
     )
@@ -85,11 +85,10 @@ def _names(
 ) -> Iterable[str]:
     """The requested topics, or all, from the cursor on."""
     if request.topics:
-        names = dict.fromkeys(topic.name for topic in in_turns(request.topics))
+        names = turn_dict((topic.name, None) for topic in request.topics)
     else:
         every = (one.name for one in in_turns(list(context.broker.catalog)))
-        names = dict.fromkeys(name for name in every if may_describe(name))
-    freed_in_turns(names)
+        names = turn_dict((name, None) for name in every if may_describe(name))
     first = "" if request.cursor is None else request.cursor.topic_name
     return sorted_in_turns(name for name in names if name >= first)
 

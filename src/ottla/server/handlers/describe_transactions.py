@@ -4,7 +4,6 @@ Kafka's counterpart: `TransactionCoordinator.handleDescribeTransactions`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -19,7 +18,7 @@ def handle(
 ) -> DescribeTransactionsResponse:
     context.may_take_long()
     return DescribeTransactionsResponse(
-        transaction_states=[_describe(one, context) for one in in_turns(request.transactional_ids)]
+        transaction_states=[_describe(one, context) for one in request.transactional_ids]
     )
 
 

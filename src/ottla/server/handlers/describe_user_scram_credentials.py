@@ -4,11 +4,10 @@ credentials.
 Kafka's counterpart: `ScramImage.describe` (KIP-554).
 """
 
-from collections import Counter
 from collections.abc import Mapping
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
+from ottla.base.turns import counted, in_turns
 from ottla.broker.security.users import describe_users
 from ottla.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -26,7 +25,7 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     context.may_take_long()
     known = describe_users(context.broker.security.image.credentials)
-    counts = Counter(user.name for user in in_turns(request.users or [])) or dict.fromkeys(known, 1)
+    counts = counted(user.name for user in request.users or []) or dict.fromkeys(known, 1)
     return DescribeUserScramCredentialsResponse(
         error_message=None,
         results=[_describe(name, count, known) for name, count in in_turns(counts.items())],

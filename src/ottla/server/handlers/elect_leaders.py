@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict, turn_list
 from ottla.broker.control.controller import ByPartition, Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.elect_leaders import (
@@ -33,20 +33,19 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> Message | P
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     wanted = None
     if request.topic_partitions is not None:
-        wanted = [
-            TopicPartition(topic.topic, index)
-            for topic in in_turns(request.topic_partitions)
-            for index in in_turns(topic.partitions)
-        ]
+        wanted = turn_list(
+            [
+                TopicPartition(topic.topic, index)
+                for topic in request.topic_partitions
+                for index in topic.partitions
+            ]
+        )
     is_unclean = request.election_type == UNCLEAN
     elected = context.broker.controller.elect_leaders(wanted, is_unclean=is_unclean)
-    return respond(elected, partial(_answer, wanted or [], context.api_version))
+    return respond(elected, partial(_answer, context.api_version))
 
 
-def _answer(
-    wanted: list[TopicPartition], api_version: int, elected: ByPartition
-) -> ElectLeadersResponse:
-    freed_in_turns(wanted)
+def _answer(api_version: int, elected: ByPartition) -> ElectLeadersResponse:
     response = ElectLeadersResponse(replica_election_results=_results(elected.outcomes))
     if elected.error is not None and api_version >= FIRST_ERROR_VERSION:
         response.error_code = elected.error.code
@@ -54,8 +53,8 @@ def _answer(
 
 
 def _results(outcomes: Mapping[TopicPartition, Outcome]) -> list[ReplicaElectionResult]:
-    topics: dict[str, ReplicaElectionResult] = freed_in_turns({})
-    for place, error in in_turns(outcomes.items()):
+    topics: dict[str, ReplicaElectionResult] = turn_dict()
+    for place, error in outcomes.items():
         topic = topics.get(place.topic)
         if topic is None:
             topic = topics[place.topic] = ReplicaElectionResult(topic=place.topic)
@@ -66,4 +65,4 @@ def _results(outcomes: Mapping[TopicPartition, Outcome]) -> list[ReplicaElection
                 error_message=error.message if error else None,
             )
         )
-    return [*in_turns(topics.values())]
+    return [*topics.values()]

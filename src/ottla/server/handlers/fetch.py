@@ -7,14 +7,14 @@ do, and from version 11 on consumers may fetch from them. Kafka's counterparts:
 `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.base.errors import ApiError
 from ottla.base.fetching_session import NO_SESSION
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
+from ottla.base.turns import PART_SIZE, in_turns, turn_list
 from ottla.broker.fetch_sessions import (
     FetchContext,
     PartitionKey,
@@ -37,7 +37,6 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -98,9 +97,6 @@ def handle(
 
 def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
     uses_topic_ids = context.api_version >= FIRST_TOPIC_ID_VERSION
-    topics: Iterable[FetchTopic] = request.topics
-    if len(request.topics) > 1:
-        topics = in_turns(topics)
     partitions = [
         PartitionQuery(
             None if uses_topic_ids else topic.topic,
@@ -112,10 +108,8 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
             wanted.last_fetched_epoch,
             wanted.log_start_offset,
         )
-        for topic in topics
-        for wanted in (
-            topic.partitions if len(topic.partitions) == 1 else in_turns(topic.partitions)
-        )
+        for topic in request.topics
+        for wanted in topic.partitions
     ]
     if len(partitions) > 1:
         # Of a partition that is named twice the last counts (`FetchRequest.toPartitionDataMap`).
@@ -128,11 +122,11 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
 
 
 def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
-    return freed_in_turns(
+    return turn_list(
         [
             (topic.topic_id if uses_topic_ids else topic.topic, index)
-            for topic in in_turns(request.forgotten_topics_data)
-            for index in in_turns(topic.partitions)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
         ]
     )
 
@@ -223,7 +217,7 @@ def _name_leaders(answer: FetchResponse, context: RequestContext) -> None:
     moved = [
         Moved(topic.topic, topic.topic_id, one.partition_index, one)
         for topic in in_turns(answer.responses)
-        for one in in_turns(topic.partitions)
+        for one in topic.partitions
         if one.error_code in MOVED
     ]
     if moved:

@@ -6,7 +6,6 @@ again until it has leaders. Left out: share groups. Kafka's counterpart: `KafkaA
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -23,9 +22,7 @@ FIRST_LIST_VERSION = 4
 def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_LIST_VERSION:
         return FindCoordinatorResponse(
-            coordinators=[
-                _find(key, request.key_type, context) for key in in_turns(request.coordinator_keys)
-            ]
+            coordinators=[_find(key, request.key_type, context) for key in request.coordinator_keys]
         )
     found = _find(request.key, request.key_type, context)
     return FindCoordinatorResponse(

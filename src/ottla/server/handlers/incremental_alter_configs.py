@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.broker.configs.config_changes import (
     Alteration,
     ConfigChange,
@@ -30,10 +30,9 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = [_alteration(resource, context.who) for resource in in_turns(request.resources)]
+    wanted = turn_list([_alteration(one, context.who) for one in request.resources])
 
     def answer(outcomes: Sequence[Outcome]) -> IncrementalAlterConfigsResponse:
-        freed_in_turns(wanted)
         return IncrementalAlterConfigsResponse(responses=responses(request.resources, outcomes))
 
     altered = alter_all(context, wanted, validate_only=request.validate_only)

@@ -46,7 +46,7 @@ def _request(request: JoinGroupRequest, context: RequestContext) -> JoinRequest:
         if has_both_timeouts
         else request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols={one.name: one.metadata for one in in_turns(request.protocols)},
+        protocols={one.name: one.metadata for one in request.protocols},
         requires_member_id=context.api_version >= FIRST_MEMBER_ID_REQUIRED_VERSION,
         can_skip_assignment=context.api_version >= FIRST_SKIP_ASSIGNMENT_VERSION,
         reason=request.reason,

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleLeaveGroupRequest`.
 
 from collections.abc import Sequence
 
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_list
 from ottla.coordinator.classic.requests import LeaveAnswer, Leaving
 from ottla.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -22,16 +22,17 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
         only = Leaving(member_id=request.member_id)
         answer = _leave(request.group_id, (only,), context)
         return LeaveGroupResponse(error_code=answer.error or answer.errors[0])
-    leaving = freed_in_turns(
+    leaving = turn_list(
         [
             Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
-            for one in in_turns(request.members)
+            for one in request.members
         ]
     )
-    answer = _leave(request.group_id, leaving, context)
+    # A plain copy: where a change of a group may be interrupted is for the coordinator to say.
+    answer = _leave(request.group_id, leaving[:], context)
     members = [
         MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=code)
-        for one, code in in_turns(zip(leaving, answer.errors, strict=False))
+        for one, code in zip(leaving, answer.errors, strict=False)
     ]
     return LeaveGroupResponse(error_code=answer.error, members=members)
 

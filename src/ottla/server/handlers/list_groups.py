@@ -6,7 +6,7 @@ Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.server.request_context import RequestContext
 
@@ -16,10 +16,8 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
     groups = context.broker.groups
     if groups.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    states = freed_in_turns(
-        dict.fromkeys(state.lower() for state in in_turns(request.states_filter))
-    )
-    types = freed_in_turns(dict.fromkeys(kind.lower() for kind in in_turns(request.types_filter)))
+    states = turn_dict((state.lower(), None) for state in request.states_filter)
+    types = turn_dict((kind.lower(), None) for kind in request.types_filter)
     return ListGroupsResponse(
         groups=[
             ListedGroup(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -47,15 +46,13 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
     isolation = Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK
     if request.replica_id != CONSUMER:
         isolation = Isolation.LOG_END
-    wanted_times = (
-        one.timestamp for topic in in_turns(request.topics) for one in in_turns(topic.partitions)
-    )
+    wanted_times = (one.timestamp for topic in request.topics for one in topic.partitions)
     if any(map(_is_search, wanted_times)):
         context.may_take_long()
     topics = []
-    for topic in in_turns(request.topics):
+    for topic in request.topics:
         partitions = []
-        for wanted in in_turns(topic.partitions):
+        for wanted in topic.partitions:
             try:
                 if context.api_version == 0:
                     is_anyone = request.replica_id == DEBUGGING

@@ -7,7 +7,7 @@ Kafka's counterparts: `ReplicationControlManager.listPartitionReassignments`,
 from collections.abc import Mapping
 
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import Reassignments
 from ottla.codec.schema import Message
 from ottla.protocol.messages.list_partition_reassignments import (
@@ -25,14 +25,15 @@ def handle(
 ) -> Message | PendingResponse:
     wanted = None
     if request.topics is not None:
-        wanted = [
-            TopicPartition(topic.name, index)
-            for topic in in_turns(request.topics)
-            for index in in_turns(topic.partition_indexes)
-        ]
+        wanted = turn_list(
+            [
+                TopicPartition(topic.name, index)
+                for topic in request.topics
+                for index in topic.partition_indexes
+            ]
+        )
 
     def answer(found: Reassignments) -> ListPartitionReassignmentsResponse:
-        freed_in_turns(wanted or [])
         return ListPartitionReassignmentsResponse(
             error_code=found.error.code if found.error else 0,
             error_message=None,
@@ -45,7 +46,7 @@ def handle(
 def _topics(
     found: Mapping[TopicPartition, ReplicaAssignment],
 ) -> list[OngoingTopicReassignment]:
-    topics: dict[str, OngoingTopicReassignment] = freed_in_turns({})
+    topics: dict[str, OngoingTopicReassignment] = turn_dict()
     for place, its in in_turns(found.items()):
         topic = topics.get(place.topic)
         if topic is None:
@@ -58,4 +59,4 @@ def _topics(
                 removing_replicas=list(its.removing),
             )
         )
-    return [*in_turns(topics.values())]
+    return [*topics.values()]

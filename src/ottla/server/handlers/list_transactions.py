@@ -5,7 +5,7 @@ Kafka's counterpart: `TransactionStateManager.listTransactionStates`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_list
 from ottla.coordinator.consumer.topic_regex import RegexError, TopicRegex
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.coordinator.transaction.state import TITLES
@@ -21,19 +21,19 @@ STATES = frozenset(TITLES.values())
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
     context.may_take_long()
-    unknown = [state for state in in_turns(request.state_filters) if state not in STATES]
+    unknown = [state for state in request.state_filters if state not in STATES]
     regex = None
     if request.transactional_id_pattern:
         try:
             regex = TopicRegex(request.transactional_id_pattern)
         except RegexError:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    states = frozenset(in_turns(request.state_filters))
-    producer_ids = frozenset(in_turns(request.producer_id_filters))
+    states = frozenset(request.state_filters)
+    producer_ids = frozenset(request.producer_id_filters)
     transactions = context.broker.transactions
     if transactions.is_loading:
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    known = freed_in_turns(
+    known = turn_list(
         [
             one
             for machine in transactions.machines(context.at)
@@ -48,7 +48,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
                 producer_id=one.producer_id,
                 transaction_state=one.state,
             )
-            for one in in_turns(known)
+            for one in known
             if (not states or one.state in states)
             and (not producer_ids or one.producer_id in producer_ids)
             and _lasts(one, request.duration_filter, context)

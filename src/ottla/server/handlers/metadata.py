@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns
+from ottla.base.turns import PART_SIZE, in_turns, turn_dict, turn_list
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.coordinator.catalog import CatalogTopic
 from ottla.metadata.cluster_view import PartitionView
@@ -60,12 +60,12 @@ def _topics(request: MetadataRequest, context: RequestContext) -> list[MetadataR
     if wanted is None or (context.api_version == 0 and not wanted):
         return [_describe(topic, context) for topic in in_turns(list(context.broker.catalog))]
     refusals = _create_missing(wanted, request, context)
-    answers: dict[tuple[str | None, Uuid], MetadataResponseTopic] = freed_in_turns({})
-    for one in in_turns(wanted):
+    answers: dict[tuple[str | None, Uuid], MetadataResponseTopic] = turn_dict()
+    for one in wanted:
         key = (one.name, one.topic_id)
         if key not in answers:
             answers[key] = _describe_wanted(one, refusals, context)
-    return [*in_turns(answers.values())]
+    return [*answers.values()]
 
 
 def _is_long(request: MetadataRequest, context: RequestContext) -> bool:
@@ -93,9 +93,9 @@ def _create_missing(
     may_create = (
         request.allow_auto_topic_creation and broker.settings.config.auto_create_topics_enable
     )
-    refusals: dict[str, ErrorCode] = freed_in_turns({})
-    new: dict[str, None] = freed_in_turns({})
-    for one in in_turns(wanted):
+    refusals: dict[str, ErrorCode] = turn_dict()
+    new: dict[str, None] = turn_dict()
+    for one in wanted:
         name = one.name
         if name is None or one.topic_id != ZERO_UUID or name in new or name in refusals:
             continue
@@ -113,7 +113,7 @@ def _create_missing(
         else:
             refusals[name] = ErrorCode.LEADER_NOT_AVAILABLE
     if new:
-        refused = broker.controller.create_named(list(new))
+        refused = broker.controller.create_named(turn_list(new))
         for name, refusal in in_turns(refused.items()):
             refusals[name] = refusal.code
     return refusals

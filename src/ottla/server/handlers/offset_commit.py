@@ -7,7 +7,7 @@ Kafka's counterpart: `KafkaApis.handleOffsetCommitRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
+from ottla.base.turns import parts_in_turns, turn_dict, turn_list
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
@@ -34,21 +34,21 @@ OLD_CODES = {
 
 def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     context.broker.groups.prepare(context.may_take_long)
-    names = freed_in_turns([_known_name(topic, context) for topic in in_turns(request.topics)])
-    offsets: dict[TopicPartition, NewOffset] = freed_in_turns({})
-    for name, topic in in_turns(zip(names, request.topics, strict=True)):
+    names = turn_list([_known_name(topic, context) for topic in request.topics])
+    offsets: dict[TopicPartition, NewOffset] = turn_dict()
+    for name, topic in zip(names, request.topics, strict=True):
         if name is not None:
-            partitions = in_turns(topic.partitions)
+            partitions = topic.partitions
             offsets.update(
                 (TopicPartition(name, one.partition_index), _offset(one)) for one in partitions
             )
-    errors: dict[TopicPartition, ErrorCode] = freed_in_turns({})
+    errors: dict[TopicPartition, ErrorCode] = turn_dict()
     for part in parts_in_turns(offsets.items()):
         errors |= _commit(request, dict(part), context)
     return OffsetCommitResponse(
         topics=[
             _topic(topic, name, errors, context)
-            for name, topic in in_turns(zip(names, request.topics, strict=True))
+            for name, topic in zip(names, request.topics, strict=True)
         ]
     )
 
@@ -112,6 +112,6 @@ def _topic(
                 if name is None
                 else errors[TopicPartition(name, one.partition_index)],
             )
-            for one in in_turns(topic.partitions)
+            for one in topic.partitions
         ],
     )

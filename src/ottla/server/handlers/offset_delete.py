@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleOffsetDeleteRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns, parts_in_turns
+from ottla.base.turns import parts_in_turns, turn_dict, turn_list
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -16,16 +16,16 @@ from ottla.server.request_context import RequestContext
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    wanted = freed_in_turns(
+    wanted = turn_list(
         [
             TopicPartition(topic.name, one.partition_index)
-            for topic in in_turns(request.topics)
-            for one in in_turns(topic.partitions)
+            for topic in request.topics
+            for one in topic.partitions
             if context.broker.catalog.find(topic.name) is not None
         ]
     )
     groups, at = context.broker.groups, context.at
-    errors: dict[TopicPartition, ErrorCode] = freed_in_turns({})
+    errors: dict[TopicPartition, ErrorCode] = turn_dict()
     for part in parts_in_turns(wanted) if wanted else [wanted]:
         decision = groups.machine_of(request.group_id, at).delete_offsets(
             request.group_id, part, at
@@ -46,9 +46,9 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
                             TopicPartition(topic.name, one.partition_index), unknown
                         ),
                     )
-                    for one in in_turns(topic.partitions)
+                    for one in topic.partitions
                 ],
             )
-            for topic in in_turns(request.topics)
+            for topic in request.topics
         ]
     )

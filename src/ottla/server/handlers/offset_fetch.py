@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.base.values import dataclass
 from ottla.coordinator.offsets.committed_offsets import NO_LEADER_EPOCH, NO_OFFSET, FetchedOffset
 from ottla.coordinator.requests import MemberClaim
@@ -59,16 +59,11 @@ class _Found:
 
 def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.api_version >= FIRST_GROUPS_VERSION:
-        return OffsetFetchResponse(
-            groups=[_group(one, request, context) for one in in_turns(request.groups)]
-        )
+        return OffsetFetchResponse(groups=[_group(one, request, context) for one in request.groups])
     wanted = None
     if request.topics is not None:
-        wanted = freed_in_turns(
-            [
-                _Wanted(name=one.name, indexes=one.partition_indexes)
-                for one in in_turns(request.topics)
-            ]
+        wanted = turn_list(
+            [_Wanted(name=one.name, indexes=one.partition_indexes) for one in request.topics]
         )
     claim = MemberClaim(group_id=request.group_id)
     error_code = ErrorCode.NONE
@@ -76,20 +71,20 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
         fetched = _fetch(claim, wanted, request, context)
     except ApiError as error:
         error_code = error.code
-        fetched = [
-            (one, [_Found(index=index, error=error_code) for index in one.indexes])
-            for one in wanted or ()
-        ]
+        fetched = turn_list(
+            [
+                (one, turn_list([_Found(index=index, error=error_code) for index in one.indexes]))
+                for one in wanted or ()
+            ]
+        )
     return OffsetFetchResponse(
         error_code=error_code,
         topics=[
             OffsetFetchResponseTopic(
                 name=topic.name or "",
-                partitions=[
-                    _partition(OffsetFetchResponsePartition, one) for one in in_turns(found)
-                ],
+                partitions=[_partition(OffsetFetchResponsePartition, one) for one in found],
             )
-            for topic, found in in_turns(fetched)
+            for topic, found in fetched
         ],
     )
 
@@ -99,7 +94,7 @@ def _group(
 ) -> OffsetFetchResponseGroup:
     wanted = None
     if group.topics is not None:
-        wanted = freed_in_turns(
+        wanted = turn_list(
             [
                 _Wanted(
                     name=context.broker.catalog.name_by_id(one.topic_id)
@@ -108,7 +103,7 @@ def _group(
                     topic_id=one.topic_id,
                     indexes=one.partition_indexes,
                 )
-                for one in in_turns(group.topics)
+                for one in group.topics
             ]
         )
     claim = MemberClaim(
@@ -124,11 +119,9 @@ def _group(
             OffsetFetchResponseTopics(
                 name=topic.name or "",
                 topic_id=topic.topic_id,
-                partitions=[
-                    _partition(OffsetFetchResponsePartitions, one) for one in in_turns(found)
-                ],
+                partitions=[_partition(OffsetFetchResponsePartitions, one) for one in found],
             )
-            for topic, found in in_turns(fetched)
+            for topic, found in fetched
         ],
     )
 
@@ -144,44 +137,39 @@ def _fetch(
     if wanted is None:
         context.may_take_long()
     else:
-        places = freed_in_turns(
-            [
-                TopicPartition(one.name, index)
-                for one in in_turns(wanted)
-                if one.name
-                for index in in_turns(one.indexes)
-            ]
+        places = turn_list(
+            [TopicPartition(one.name, index) for one in wanted if one.name for index in one.indexes]
         )
     fetched = context.broker.groups.machine_of(claim.group_id, context.at).fetch_offsets(
         claim, places
     )
     if wanted is None:
         wanted = _all_topics(fetched, context)
-    return freed_in_turns(
-        [(one, _find(one, fetched, request.require_stable)) for one in in_turns(wanted)]
-    )
+    return turn_list([(one, _find(one, fetched, request.require_stable)) for one in wanted])
 
 
 def _all_topics(fetched: Iterable[TopicPartition], context: RequestContext) -> list[_Wanted]:
     """The topics of a group's offsets; by id only existing topics."""
-    indexes: dict[str, list[int]] = {}
+    indexes: dict[str, list[int]] = turn_dict()
     for topic, index in in_turns(fetched):
-        indexes.setdefault(topic, []).append(index)
+        indexes.setdefault(topic, turn_list()).append(index)
     if context.api_version < FIRST_TOPIC_ID_VERSION:
-        return [_Wanted(name=topic, indexes=some) for topic, some in indexes.items()]
+        return turn_list([_Wanted(name=topic, indexes=some) for topic, some in indexes.items()])
     known = ((context.broker.catalog.find(topic), some) for topic, some in indexes.items())
-    return [
-        _Wanted(name=topic.name, topic_id=topic.topic_id, indexes=some)
-        for topic, some in known
-        if topic is not None
-    ]
+    return turn_list(
+        [
+            _Wanted(name=topic.name, topic_id=topic.topic_id, indexes=some)
+            for topic, some in known
+            if topic is not None
+        ]
+    )
 
 
 def _find(
     wanted: _Wanted, fetched: Mapping[TopicPartition, FetchedOffset], require_stable: bool
 ) -> list[_Found]:
-    found: list[_Found] = freed_in_turns([])
-    for index in in_turns(wanted.indexes):
+    found: list[_Found] = turn_list()
+    for index in wanted.indexes:
         if wanted.name is None:
             found.append(_Found(index=index, error=ErrorCode.UNKNOWN_TOPIC_ID))
             continue

@@ -4,7 +4,6 @@ Kafka's counterpart: `Partition.lastOffsetForLeaderEpoch` (KIP-101, KIP-320).
 """
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -22,11 +21,9 @@ def handle(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[
-                    _find(topic.topic, wanted, context) for wanted in in_turns(topic.partitions)
-                ],
+                partitions=[_find(topic.topic, wanted, context) for wanted in topic.partitions],
             )
-            for topic in in_turns(request.topics)
+            for topic in request.topics
         ]
     )
 

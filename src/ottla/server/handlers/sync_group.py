@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict
 from ottla.broker.waiting import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
@@ -39,9 +39,7 @@ def _request(request: SyncGroupRequest) -> SyncRequest:
         ),
         protocol_type=request.protocol_type,
         protocol=request.protocol_name,
-        assignments=freed_in_turns(
-            {one.member_id: one.assignment for one in in_turns(request.assignments)}
-        ),
+        assignments=turn_dict((one.member_id, one.assignment) for one in request.assignments),
     )
 
 

@@ -7,7 +7,7 @@ Kafka's counterpart: `KafkaApis.handleTxnOffsetCommitRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import in_turns, parts_in_turns
+from ottla.base.turns import parts_in_turns, turn_dict
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
@@ -36,11 +36,11 @@ def handle(
     request: TransactionOffsetCommitRequest, context: RequestContext
 ) -> TransactionOffsetCommitResponse:
     context.broker.groups.prepare(context.may_take_long)
-    errors: dict[TopicPartition, ErrorCode] = {}
-    offsets: dict[TopicPartition, NewOffset] = {}
-    for topic in in_turns(request.topics):
+    errors: dict[TopicPartition, ErrorCode] = turn_dict()
+    offsets: dict[TopicPartition, NewOffset] = turn_dict()
+    for topic in request.topics:
         is_known = context.broker.catalog.find(topic.name) is not None
-        for one in in_turns(topic.partitions):
+        for one in topic.partitions:
             where = TopicPartition(topic.name, one.partition_index)
             if is_known:
                 offsets[where] = _offset(one)
@@ -58,10 +58,10 @@ def handle(
                         partition_index=one.partition_index,
                         error_code=errors[TopicPartition(topic.name, one.partition_index)],
                     )
-                    for one in in_turns(topic.partitions)
+                    for one in topic.partitions
                 ],
             )
-            for topic in in_turns(request.topics)
+            for topic in request.topics
         ]
     )
 

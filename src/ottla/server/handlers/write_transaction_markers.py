@@ -10,7 +10,6 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
 from ottla.broker.marker_requests import Marker
 from ottla.broker.transactions.markers import Written
 from ottla.broker.waiting import DelayedOperation
@@ -33,7 +32,7 @@ def handle(
 ) -> WriteTransactionMarkersResponse | PendingResponse:
     commit = Commit(context)
     response = WriteTransactionMarkersResponse(
-        markers=[_write(one, context, commit) for one in in_turns(request.markers)]
+        markers=[_write(one, context, commit) for one in request.markers]
     )
     return commit.answer(response)
 
@@ -84,10 +83,10 @@ def _write(
                 name=topic.name,
                 partitions=[
                     _append(marker, topic.name, index, context, commit)
-                    for index in in_turns(topic.partition_indexes)
+                    for index in topic.partition_indexes
                 ],
             )
-            for topic in in_turns(wanted.topics)
+            for topic in wanted.topics
         ],
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
 from ottla.controller.events import AlteredAnswer, AlteredIsr, AlterPartition, Answer
 from ottla.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -25,7 +25,7 @@ FIRST_EPOCHS_VERSION = 3
 
 def handle(request: AlterPartitionRequest, context: RequestContext) -> PendingAnswer:
     version = context.api_version
-    changes = list(_changes(request, version))
+    changes = turn_list(_changes(request, version))
     event = AlterPartition(
         pending_id=None,
         broker=request.broker_id,
@@ -43,8 +43,8 @@ def handle(request: AlterPartitionRequest, context: RequestContext) -> PendingAn
 
 def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIsr]:
     has_id = version >= FIRST_TOPIC_ID_VERSION
-    for topic in in_turns(request.topics):
-        for one in in_turns(topic.partitions):
+    for topic in request.topics:
+        for one in topic.partitions:
             yield AlteredIsr(
                 topic=None if has_id else topic.topic_name,
                 topic_id=topic.topic_id if has_id else None,
@@ -59,12 +59,12 @@ def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIs
 def _isr(wanted: AlteredPartition, version: int) -> tuple[int, ...]:
     if version < FIRST_EPOCHS_VERSION:
         return tuple(wanted.new_isr)
-    return tuple(one.broker_id for one in in_turns(wanted.new_isr_with_epochs))
+    return tuple(one.broker_id for one in wanted.new_isr_with_epochs)
 
 
 def _response(answers: list[Answer]) -> AlterPartitionResponse:
     (answer,) = answers
-    topics: dict[object, AlteredTopicResult] = freed_in_turns({})
+    topics: dict[object, AlteredTopicResult] = turn_dict()
     for one in in_turns(answer.altered):
         change = one.change
         key = change.topic if change.topic_id is None else change.topic_id
@@ -74,7 +74,7 @@ def _response(answers: list[Answer]) -> AlterPartitionResponse:
                 topic_name=change.topic or "", topic_id=change.topic_id or ZERO_UUID
             )
         topic.partitions.append(_result(one))
-    return AlterPartitionResponse(error_code=answer.error, topics=[*in_turns(topics.values())])
+    return AlterPartitionResponse(error_code=answer.error, topics=[*topics.values()])
 
 
 def _result(answer: AlteredAnswer) -> AlteredPartitionResult:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict
 from ottla.broker.replication.replica_manager import Sender
 from ottla.controller.requests import (
     LeaderAndIsr,
@@ -49,15 +49,14 @@ def sender_of(request: Any) -> Sender:
 
 def leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsr:
     """`live_leaders` are left out: UpdateMetadata has the brokers' addresses."""
-    orders = {
-        TopicPartition(one.topic_name, one.partition_index): _order(one)
-        for one in in_turns(request.ungrouped_partition_states)
-    }
+    orders: dict[TopicPartition, PartitionOrder] = turn_dict()
+    for one in request.ungrouped_partition_states:
+        orders[TopicPartition(one.topic_name, one.partition_index)] = _order(one)
     topic_ids = {}
-    for topic in in_turns(request.topic_states):
+    for topic in request.topic_states:
         if topic.topic_id != ZERO_UUID:
             topic_ids[topic.topic_name] = topic.topic_id
-        for one in in_turns(topic.partition_states):
+        for one in topic.partition_states:
             orders[TopicPartition(topic.topic_name, one.partition_index)] = _order(one)
     return LeaderAndIsr(orders=orders, topic_ids=topic_ids, live_leaders={})
 
@@ -83,46 +82,43 @@ def _order(state: LeaderAndIsrPartitionState) -> PartitionOrder:
 
 def stop_replica(request: StopReplicaRequest, api_version: int) -> StopReplica:
     if api_version >= FIRST_STATE_VERSION:
-        orders = {
-            TopicPartition(topic.topic_name, one.partition_index): StopOrder(
-                leader_epoch=one.leader_epoch, delete=one.delete_partition
+        orders = (
+            (
+                TopicPartition(topic.topic_name, one.partition_index),
+                StopOrder(leader_epoch=one.leader_epoch, delete=one.delete_partition),
             )
-            for topic in in_turns(request.topic_states)
-            for one in in_turns(topic.partition_states)
-        }
-        return StopReplica(orders=freed_in_turns(orders))
+            for topic in request.topic_states
+            for one in topic.partition_states
+        )
+        return StopReplica(orders=turn_dict(orders))
     stop = StopOrder(leader_epoch=NO_STOP_EPOCH, delete=request.delete_partitions)
     ungrouped = (
-        TopicPartition(one.topic_name, one.partition_index)
-        for one in in_turns(request.ungrouped_partitions)
+        TopicPartition(one.topic_name, one.partition_index) for one in request.ungrouped_partitions
     )
     grouped = (
         TopicPartition(topic.name, index)
-        for topic in in_turns(request.topics)
-        for index in in_turns(topic.partition_indexes)
+        for topic in request.topics
+        for index in topic.partition_indexes
     )
-    return StopReplica(orders=freed_in_turns(dict.fromkeys(chain(ungrouped, grouped), stop)))
+    return StopReplica(orders=turn_dict((one, stop) for one in chain(ungrouped, grouped)))
 
 
 def update_metadata(request: UpdateMetadataRequest, api_version: int) -> UpdateMetadata:
-    partitions: dict[TopicPartition, PartitionMetadata] = freed_in_turns({})
-    partitions.update(_metadata(request))
     topic_ids: dict[str, Uuid] = {
-        one.topic_name: one.topic_id
-        for one in in_turns(request.topic_states)
-        if one.topic_id != ZERO_UUID
+        one.topic_name: one.topic_id for one in request.topic_states if one.topic_id != ZERO_UUID
     }
-    brokers = {one.id: _broker(one, api_version) for one in in_turns(request.live_brokers)}
+    brokers = {one.id: _broker(one, api_version) for one in request.live_brokers}
+    partitions = turn_dict(_metadata(request))
     return UpdateMetadata(partitions=partitions, topic_ids=topic_ids, brokers=brokers)
 
 
 def _metadata(
     request: UpdateMetadataRequest,
 ) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
-    for one in in_turns(request.ungrouped_partition_states):
+    for one in request.ungrouped_partition_states:
         yield TopicPartition(one.topic_name, one.partition_index), _partition(one)
-    for topic in in_turns(request.topic_states):
-        for one in in_turns(topic.partition_states):
+    for topic in request.topic_states:
+        for one in topic.partition_states:
             yield TopicPartition(topic.topic_name, one.partition_index), _partition(one)
 
 
@@ -146,7 +142,7 @@ def _broker(broker: UpdateMetadataBroker, api_version: int) -> BrokerRegistratio
         )
         return BrokerRegistration(endpoints=(only,))
     return BrokerRegistration(
-        endpoints=tuple(_endpoint(one, api_version) for one in in_turns(broker.endpoints)),
+        endpoints=tuple(_endpoint(one, api_version) for one in broker.endpoints),
         rack=broker.rack,
     )
 

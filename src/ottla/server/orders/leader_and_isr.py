@@ -9,7 +9,7 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import freed_in_turns, in_turns
+from ottla.base.turns import turn_dict
 from ottla.broker.replication.replica_manager import Applied
 from ottla.controller.requests import LeaderAndIsr
 from ottla.controller.settings import read_settings
@@ -31,14 +31,14 @@ def handle(
 ) -> LeaderAndIsrResponse | PendingResponse:
     order = leader_and_isr(request)
     topics = context.broker.topics
-    new = dict.fromkeys(
-        place.topic
-        for place in in_turns(replicas_of(context).to_host(order))
+    new = turn_dict(
+        (place.topic, None)
+        for place in replicas_of(context).to_host(order)
         if topics.find(place.topic) is None
     )
     if not new:
         return _apply(order, request, context)
-    entities = {f"topics/{topic}": topic for topic in in_turns(new)}
+    entities = turn_dict((f"topics/{topic}", topic) for topic in new)
     reading = membership_of(context).run(lambda: read_settings(entities))
 
     def go_on(at: Timestamps) -> LeaderAndIsrResponse:
@@ -52,9 +52,7 @@ def _apply(
     order: LeaderAndIsr, request: LeaderAndIsrRequest, context: RequestContext
 ) -> LeaderAndIsrResponse:
     replicas, sender = replicas_of(context), sender_of(request)
-    assert isinstance(order.orders, dict), "as `orders.leader_and_isr` has made it"
-    freed_in_turns(order.orders)
-    if not all(place in replicas.partitions for place in in_turns(order.orders)):
+    if not all(place in replicas.partitions for place in order.orders):
         context.may_take_long()
         if replicas.manager.refusal_of(sender) is ErrorCode.NONE:
             replicas.make_logs(order)
@@ -70,15 +68,15 @@ def _apply(
                     partition_index=one.partition,
                     error_code=applied.errors.get(one, applied.error),
                 )
-                for one in in_turns(order.orders)
+                for one in order.orders
             ],
         )
     return LeaderAndIsrResponse(error_code=applied.error, topics=_topics(order, applied))
 
 
 def _topics(order: LeaderAndIsr, applied: Applied) -> list[LeaderAndIsrTopicError]:
-    topics: dict[str, LeaderAndIsrTopicError] = {}
-    for one in in_turns(order.orders):
+    topics: dict[str, LeaderAndIsrTopicError] = turn_dict()
+    for one in order.orders:
         topic = topics.get(one.topic)
         if topic is None:
             topic_id = order.topic_ids.get(one.topic, ZERO_UUID)
@@ -87,4 +85,4 @@ def _topics(order: LeaderAndIsr, applied: Applied) -> list[LeaderAndIsrTopicErro
             partition_index=one.partition, error_code=applied.errors.get(one, applied.error)
         )
         topic.partition_errors.append(error)
-    return [*in_turns(freed_in_turns(topics).values())]
+    return [*topics.values()]

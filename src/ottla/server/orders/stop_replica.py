@@ -4,7 +4,6 @@ Kafka's counterpart: `ReplicaManager.stopReplicas`.
 """
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.turns import in_turns
 from ottla.protocol.messages.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaRequest,
@@ -28,6 +27,6 @@ def handle(request: StopReplicaRequest, context: RequestContext) -> StopReplicaR
                 partition_index=one.partition,
                 error_code=applied.errors.get(one, applied.error),
             )
-            for one in in_turns(order.orders)
+            for one in order.orders
         ],
     )

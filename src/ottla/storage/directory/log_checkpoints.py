@@ -186,7 +186,8 @@ class LogCheckpoints:
         """
         files, path = self._file_system, self._recovery_points.path
         number = self._points_order.take()
-        points = freed_in_turns(result_of(self._points_in_steps(), yield_turn))
+        points = result_of(self._points_in_steps(), yield_turn)
+        freed_in_turns(points)
         content = result_of(offsets_text_in_steps(points), yield_turn)
         prepared = f"{path}.{number}.tmp"
         aside(lambda: write_file(files, prepared, [content]))
