@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterator
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.values import dataclass
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.zookeeper.topics import NO_LEADER
-
-
-@dataclass(slots=True)
-class ClusterTopic:
-    name: str
-    topic_id: Uuid
-    partition_count: int
 
 
 class ClusterTopics:
@@ -29,13 +21,11 @@ class ClusterTopics:
     def revision(self) -> int:
         return self._metadata().revision
 
-    def __iter__(self) -> Iterator[ClusterTopic]:
-        metadata = self._metadata()
-        return map(_topic, metadata.topics.values())
+    def __iter__(self) -> Iterator[TopicImage]:
+        return iter(self._metadata().topics.values())
 
-    def find(self, name: str) -> ClusterTopic | None:
-        known = self._metadata().topics.get(name)
-        return None if known is None else _topic(known)
+    def find(self, name: str) -> TopicImage | None:
+        return self._metadata().topics.get(name)
 
     def name_by_id(self, topic_id: bytes) -> str | None:
         """Returns `None` for an unknown id."""
@@ -61,7 +51,3 @@ class ClusterTopics:
         if known is None:
             return None if metadata.topics else NO_LEADER
         return known.leader if known.leader in metadata.brokers else NO_LEADER
-
-
-def _topic(topic: TopicImage) -> ClusterTopic:
-    return ClusterTopic(topic.name, topic.topic_id, len(topic.partitions))

@@ -243,13 +243,13 @@ class MetadataLog:
         The epoch is durable in `quorum-state` before the first batch has it, as after a vote.
         """
         assert self._directory is not None
-        is_new = log.log_end_offset == 0
+        first = [] if log.log_end_offset else _first_records(self.replay)
         known = read_quorum_state(self._file_system, self._directory.path).get("leaderEpoch")
         epoch = max(self.replay.epoch, known if isinstance(known, int) else 0) + 1
         change = leader_change(self._node_id, self._voter_directory())
         with log.health.guarding():
-            if is_new:
-                self._write_bootstrap(self._directory.path)
+            if first:
+                self._write_bootstrap(self._directory.path, first)
             self._write_quorum_state(epoch)
         self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
         self._replay.epoch = epoch
@@ -260,19 +260,18 @@ class MetadataLog:
             abort = AbortTransactionRecord(reason="a new epoch has begun"), 0
             self._append_batch(log, record_batch([abort], 0, epoch, self.now_ms), epoch)
             self._due.append(abort)
-        if is_new:
-            first = _framed(_first_records(self._replay))
-            for start in range(0, len(first), RECORDS_PER_BATCH):
-                part = first[start : start + RECORDS_PER_BATCH]
+        if first:
+            framed = _framed(first)
+            for start in range(0, len(framed), RECORDS_PER_BATCH):
+                part = framed[start : start + RECORDS_PER_BATCH]
                 self._append_batch(log, record_batch(part, 0, epoch, self.now_ms), epoch)
-            self._due.extend(first)
+            self._due.extend(framed)
         return epoch
 
-    def _write_bootstrap(self, path: str) -> None:
+    def _write_bootstrap(self, path: str, first: Sequence[VersionedRecord]) -> None:
         """Writes what `kafka-storage format` writes, but for the log itself."""
         file = join(path, BOOTSTRAP_CHECKPOINT)
         if self._file_system.status(file) is None:
-            first = _first_records(self.replay)
             parts = snapshot_parts(first, epoch=0, now_ms=self.now_ms)
             replace_file(self._file_system, file, b"".join(parts))
 
