@@ -51,8 +51,6 @@ from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.quotas import Quotas
-from ottla.metadata.records import ProducerIdsRecord
-from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
@@ -134,7 +132,7 @@ def _metadata_log(
     log = MetadataLog(
         None if found.path is None else by_path[found.path],
         file_system,
-        found.replay or MetadataReplay(),
+        found.replay,
         LogOptions(
             node_id=opened.node_id,
             now_ms=options.now_ms,
@@ -289,6 +287,8 @@ def _producer_ids(
         return ClusterProducerIds(membership.allocate_producer_ids)
 
     def reserve(end: int) -> None:
+        from ottla.metadata.records import ProducerIdsRecord  # Lazy, as in `MetadataLog`.
+
         record = ProducerIdsRecord(broker_id=opened.node_id, broker_epoch=-1, next_producer_id=end)
         log.commit([(record, 0)])
 

@@ -32,6 +32,16 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 """The types of resources with settings (Kafka: `ConfigResource.Type`)."""
 
+METADATA_VERSION = "metadata.version"
+FIRST_WITH_SCRAM = 11
+FIRST_WITH_TRANSACTIONS = 13
+FIRST_WITH_TOKENS = 14
+FIRST_WITH_DIRECTORIES = 17
+"""The first levels of `metadata.version` with credentials (3.5-IV2), with metadata transactions
+(3.6-IV1, KIP-868), with delegation tokens (3.6-IV2), and with log directories in the records of
+partitions (3.7-IV2, KIP-858).
+"""
+
 ALL_BROKERS = ""
 """The name of the resource with the settings of all brokers."""
 

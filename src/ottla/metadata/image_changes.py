@@ -13,6 +13,8 @@ from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
+    FIRST_WITH_DIRECTORIES,
+    METADATA_VERSION,
     TOPIC_RESOURCE,
     Acls,
     Configs,
@@ -43,12 +45,6 @@ from ottla.metadata.values import (
     credential_record,
     token_changes,
 )
-
-METADATA_VERSION = "metadata.version"
-FIRST_WITH_TRANSACTIONS = 13
-"""3.6-IV1, the first version with metadata transactions (KIP-868)."""
-FIRST_WITH_DIRECTORIES = 17
-"""3.7-IV2, the first version whose partition records have log directories (KIP-858)."""
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,6 +6,7 @@ followed by batches of records; each batch is atomic. Kafka's counterparts: `Bat
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
@@ -17,8 +18,15 @@ from ottla.metadata.control import (
     control_key,
     encode_control_record,
 )
-from ottla.metadata.image_changes import VersionedRecord
-from ottla.metadata.records import encode_record
+from ottla.metadata.image import METADATA_VERSION, MetadataImage
+from ottla.metadata.image_changes import VersionedRecord, image_changes
+from ottla.metadata.records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    ZkMigrationStateRecord,
+    encode_record,
+)
 from ottla.record.builder import RecordBatchBuilder
 
 RECORDS_PER_BATCH = 1000
@@ -68,3 +76,25 @@ def record_batch(
     for record, version in records:
         builder.append(None, encode_record(record, version), now_ms)
     return bytes(builder.build())
+
+
+def first_records(image: MetadataImage, level: int) -> list[VersionedRecord]:
+    """The records of a new log: those that the directory was formatted with, or its level."""
+    features = image.features or {METADATA_VERSION: level}
+    return list(image_changes(MetadataImage(), replace(image, features=features)))
+
+
+def formatting(records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+    """A new log's first records, in a metadata transaction, as Kafka's controller writes them."""
+    state = ZkMigrationStateRecord(zk_migration_state=0), 0
+    return in_transaction("Bootstrap records", [*records, state])
+
+
+def in_transaction(name: str, records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
+    """Records that readers apply together, also if they are in several batches."""
+    return [(BeginTransactionRecord(name=name), 0), *records, (EndTransactionRecord(), 0)]
+
+
+def abort() -> VersionedRecord:
+    """Ends a transaction that the leader before has not ended."""
+    return AbortTransactionRecord(reason="a new epoch has begun"), 0

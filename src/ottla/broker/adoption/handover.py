@@ -21,13 +21,14 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import FoundMetadata, find_metadata
 from ottla.broker.metadata.log import LogOptions, MetadataLog
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
-from ottla.metadata.image_changes import (
+from ottla.metadata.image import (
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
-    VersionedRecord,
-    image_changes,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
 )
+from ottla.metadata.image_changes import VersionedRecord, image_changes
 from ottla.metadata.records import NO_LEADER
 from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.owner_note import refuse_in_use

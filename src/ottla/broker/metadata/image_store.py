@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.log import Change
     from ottla.metadata.image_changes import VersionedRecord
 
-FIRST_WITH_SCRAM = 11
-FIRST_WITH_TOKENS = 14
-"""Levels of `metadata.version`: 3.5-IV2 and 3.6-IV2."""
-
 Decision = tuple[MetadataImage, "Iterable[VersionedRecord]"]
 """Another image, and the records that make it of the present one."""
 

@@ -13,8 +13,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
@@ -24,28 +23,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns, yield_turn
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_changes import (
-    FIRST_WITH_TRANSACTIONS,
-    METADATA_VERSION,
-    VersionedRecord,
-    credentials_again,
-    image_changes,
-)
-from ottla.metadata.log_writing import (
-    RECORDS_PER_BATCH,
-    control_batch,
-    leader_change,
-    record_batch,
-    snapshot_parts,
-)
-from ottla.metadata.records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    ZkMigrationStateRecord,
-)
-from ottla.metadata.replay import MetadataReplay
+from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import BOOTSTRAP_CHECKPOINT
 from ottla.storage.files.metadata_files import (
@@ -56,6 +34,13 @@ from ottla.storage.files.metadata_files import (
 )
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+
+if TYPE_CHECKING:
+    from ottla.metadata.image_changes import VersionedRecord
+    from ottla.metadata.replay import MetadataReplay
+
+# What reads and writes records is imported in functions: a broker that changes nothing, and has no
+# log yet, needs none of it.
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +96,7 @@ class MetadataLog:
         self,
         directory: Place | None,
         file_system: FileSystem,
-        replay: MetadataReplay,
+        replay: "MetadataReplay | None",
         options: LogOptions,
     ) -> None:
         self.now_ms = options.now_ms
@@ -148,7 +133,7 @@ class MetadataLog:
         if self._directory.health.failure is not None:
             raise self._directory.health.failure
 
-    def commit(self, records: Iterable[VersionedRecord]) -> None:
+    def commit(self, records: "Iterable[VersionedRecord]") -> None:
         """Appends records and makes them durable; a request in turns lets others have theirs
         meanwhile.
 
@@ -158,14 +143,18 @@ class MetadataLog:
         self.append(change)
         self.sync()
 
-    def prepare(self, records: Iterable[VersionedRecord]) -> "Change":
+    def prepare(self, records: "Iterable[VersionedRecord]") -> "Change":
         """Encodes records in turns; nothing is changed yet, and what is decided may be dropped."""
         self.check()
         every = [*in_turns(records)]
         freed_in_turns(every)
+        if not every:
+            return Change(records=(), batches=())
+        from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction, record_batch
+
         if len(every) > RECORDS_PER_BATCH and self.level >= FIRST_WITH_TRANSACTIONS:
-            every.insert(0, (BeginTransactionRecord(name="A change of many records"), 0))
-            every.append((EndTransactionRecord(), 0))
+            every = in_transaction("A change of many records", every)
+            freed_in_turns(every)
         parts = parts_in_turns(every, RECORDS_PER_BATCH)
         batches = [record_batch(part, 0, 0, self.now_ms) for part in parts]
         return Change(records=every, batches=batches)
@@ -192,8 +181,12 @@ class MetadataLog:
         )
 
     @property
-    def replay(self) -> MetadataReplay:
+    def replay(self) -> "MetadataReplay":
         """What the log holds."""
+        if self._replay is None:
+            from ottla.metadata.replay import MetadataReplay
+
+            self._replay = MetadataReplay()
         while self._due:
             self._replay.replay(self._due.popleft()[0])
         if self._log is not None:
@@ -208,7 +201,7 @@ class MetadataLog:
         with log.health.guarding():
             aside(log.segments.active.log.sync)
         log.maintenance.release_files()  # until the next change, which may be long
-        while self._due:
+        while self._due and self._replay is not None:
             self._replay.replay(self._due.popleft()[0])
             yield_turn()
 
@@ -242,8 +235,18 @@ class MetadataLog:
 
         The epoch is durable in `quorum-state` before the first batch has it, as after a vote.
         """
+        from ottla.metadata.log_writing import (
+            RECORDS_PER_BATCH,
+            abort,
+            control_batch,
+            first_records,
+            formatting,
+            leader_change,
+            record_batch,
+        )
+
         assert self._directory is not None
-        first = [] if log.log_end_offset else _first_records(self.replay)
+        first = [] if log.log_end_offset else first_records(self.image(), RELEASE_LEVEL)
         known = read_quorum_state(self._file_system, self._directory.path).get("leaderEpoch")
         epoch = max(self.replay.epoch, known if isinstance(known, int) else 0) + 1
         change = leader_change(self._node_id, self._voter_directory())
@@ -252,24 +255,23 @@ class MetadataLog:
                 self._write_bootstrap(self._directory.path, first)
             self._write_quorum_state(epoch)
         self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
-        self._replay.epoch = epoch
-        self._replay.voters = frozenset([self._node_id])
+        replay = self.replay
+        replay.epoch = epoch
+        replay.voters = frozenset([self._node_id])
         self._epoch = epoch
-        if self._replay.is_in_transaction:
-            # Which the leader before it did not end; what is appended now must not be part of it.
-            abort = AbortTransactionRecord(reason="a new epoch has begun"), 0
-            self._append_batch(log, record_batch([abort], 0, epoch, self.now_ms), epoch)
-            self._due.append(abort)
-        if first:
-            framed = _framed(first)
-            for start in range(0, len(framed), RECORDS_PER_BATCH):
-                part = framed[start : start + RECORDS_PER_BATCH]
-                self._append_batch(log, record_batch(part, 0, epoch, self.now_ms), epoch)
-            self._due.extend(framed)
+        # What is appended now must not be part of a transaction that the leader before did not end.
+        records = [abort()] if replay.is_in_transaction else []
+        records += formatting(first) if first else []
+        for start in range(0, len(records), RECORDS_PER_BATCH):
+            part = records[start : start + RECORDS_PER_BATCH]
+            self._append_batch(log, record_batch(part, 0, epoch, self.now_ms), epoch)
+        self._due.extend(records)
         return epoch
 
-    def _write_bootstrap(self, path: str, first: Sequence[VersionedRecord]) -> None:
+    def _write_bootstrap(self, path: str, first: "Sequence[VersionedRecord]") -> None:
         """Writes what `kafka-storage format` writes, but for the log itself."""
+        from ottla.metadata.log_writing import snapshot_parts
+
         file = join(path, BOOTSTRAP_CHECKPOINT)
         if self._file_system.status(file) is None:
             parts = snapshot_parts(first, epoch=0, now_ms=self.now_ms)
@@ -309,6 +311,8 @@ class MetadataLog:
         """Appends what Kafka needs at its next start; the directory closes the log."""
         if self._log is None or not self.replay.has_removed_credential:
             return
+        from ottla.metadata.image_changes import credentials_again
+
         if self.level >= FIRST_WITH_TRANSACTIONS and self._log.health.failure is None:
             self.commit(credentials_again(self.image()))
 
@@ -333,6 +337,9 @@ class MetadataLog:
 
         Raises `StorageError`.
         """
+        from ottla.metadata.image_changes import image_changes
+        from ottla.metadata.log_writing import RECORDS_PER_BATCH, snapshot_parts
+
         log = self._opened()
         with log.health.guarding():
             log.writer.roll(self.now_ms)
@@ -341,7 +348,7 @@ class MetadataLog:
         state = self.replay.copy()
         name = f"{state.end_offset:020}-{state.epoch:010}.checkpoint"
         folder = metadata_folder(log.health.directory)
-        records = list[VersionedRecord]()
+        records: list[VersionedRecord] = []
         for one in image_changes(MetadataImage(), state.image()):
             records.append(one)
             if len(records) % RECORDS_PER_BATCH == 0:
@@ -381,7 +388,7 @@ class MetadataLog:
 class Change:
     """Records, and the batches that they make, which get their offsets when they are appended."""
 
-    records: Sequence[VersionedRecord]
+    records: "Sequence[VersionedRecord]"
     batches: Sequence[bytes]
 
 
@@ -394,10 +401,10 @@ class NoMetadataLog:
     def check(self) -> None:
         """Everything may be changed that ZooKeeper has changed."""
 
-    def commit(self, records: Iterable[VersionedRecord]) -> None:
+    def commit(self, records: "Iterable[VersionedRecord]") -> None:
         """Writes nothing."""
 
-    def prepare(self, records: Iterable[VersionedRecord]) -> Change:
+    def prepare(self, records: "Iterable[VersionedRecord]") -> Change:
         return Change(records=(), batches=())
 
     def append(self, change: Change) -> None:
@@ -414,17 +421,3 @@ class NoMetadataLog:
 
     def advance_snapshot(self) -> None:
         """Does nothing."""
-
-
-def _first_records(replay: MetadataReplay) -> list[VersionedRecord]:
-    """The records of a new log: those that the directory was formatted with, or its level."""
-    image = replay.image()
-    features = image.features or {METADATA_VERSION: RELEASE_LEVEL}
-    return list(image_changes(MetadataImage(), replace(image, features=features)))
-
-
-def _framed(records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
-    """A new log's first records, in a metadata transaction, as Kafka's controller writes them."""
-    state = ZkMigrationStateRecord(zk_migration_state=0), 0
-    begin = BeginTransactionRecord(name="Bootstrap records"), 0
-    return [begin, *records, state, (EndTransactionRecord(), 0)]

@@ -14,8 +14,6 @@ from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
 from ottla.base.turns import in_turns, sorted_in_turns, turn_dict, turn_list
 from ottla.broker.metadata.image_store import (
-    FIRST_WITH_SCRAM,
-    FIRST_WITH_TOKENS,
     Decision,
     ImageStore,
 )
@@ -24,7 +22,7 @@ from ottla.broker.security.token_secrets import token_credential, token_hmac
 from ottla.broker.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.metadata.acls import Acl, AclFilter, Entry, ResourcePattern
-from ottla.metadata.image import MetadataImage, merged
+from ottla.metadata.image import FIRST_WITH_SCRAM, FIRST_WITH_TOKENS, MetadataImage, merged
 from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:

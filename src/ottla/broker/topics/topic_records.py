@@ -5,19 +5,16 @@ settings (`Unconfirmed`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.topics.topics import Topic
 from ottla.broker.topics.unconfirmed import Unconfirmed
-from ottla.metadata.image import TOPIC_RESOURCE, Configs
-from ottla.metadata.image_changes import (
-    FIRST_WITH_DIRECTORIES,
-    VersionedRecord,
-    config_records,
-)
-from ottla.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES, TOPIC_RESOURCE, Configs
 from ottla.storage.files.known_topics import TopicEntry
+
+if TYPE_CHECKING:
+    from ottla.metadata.image_changes import VersionedRecord
 
 
 class Log(Protocol):
@@ -28,7 +25,7 @@ class Log(Protocol):
 
     def check(self) -> None: ...
 
-    def commit(self, records: Iterable[VersionedRecord]) -> None: ...
+    def commit(self, records: "Iterable[VersionedRecord]") -> None: ...
 
 
 class TopicChanges:
@@ -43,8 +40,10 @@ class TopicChanges:
 
     def created(
         self, entry: TopicEntry, level: int, epochs: Mapping[int, int] | None = None
-    ) -> Iterator[VersionedRecord]:
+    ) -> "Iterator[VersionedRecord]":
         """`epochs` are the leader epochs of partitions that exist already."""
+        from ottla.metadata.records import TopicRecord  # Lazy, as in `MetadataLog`.
+
         yield TopicRecord(name=entry.name, topic_id=entry.topic_id), 0
         yield from self.grown(entry, range(entry.partition_count), level, epochs)
         yield from configured(entry.name, {}, entry.overrides)
@@ -55,7 +54,9 @@ class TopicChanges:
         indexes: Iterable[int],
         level: int,
         epochs: Mapping[int, int] | None = None,
-    ) -> Iterator[VersionedRecord]:
+    ) -> "Iterator[VersionedRecord]":
+        from ottla.metadata.records import PartitionRecord
+
         version = 1 if level >= FIRST_WITH_DIRECTORIES else 0
         for index in indexes:
             yield (
@@ -75,11 +76,15 @@ class TopicChanges:
             )
 
 
-def configured(topic: str, before: Configs, after: Configs) -> Iterator[VersionedRecord]:
+def configured(topic: str, before: Configs, after: Configs) -> "Iterator[VersionedRecord]":
+    from ottla.metadata.image_changes import config_records
+
     return config_records(TOPIC_RESOURCE, topic, before, after)
 
 
-def deleted(entry: TopicEntry) -> Iterator[VersionedRecord]:
+def deleted(entry: TopicEntry) -> "Iterator[VersionedRecord]":
+    from ottla.metadata.records import RemoveTopicRecord
+
     # Apache Kafka 3.9 gives the settings of a deleted topic to a later topic of the same name if it
     # replays both in one delta.
     yield from configured(entry.name, entry.overrides, {})
@@ -110,7 +115,7 @@ class TopicRecords:
         for topic in new:
             self.unconfirmed.forget(topic.name)
 
-    def _creating(self, topics: Sequence[Topic]) -> Iterator[VersionedRecord]:
+    def _creating(self, topics: Sequence[Topic]) -> "Iterator[VersionedRecord]":
         for topic in topics:
             epochs = {
                 index: one.log.epochs.latest_epoch or 0 for index, one in topic.partitions.items()
