@@ -57,12 +57,13 @@ test-all: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m slow --durations 40
 
 # An editable install leaves the broker as Python; the package index's users get it compiled.
+# `make compiled WHEEL=dist/...` takes it from a wheel of this tree.
 COMPILED := build/compiled
 
 $(COMPILED)/.ready: setup.py pyproject.toml $(shell find src -name '*.py') | $(READY)
 	@echo "compiling the package (two minutes)"
 	@rm -rf build
-	@PYTHONPATH= $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
+	@PYTHONPATH= $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) $(or $(WHEEL),.)
 	@touch $@
 
 compiled: $(COMPILED)/.ready
@@ -136,7 +137,7 @@ $(READERS_VENV)/.ready: $(READERS)/requirements.txt
 	@touch $@
 
 compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group compat
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
@@ -153,7 +154,7 @@ compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	$(BIN)/python -m pytest -q tests/compat
 
 fuzz: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group fuzz
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
 fairness: $(READY)

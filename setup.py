@@ -8,6 +8,7 @@ without them a batch of 160 takes four times as long to check, compaction twice 
 producer three times.
 
 OTTLA_COMPILE=0 leaves everything as it is: the wheel is then one for every platform.
+MYPYC_OPT_LEVEL=0 spares the C compiler most of its time, where only the installation is tried.
 """
 
 import logging
@@ -92,7 +93,8 @@ def broker_extensions() -> list[Extension]:
         made: list[Extension] = mypycify(
             ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", *paths],
             group_name="ottla_loops" if is_editable else "ottla_compiled",
-            opt_level="3",
+            # The variable that mypy's own build knows.
+            opt_level=os.environ.get("MYPYC_OPT_LEVEL", "3"),
             debug_level="0",
             multi_file=not is_editable,
         )

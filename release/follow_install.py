@@ -82,6 +82,7 @@ def _follow(line: str, python: str, place: Path) -> None:
 
     def run(*command: str) -> str:
         environment = {
+            "MYPYC_OPT_LEVEL": "0",  # whether it installs is tried, not how fast it runs
             "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": "",
             "VIRTUAL_ENV": str(binaries.parent),
