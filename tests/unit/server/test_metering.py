@@ -309,8 +309,11 @@ def test_one_request_writes_once_and_answers_each_entity_for_itself() -> None:
 
 
 def test_a_quota_that_another_request_sets_meanwhile_is_kept(broker: Broker) -> None:
+    others = [QuotaAlteration(names=ANYBODY, limits={"consumer_byte_rate": 2.0})]
+
     def meanwhile() -> QuotaAlteration:
-        alter_quota(broker, QuotaAlteration(names=ANYBODY, limits={"consumer_byte_rate": 2.0}))
+        while others:
+            alter_quota(broker, others.pop())
         return QuotaAlteration(names=quota_entity({"user": "u"}), limits={"request_percentage": 3})
 
     first = QuotaAlteration(names=ANYBODY, limits={"producer_byte_rate": 1.0})
