@@ -9,8 +9,8 @@ from ottla.broker.quotas.quota_changes import (
     MatchType,
     QuotaAlteration,
     QuotaFilter,
-    with_changes,
 )
+from ottla.metadata.image import merged
 from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
 
 ALICE = quota_entity({"user": "alice"})
@@ -27,7 +27,7 @@ def alteration(names: QuotaEntity, **limits: float | None) -> QuotaAlteration:
 
 
 def after(quotas: Quotas, wanted: QuotaAlteration) -> Quotas:
-    return with_changes(quotas, dict([wanted.apply(quotas)]))
+    return merged(quotas, dict([wanted.apply(quotas)]))
 
 
 def test_limits_are_set_and_taken_away_one_by_one() -> None:
