@@ -39,11 +39,10 @@ BROKER = {
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch layout list_cutting list_packing walk",
-    "server": (
-        "authentication busy_poll connection dispatch listener metering request_context"
-        " request_counts request_log send_queue transport turns"
-    ),
+    "server/authentication": "authentication",
+    "server/dispatching": "dispatch metering request_context request_counts request_log turns",
     "server/handlers": "produce",
+    "server/network": "busy_poll connection listener send_queue transport",
     "storage": "scan",
     "storage/files": "boot_note log_file",
     "storage/index": "index_file offset_index sparse_index tail_positions time_index"

@@ -32,8 +32,8 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.runtime.opening import open_broker
-from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Client
+from ottla.server.dispatching.dispatch import Dispatcher
+from ottla.server.dispatching.request_context import Client
 
 PEER = Client(("127.0.0.1", 9092), "127.0.0.1")
 TOPIC = "bench"

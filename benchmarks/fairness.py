@@ -53,7 +53,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.apis import APIS, Api
+from ottla.server.dispatching.apis import APIS, Api
 
 COUNT = 100_000
 PAUSE_S = 0.003

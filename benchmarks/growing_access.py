@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ottla.broker.security.tokens import DelegationToken
+from ottla.metadata.tokens import DelegationToken
 
 from benchmarks.growing import DAY_MS, EACH_MANY, made
 from benchmarks.growth import Place

@@ -34,7 +34,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.codec.schema import Message
 from ottla.runtime.collector import Collector
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 
 LONG_MS = 20.0
 """Processor time on a host of the usual speed, or a faster one."""

@@ -147,9 +147,9 @@ def ours(address: str | None, topic: str, *, is_idempotent: bool) -> Opened:
     import numpy as np
     import pyarrow as pa
 
-    from ottla.client.cluster import Cluster
-    from ottla.client.producer import Producer
-    from ottla.client.producer_identity import ProducerIdentity, init_producer
+    from ottla.client.bulk.producer import Producer
+    from ottla.client.bulk.producer_identity import ProducerIdentity, init_producer
+    from ottla.client.connecting.cluster import Cluster
     from ottla.record.packing import RecordColumns, pack_records
 
     host, _, port = (address or "").rpartition(":")

@@ -1,8 +1,8 @@
 """A fetch's answer on its way: copied through memory, or handed to `sendfile`.
 
 `sendfile` moves no bytes through the process but costs a second call, so small runs are copied;
-`server/send_queue.py` draws the line by what is measured here. The receiver is a process of its
-own.
+`server/network/send_queue.py` draws the line by what is measured here. The receiver is a process of
+its own.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ from time import process_time
 from benchmarks.measuring import Samples, Scale, figure, touch_file
 from benchmarks.report import Report
 from ottla.base.files import File, FileSlice, OsFileSystem
-from ottla.server.send_queue import INLINE_SIZE, SendQueue
-from ottla.server.transport import PlaintextTransport
+from ottla.server.network.send_queue import INLINE_SIZE, SendQueue
+from ottla.server.network.transport import PlaintextTransport
 
 SIZES = (1_024, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144)
 HEADER = bytes(80)

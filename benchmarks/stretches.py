@@ -51,10 +51,10 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.protocol.api_keys import ApiKey
 from ottla.runtime.collector import Collector
-from ottla.server import listener
-from ottla.server.apis import APIS, CLUSTER_APIS
-from ottla.server.listener import Server
-from ottla.server.turns import MAX_ELEMENTS, LongRequest
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.turns import MAX_ELEMENTS, LongRequest
+from ottla.server.network import listener
+from ottla.server.network.listener import Server
 
 LARGEST = MAX_ELEMENTS - 10
 """What a request of one large array may hold."""
@@ -564,7 +564,9 @@ def _place(frame: FrameType | None) -> str:
     shown = []
     for one, line in traceback.walk_stack(frame):
         path = one.f_code.co_filename
-        if "/ottla/" in path and not path.endswith(("base/turns.py", "server/turns.py")):
+        if "/ottla/" in path and not path.endswith(
+            ("base/turns.py", "server/dispatching/turns.py")
+        ):
             shown.append(f"{Path(path).stem}.{one.f_code.co_name}:{line}")
         elif path.startswith("<"):
             shown.append(f"{one.f_code.co_name}:{line}")

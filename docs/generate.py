@@ -14,12 +14,12 @@ from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import WITHOUT_EFFECT
 from ottla.protocol.messages import DECLARED, request_class
-from ottla.server.apis import APIS
+from ottla.server.dispatching.apis import APIS
 
 DOCS = Path(__file__).resolve().parent
 COMPATIBILITY = DOCS / "compatibility.md"
 CONFIGURATION = DOCS / "configuration.md"
-BEGIN = "<!-- made by `make docs` from src/ottla/server/apis.py -->"
+BEGIN = "<!-- made by `make docs` from src/ottla/server/dispatching/apis.py -->"
 END = "<!-- end -->"
 
 

@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # All that a shell starts in the background ignores Ctrl-C, which some tests send.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--compiled"):
-        found = find_spec("ottla.server.listener")
+        found = find_spec("ottla.server.network.listener")
         if found is None or not str(found.origin).endswith(tuple(EXTENSION_SUFFIXES)):
             raise pytest.UsageError(f"{found} is not compiled")
     if not config.getoption("--crash-seconds"):
@@ -217,6 +217,6 @@ def crash_seconds(request: pytest.FixtureRequest) -> float:
 @pytest.fixture
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients ask again at once where they would pause, since nothing will come back meanwhile."""
-    from ottla.client.cluster import ClientSettings
+    from ottla.client.connecting.cluster import ClientSettings
 
     monkeypatch.setattr(ClientSettings, "pauses", lambda _: iter([0.0] * 3))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from ottla.base.partitions import OffsetRange, TopicPartition
     from ottla.base.principal import Principal
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.client.administration.config_values import ConfigEntry, ConfigOrigin, ResourceKind
     from ottla.client.administration.descriptions import (
         ActiveProducer,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TopicActivity,
         TopicDescription,
     )
+    from ottla.client.administration.group_offsets import Committed, GroupMetadata
     from ottla.client.administration.log_directories import (
         ClusterDescription,
         LogDirectoryDescription,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         UserScramCredentialUpsertion,
     )
     from ottla.client.administration.topics import ListedOffset
+    from ottla.client.connecting.security import AuthenticationError
     from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.consumer.deserializers import AvroDeserializer
@@ -84,7 +86,6 @@ if TYPE_CHECKING:
         DeserializationError,
     )
     from ottla.client.consumer.simple import FetchPosition, SimpleConsumer
-    from ottla.client.groups import Committed, GroupMetadata
     from ottla.client.producing.core import BufferFullError, TransactionError
     from ottla.client.producing.producer import Producer
     from ottla.client.producing.sender import DeliveryTimeoutError
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from ottla.client.producing.sent_record import SentRecord
     from ottla.client.producing.serializers import AvroSerializer, SerializationError
     from ottla.client.refusals import RefusedError, UnknownTopicError
-    from ottla.client.security import AuthenticationError
     from ottla.codec.compression import Compression
     from ottla.config.setting import SettingError
     from ottla.embedded.compacting import CompactedPartition
@@ -220,7 +220,7 @@ _NAMES = {
     ),
     "ottla.base.partitions": "OffsetRange TopicPartition",
     "ottla.base.principal": "Principal",
-    "ottla.client.admin": "Admin",
+    "ottla.client.administration.admin": "Admin",
     "ottla.client.administration.config_values": "ConfigEntry ConfigOrigin ResourceKind",
     "ottla.client.administration.descriptions": (
         "ActiveProducer GroupDescription GroupMember ListedGroup ListedTransaction "
@@ -244,7 +244,7 @@ _NAMES = {
     "ottla.client.consumer.membership": "FatalError",
     "ottla.client.consumer.records": "ConsumerRecord CorruptBatchError DeserializationError",
     "ottla.client.consumer.simple": "FetchPosition SimpleConsumer",
-    "ottla.client.groups": "Committed GroupMetadata",
+    "ottla.client.administration.group_offsets": "Committed GroupMetadata",
     "ottla.client.producing.core": "BufferFullError TransactionError",
     "ottla.client.producing.producer": "Producer",
     "ottla.client.producing.sender": "DeliveryTimeoutError",
@@ -252,7 +252,7 @@ _NAMES = {
     "ottla.client.producing.sent_record": "SentRecord",
     "ottla.client.producing.serializers": "AvroSerializer SerializationError",
     "ottla.client.refusals": "RefusedError UnknownTopicError",
-    "ottla.client.security": "AuthenticationError",
+    "ottla.client.connecting.security": "AuthenticationError",
     "ottla.codec.compression": "Compression",
     "ottla.config.setting": "SettingError",
     "ottla.embedded.compacting": "CompactedPartition",

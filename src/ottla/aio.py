@@ -7,7 +7,7 @@ coroutines.
             handle(record.key, record.value)
 """
 
-from ottla.client.aio_admin import Admin
+from ottla.client.administration.aio_admin import Admin
 from ottla.client.consumer.aio_consumer import Consumer
 from ottla.client.producing.aio_producer import Producer
 from ottla.client.producing.sending import AwaitableSending

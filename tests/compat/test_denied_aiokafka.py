@@ -16,7 +16,7 @@ from aiokafka.errors import (
 
 from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, Permission, ResourceType
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.logins import PASSWORD, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import serving

@@ -22,9 +22,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 import ottla
 from ottla.broker.topics.topics import NewTopic
-from ottla.client.security import AuthenticationError
-from ottla.server.connection_events import LoginOutcome
-from ottla.server.listener import Server
+from ottla.client.connecting.security import AuthenticationError
+from ottla.server.network.connection_events import LoginOutcome
+from ottla.server.network.listener import Server
 from tests.support.certificates import Authority
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving

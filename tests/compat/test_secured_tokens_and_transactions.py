@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, ResourceType
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.testing.clock import FakeClock
 from tests.compat.java import kafka, needs_java_client, properties, wait
 from tests.compat.java_clients import COMMON, closing, named, producer, record

@@ -9,8 +9,8 @@ from pathlib import Path
 import ottla
 from ottla.cli.console.console_command import console_target
 from ottla.cli.target import parse_target
-from ottla.client.admin import Admin
-from ottla.client.target import open_target
+from ottla.client.administration.admin import Admin
+from ottla.client.connecting.target import open_target
 from ottla.console.access import policy_for
 from ottla.console.serving import ConsoleServer
 from ottla.console.state import ConsoleState

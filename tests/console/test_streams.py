@@ -14,7 +14,7 @@ import pytest
 from ottla.base.errors import UnreachableError
 from ottla.cli.console.console_command import console_target
 from ottla.cli.target import parse_target
-from ottla.client.cluster import ClientSettings
+from ottla.client.connecting.cluster import ClientSettings
 from ottla.console import app
 from ottla.console.events import Fragment, OpenStreams, SerialStream
 from ottla.console.targets import Place

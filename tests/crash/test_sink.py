@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 import ottla
 from ottla.base.addresses import parse_address
-from ottla.client.producer_identity import init_producer
+from ottla.client.bulk.producer_identity import init_producer
 from ottla.spark.sink.sink_state import transactional_id
 from ottla.spark.sink.transactions import Step, connected
 from tests.crash.kills.processes import ServedBroker
@@ -121,7 +121,7 @@ def test_a_broker_that_is_killed_at_any_step_is_gone_on_with(
 
 
 def create_topic(address: str) -> None:
-    from ottla.client.socket_connection import SocketConnection
+    from ottla.client.connecting.socket_connection import SocketConnection
     from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
     with SocketConnection(*parse_address(address)) as connection:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ottla.server.apis import APIS
+from ottla.server.dispatching.apis import APIS
 from tests.unit.server.authorization.row import Row
 from tests.unit.server.authorization.rows import BY_OWNER, OPEN_TO_ALL, ROWS
 

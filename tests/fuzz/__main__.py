@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from ottla.server.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
 
 MAX_INPUT_SIZE = 2048
 INPUT_TIMEOUT_S = 10

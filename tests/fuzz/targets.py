@@ -28,10 +28,10 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.server.apis import APIS
-from ottla.server.authentication import Authentication, login_settings
-from ottla.server.connection_events import LoginOutcome
-from ottla.server.dispatch import Dispatcher
+from ottla.server.authentication.authentication import Authentication, login_settings
+from ottla.server.dispatching.apis import APIS
+from ottla.server.dispatching.dispatch import Dispatcher
+from ottla.server.network.connection_events import LoginOutcome
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.fuzz.__main__ import MEMBER

@@ -15,7 +15,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.server.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
 from tests.fuzz.__main__ import NAMES, TARGET_NAMES
 from tests.fuzz.targets import seeds, target
 from tests.support.group_asking import commit_request, group_asker

@@ -8,7 +8,7 @@ from functools import cache
 
 from ottla.config.broker import broker_config
 from ottla.config.listeners import Listener
-from ottla.server.acceptors import Arrival
+from ottla.server.network.acceptors import Arrival
 from ottla.server.tls.contexts import Tls, make_tls
 from ottla.server.tls.handshakes import Handshake
 from ottla.server.tls.transport import RECORD_SIZE, SLICE_SIZE, transport_of

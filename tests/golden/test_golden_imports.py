@@ -19,7 +19,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.security.scram import ScramServer
 from ottla.broker.topics.topics import NewTopic
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.serve.broker_connections import BrokerConnections
-from ottla.client.security import AuthenticationError
+from ottla.client.connecting.security import AuthenticationError
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.orders import OrderWriter
 from ottla.config.broker import BrokerConfig, broker_config

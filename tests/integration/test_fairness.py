@@ -46,11 +46,11 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.transaction_offset_commit import TransactionOffsetCommitRequest
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server import listener as listener_module
-from ottla.server.apis import APIS, CLUSTER_APIS
-from ottla.server.connection import Connection
-from ottla.server.listener import QUIET_MS, Server
-from ottla.server.turns import MAX_ELEMENTS, LongRequest
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.turns import MAX_ELEMENTS, LongRequest
+from ottla.server.network import listener as listener_module
+from ottla.server.network.connection import Connection
+from ottla.server.network.listener import QUIET_MS, Server
 from tests.support.busy_member import THROUGH_ITS_CLUSTER, BusyMember
 from tests.support.serving import WireClient, open_broker, serving
 from tests.support.stepping import SteppedServer, has_answer, stepped, with_topic

@@ -22,8 +22,8 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.record.batch import RecordBatch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server import background
-from ottla.server.listener import Server
+from ottla.server.dispatching import background
+from ottla.server.network.listener import Server
 from ottla.storage.log.partition_log import PartitionLog
 from tests.support.logs import NOW_MS, values
 from tests.support.patience import PATIENCE_S

@@ -12,9 +12,9 @@ import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnreachableError, UserError
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.connection import Connection
-from ottla.client.reading import EARLIEST, FetchFrom, fetch, list_offset
+from ottla.client.bulk.reading import EARLIEST, FetchFrom, fetch, list_offset
+from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.connection import Connection
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions

@@ -20,8 +20,8 @@ from jwt.algorithms import ECAlgorithm
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.security.sasl import Login, LoginError
 from ottla.config.broker import broker_config
-from ottla.server import oauth
-from ottla.server.oauth import TokenCheck
+from ottla.server.authentication import oauth
+from ottla.server.authentication.oauth import TokenCheck
 from tests.integration.test_server_reconfigured import altered
 from tests.support.logins import SASL, authenticate, shake_hands
 from tests.support.patience import wait_until

@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.topics.topics import NewTopic
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.produce import (
@@ -18,7 +18,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.altering import alter_quota
 from tests.support.brokers import batch
 from tests.support.logins import (

@@ -15,8 +15,8 @@ from benchmarks.machine import cost_of
 from ottla.protocol.framing import DEFAULT_CAPACITY
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.server.authentication import STRANGER_CAPACITY
-from ottla.server.listener import STRANGERS_SIZE
+from ottla.server.authentication.authentication import STRANGER_CAPACITY
+from ottla.server.network.listener import STRANGERS_SIZE
 from tests.integration.cli import support
 from tests.support.logins import log_in, login_broker
 from tests.support.patience import PATIENCE_S, wait_until

@@ -13,7 +13,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server import listener as listener_module
+from ottla.server.network import listener as listener_module
 from tests.support.stepping import SteppedServer, readable, stepped, with_topic
 
 VERSIONS = ApiVersionsRequest()

@@ -22,7 +22,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 

@@ -23,7 +23,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.testing import FakeClock
 from tests.support.patience import wait_until
 from tests.support.serving import WireClient, open_broker, serving

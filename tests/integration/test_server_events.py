@@ -19,7 +19,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.runtime.opening import open_broker
-from ottla.server.request_log import parse_filter
+from ottla.server.dispatching.request_log import parse_filter
 from tests.support.serving import WireClient, serving
 
 TOPIC = 2

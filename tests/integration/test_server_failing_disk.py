@@ -17,7 +17,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import batch, open_broker
 from tests.support.serving import WireClient, serving

@@ -11,7 +11,7 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.sync_group import SyncGroupRequest
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.serving import WireClient, open_broker, serving
 
 SESSION_MS = 150

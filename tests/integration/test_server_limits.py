@@ -11,7 +11,7 @@ from ottla.protocol.framing import DEFAULT_CAPACITY
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.serving import WireClient, open_broker, serving
 
 VERSIONS = ApiVersionsRequest()

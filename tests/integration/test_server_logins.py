@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 from ottla.codec.schema import Message
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -21,8 +21,8 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from ottla.server.connection_events import CloseReason
-from ottla.server.listener import Server
+from ottla.server.network.connection_events import CloseReason
+from ottla.server.network.listener import Server
 from ottla.testing.clock import FakeClock
 from tests.support.logins import (
     PASSWORD,

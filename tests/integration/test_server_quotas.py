@@ -18,8 +18,8 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.connection_events import Refusal
-from ottla.server.listener import Server
+from ottla.server.network.connection_events import Refusal
+from ottla.server.network.listener import Server
 from tests.support.altering import alter_quota
 from tests.support.brokers import batch
 from tests.support.serving import WireClient, open_broker, serving

@@ -42,7 +42,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.testing import FakeClock
 from ottla.testing.recording import IoCall, RecordingFileSystem
 from tests.support.brokers import batch, open_broker

@@ -12,10 +12,10 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
-from ottla.server.connection import Connection
-from ottla.server.connection_events import CloseReason
-from ottla.server.listener import Server
-from ottla.server.transfer_rates import moved_bytes
+from ottla.server.network.connection import Connection
+from ottla.server.network.connection_events import CloseReason
+from ottla.server.network.listener import Server
+from ottla.server.network.transfer_rates import moved_bytes
 from ottla.testing.clock import FakeClock
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving

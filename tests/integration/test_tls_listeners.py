@@ -25,7 +25,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.server.tls import handshakes
 from ottla.server.tls.transport import kernel_encrypts
 from tests.integration.test_server_reconfigured import altered
@@ -398,7 +398,7 @@ def test_a_socket_without_keys_in_the_kernel_is_known() -> None:
 
 
 def test_secrets_of_tls_are_never_described(tmp_path: Path) -> None:
-    from ottla.server.config_entries import broker_entries
+    from ottla.server.handling.config_entries import broker_entries
 
     broker = tls_broker(
         tmp_path,

@@ -21,9 +21,9 @@ ROOMS = (
     "/ottla/base/scram.py",
     "/ottla/base/tls.py",
     "/ottla/broker/security/",
-    "/ottla/server/authentication.py",
+    "/ottla/server/authentication/authentication.py",
     "/ottla/server/authorization/",
-    "/ottla/server/oauth.py",
+    "/ottla/server/authentication/oauth.py",
     "/ottla/server/tls/",
 )
 
@@ -70,7 +70,7 @@ def test_a_broker_with_logins_and_rules_would_be_noticed(tmp_path: Path, called:
         assert client.ask(MetadataRequest(topics=None), 9).topics == []
     assert of_security(called) >= {
         "/ottla/broker/security/",
-        "/ottla/server/authentication.py",
+        "/ottla/server/authentication/authentication.py",
         "/ottla/server/authorization/",
     }
 

@@ -41,7 +41,7 @@ from ottla.protocol.messages.produce import (
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.server import committing
+from ottla.server.handling import committing
 from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
 from ottla.zookeeper.controllers import ProducerIdBlock

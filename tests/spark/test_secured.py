@@ -8,7 +8,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.client.security import parse_security
+from ottla.client.connecting.security import parse_security
 from ottla.mirror.mirror import MirrorOptions
 from ottla.mirror.source import Selection
 from ottla.spark.mirror import mirror_with_spark

@@ -10,8 +10,8 @@ import ottla
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.client.groups import committed_by
-from ottla.client.socket_connection import SocketConnection
+from ottla.client.administration.group_offsets import committed_by
+from ottla.client.connecting.socket_connection import SocketConnection
 from ottla.loading.auditing.audit import audit
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.columns import COLUMNS

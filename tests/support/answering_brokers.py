@@ -6,9 +6,9 @@ from typing import Any
 from ottla.base.addresses import Address
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnreachableError
-from ottla.client.admin import Admin
-from ottla.client.cluster import Cluster
-from ottla.client.settings import admin_settings
+from ottla.client.administration.admin import Admin
+from ottla.client.connecting.cluster import Cluster
+from ottla.client.connecting.settings import admin_settings
 from ottla.codec.schema import Message
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

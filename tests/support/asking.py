@@ -8,8 +8,8 @@ from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
-from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import Client, PendingResponse
+from ottla.server.dispatching.dispatch import Dispatcher
+from ottla.server.dispatching.request_context import Client, PendingResponse
 from ottla.testing.clock import FakeClock
 from tests.support.brokers import at
 

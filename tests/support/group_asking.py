@@ -12,7 +12,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from ottla.server.apis import APIS
+from ottla.server.dispatching.apis import APIS
 from tests.support.asking import Asker
 from tests.support.brokers import disk, open_broker
 

@@ -27,9 +27,9 @@ from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartb
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.apis import APIS, CLUSTER_APIS
-from ottla.server.dispatch import Dispatcher
-from ottla.server.request_context import PendingResponse
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.dispatch import Dispatcher
+from ottla.server.dispatching.request_context import PendingResponse
 from tests.support.asking import PEER
 from tests.support.brokers import NOW_MS, batch
 from tests.support.random_messages import RANGES

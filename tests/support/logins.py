@@ -6,7 +6,7 @@ from typing import Any
 from ottla.base.scram import CODES_OF_MECHANISMS, salt_password
 from ottla.broker.broker import Broker
 from ottla.broker.security.users import ScramUpsertion
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 from ottla.metadata.acls import (
     Acl,
     Entry,

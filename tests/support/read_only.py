@@ -3,7 +3,7 @@
 import os
 
 import ottla
-from ottla.client.read_only import open_to_read
+from ottla.client.connecting.read_only import open_to_read
 from ottla.diagnosis.internal_records import OnLost, refuse_loss
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base.errors import ApiError, UserError
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.grounds import ONE_MACHINE, Grounds, ZooKeeperService
 from tests.support.patience import PATIENCE_S, wait_until

@@ -24,9 +24,9 @@ from ottla.config.broker import broker_config
 from ottla.config.listeners import client_listeners
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
-from ottla.server.embedding import Embedding, Upkeep
-from ottla.server.listener import Server
-from ottla.server.request_log import RequestFilter
+from ottla.server.dispatching.request_log import RequestFilter
+from ottla.server.network.embedding import Embedding, Upkeep
+from ottla.server.network.listener import Server
 from tests.support.patience import PATIENCE_S
 
 

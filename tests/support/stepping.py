@@ -12,8 +12,8 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
-from ottla.server.embedding import Embedding, Upkeep
-from ottla.server.listener import Server
+from ottla.server.network.embedding import Embedding, Upkeep
+from ottla.server.network.listener import Server
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker
 

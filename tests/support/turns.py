@@ -6,7 +6,7 @@ from itertools import count
 from threading import Semaphore
 
 from ottla.base.turns import CURRENT, Turn
-from ottla.server.turns import LongRequests
+from ottla.server.dispatching.turns import LongRequests
 from tests.support.patience import PATIENCE_S
 
 

@@ -29,7 +29,7 @@ INNER = {
 
 CAUGHT = {
     "ottla.base.errors.TaskError": "tasks of loads, which report it as a UserError",
-    "ottla.client.fetching.TruncatedError": "mirrors and loads, which read without a consumer",
+    "ottla.client.bulk.fetching.TruncatedError": "mirrors and loads, which read without a consumer",
     "ottla.codec.compression.UnpackedSizeError": "an invalid batch",
     "ottla.codec.frames.CompressionError": "an invalid batch",
     "ottla.codec.varint.VarintError": "an invalid batch",

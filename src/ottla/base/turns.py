@@ -1,9 +1,9 @@
 """Runs long requests in turns: a loop over many elements yields to other requests.
 
-The server runs a long request as a `Turn` (`server/turns.py`), which is suspended when its time is
-over. Other requests are then served before it continues, so a request that yields must leave a
-consistent state, and must not rely on what it read before. Without a server, and in short requests,
-nothing is suspended.
+The server runs a long request as a `Turn` (`server/dispatching/turns.py`), which is suspended when
+its time is over. Other requests are then served before it continues, so a request that yields must
+leave a consistent state, and must not rely on what it read before. Without a server, and in short
+requests, nothing is suspended.
 
 Code does not name this where it goes through what a long request has: the arrays of the request are
 `TurnList`s, which yield between their elements, and so are lists and dicts that handlers make with

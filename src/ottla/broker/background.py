@@ -1,8 +1,8 @@
 """Preparation of records in another thread, if it takes longer than other clients should wait.
 
-The broker has no threads: the server passes in an object that has one (`server/background.py`).
-Without it, the broker prepares the records itself. Kafka's counterpart: the other threads of
-`KafkaRequestHandlerPool`.
+The broker has no threads: the server passes in an object that has one
+(`server/dispatching/background.py`). Without it, the broker prepares the records itself. Kafka's
+counterpart: the other threads of `KafkaRequestHandlerPool`.
 """
 
 import logging

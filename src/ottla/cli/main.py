@@ -418,7 +418,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, is_asked: bool) -
 
     import ottla
 
-    found = find_spec("ottla.server.listener")
+    found = find_spec("ottla.server.network.listener")
     is_compiled = found is not None and str(found.origin).endswith(tuple(EXTENSION_SUFFIXES))
     kind = "compiled broker" if is_compiled else "broker not compiled"
     python = ".".join(map(str, sys.version_info[:3]))

@@ -15,7 +15,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.storage.files.java_properties import parse_properties
 
 if TYPE_CHECKING:
-    from ottla.client.security import Security
+    from ottla.client.connecting.security import Security
     from ottla.config.broker import BrokerConfig
     from ottla.schema_registry.registry import RegistryLogin
 
@@ -109,7 +109,7 @@ def _referred(found: re.Match[str]) -> str:
 
 def read_security(path: FilePath | None) -> "Security":
     """Returns how to connect to a cluster, according to a settings file; raises `UserError`."""
-    from ottla.client.security import parse_security
+    from ottla.client.connecting.security import parse_security
 
     return parse_security(read_client_settings(path))
 

@@ -43,8 +43,8 @@ from ottla.cli.terminal import (
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from ottla.client.admin import Admin
-    from ottla.client.cluster import ClientSettings, Cluster
+    from ottla.client.administration.admin import Admin
+    from ottla.client.connecting.cluster import ClientSettings, Cluster
     from ottla.diagnosis.internal_records import OnLost
     from ottla.embedded.log import Log
 
@@ -120,14 +120,14 @@ class Target:
 
     def client_settings(self) -> "ClientSettings":
         """Raises `UserError` for a setting that no client has."""
-        from ottla.client.settings import admin_settings
+        from ottla.client.connecting.settings import admin_settings
 
         return admin_settings(self.settings)
 
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":
         """Like `open`, but for an admin client."""
-        from ottla.client.admin import Admin
+        from ottla.client.administration.admin import Admin
 
         with self.open(may_create=may_create) as cluster:
             yield Admin(cluster)
@@ -144,7 +144,7 @@ class Target:
             self.check_directories()
             _check_holds_log(self.directories)
             if not self.broker_addresses():
-                from ottla.client.read_only import open_to_read
+                from ottla.client.connecting.read_only import open_to_read
                 from ottla.diagnosis.internal_records import refuse_loss
 
                 losses = refuse_loss if on_lost is None else on_lost
@@ -203,7 +203,7 @@ def check_directory(path: str) -> None:
 
 @contextmanager
 def _opened(target: Target, *, may_create: bool) -> "Iterator[Cluster]":
-    from ottla.client.target import open_target
+    from ottla.client.connecting.target import open_target
 
     with (
         target.for_clients(may_create=may_create) as place,

@@ -121,8 +121,8 @@ def zookeeper_tls(config: "BrokerConfig") -> "NewContext | None":
     """Returns a factory of TLS contexts, `None` for connections without TLS; raises `UserError`."""
     if not config.zookeeper_ssl_client_enable:
         return None
-    from ottla.client.login import tls_context
-    from ottla.client.security import Security
+    from ottla.client.connecting.login import tls_context
+    from ottla.client.connecting.security import Security
 
     keystore = config.zookeeper_ssl_keystore_location
     security = Security(

@@ -28,10 +28,10 @@ from ottla.base.errors import (
     UnreachableError,
     UserError,
 )
-from ottla.client.connection import ADDRESS_HINT
+from ottla.client.connecting.connection import ADDRESS_HINT
+from ottla.client.connecting.security import AuthenticationError
+from ottla.client.connecting.signing_in import sign_in
 from ottla.client.refusals import RefusedError
-from ottla.client.security import AuthenticationError
-from ottla.client.signing_in import sign_in
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
 from ottla.console.events import EventStream, OpenStreams, SerialStream, give_precedence

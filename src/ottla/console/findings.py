@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ottla.base.errors import OttlaError
 from ottla.base.values import dataclass
-from ottla.client.doctor import complaints_of_broker
+from ottla.client.administration.doctor import complaints_of_broker
 from ottla.console.targets import Place
 from ottla.diagnosis.complaints import Complaint
 from ottla.diagnosis.doctor import check_directories

@@ -13,10 +13,10 @@ from dataclasses import replace
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.values import dataclass
-from ottla.client.admin import Admin
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.doctor import local_directories
-from ottla.client.read_only import open_to_read
+from ottla.client.administration.admin import Admin
+from ottla.client.administration.doctor import local_directories
+from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.read_only import open_to_read
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
 from ottla.diagnosis.internal_records import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource

@@ -21,10 +21,15 @@ from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages import request_class
-from ottla.server.apis import APIS
-from ottla.server.dispatch import handler_of
-from ottla.server.request_context import Client, Handler, PendingResponse, RequestContext
-from ottla.server.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
+from ottla.server.dispatching.apis import APIS
+from ottla.server.dispatching.dispatch import handler_of
+from ottla.server.dispatching.request_context import (
+    Client,
+    Handler,
+    PendingResponse,
+    RequestContext,
+)
+from ottla.server.dispatching.turns import MAX_ELEMENTS, MAX_RESPONSE_SIZE, SLICE_S
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

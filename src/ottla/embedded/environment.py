@@ -11,7 +11,7 @@ from ottla.base.values import dataclass
 from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.server.request_context import Handler
+    from ottla.server.dispatching.request_context import Handler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -329,8 +329,8 @@ class HeldBroker(Closing):
 
     @done_whole
     def _serve(self, listener: Listener) -> Listening:
-        from ottla.server.embedding import Embedding
-        from ottla.server.listener import Server
+        from ottla.server.network.embedding import Embedding
+        from ottla.server.network.listener import Server
 
         self.broker.open_files.limit = max_open_files()
         server = Server(

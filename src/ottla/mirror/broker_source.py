@@ -9,11 +9,10 @@ from itertools import islice
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import ApiError, CorruptionError
-from ottla.client.admin import Admin
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.fetching import committed_runs, fetches
-from ottla.client.groups import Committed, committed_here
-from ottla.client.reading import (
+from ottla.client.administration.admin import Admin
+from ottla.client.administration.group_offsets import Committed, committed_here
+from ottla.client.bulk.fetching import committed_runs, fetches
+from ottla.client.bulk.reading import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
@@ -23,7 +22,8 @@ from ottla.client.reading import (
     fetch,
     list_offset,
 )
-from ottla.client.security import PLAINTEXT, Security
+from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import Record, read_records

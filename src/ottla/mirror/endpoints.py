@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
-from ottla.client.security import PLAINTEXT, Security
+from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source

@@ -18,7 +18,7 @@ from dataclasses import field
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 from ottla.config.topic import TopicConfig
 from ottla.mirror.plan import (
     BulkCopy,

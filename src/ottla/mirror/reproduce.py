@@ -19,7 +19,7 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.extras import needed_for
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.client.security import librdkafka_settings
+from ottla.client.connecting.security import librdkafka_settings
 from ottla.mirror.mirror import OnProgress, PartitionReport, RoundReport, empty_reports
 from ottla.mirror.plan import Gap, Refusal
 from ottla.mirror.positions import (

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 from ottla.record.record import Record
 
 

@@ -17,7 +17,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig

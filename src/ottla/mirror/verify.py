@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 from ottla.mirror.plan import describe, differing_record, fingerprint

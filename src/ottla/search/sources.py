@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.connecting.cluster import Cluster
     from ottla.record.batch import Batch
     from ottla.record.record import Record
     from ottla.search.skipping import Skipped
@@ -180,7 +180,7 @@ class ClusterRecords(_DecodedSource):
         on_remark: OnRemark = lambda text: None,
         fetch_size: int = FETCH_SIZE,
     ) -> None:
-        from ottla.client.reading import READ_COMMITTED, READ_UNCOMMITTED
+        from ottla.client.bulk.reading import READ_COMMITTED, READ_UNCOMMITTED
 
         self._cluster = cluster
         self._on_remark = on_remark
@@ -195,7 +195,7 @@ class ClusterRecords(_DecodedSource):
         return [] if found is None else sorted(found.leaders)
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
-        from ottla.client.reading import EARLIEST, LATEST
+        from ottla.client.bulk.reading import EARLIEST, LATEST
 
         starts = self._offsets(dict.fromkeys(places, EARLIEST))
         ends = self._offsets(dict.fromkeys(places, LATEST))
@@ -211,7 +211,7 @@ class ClusterRecords(_DecodedSource):
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        from ottla.client.reading import list_offsets
+        from ottla.client.bulk.reading import list_offsets
 
         def ask() -> dict[TopicPartition, int]:
             found = {}
@@ -246,8 +246,8 @@ class ClusterRecords(_DecodedSource):
     def _fetched(
         self, place: TopicPartition, offset: int, until_offset: int, decode: "Decode[D]"
     ) -> Iterator[D]:
-        from ottla.client.fetching import committed_runs, fetches
-        from ottla.client.reading import FetchFrom
+        from ottla.client.bulk.fetching import committed_runs, fetches
+        from ottla.client.bulk.reading import FetchFrom
         from ottla.record.batch import iter_batches
 
         asked = FetchFrom(

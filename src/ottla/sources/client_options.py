@@ -1,8 +1,8 @@
 """Options for the Kafka client, with Java's names and values, as for Spark's own source.
 
 Settings that have no effect here are ignored, with a warning, and some are rejected with the
-alternative. Security settings are parsed by `client/security.py`, the others by `wire_settings.py`,
-which also take librdkafka's names.
+alternative. Security settings are parsed by `client/connecting/security.py`, the others by
+`wire_settings.py`, which also take librdkafka's names.
 """
 
 import logging

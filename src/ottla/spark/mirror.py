@@ -19,7 +19,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
-from ottla.client.security import PLAINTEXT, Security
+from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.plan import BulkCopy

@@ -11,10 +11,10 @@ from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.produce import ProduceRequest
-from ottla.server.apis import APIS
-from ottla.server.dispatch import handler_of
-from ottla.server.metering import DelayedRequest
-from ottla.server.request_context import Handler, PendingResponse, RequestContext
+from ottla.server.dispatching.apis import APIS
+from ottla.server.dispatching.dispatch import handler_of
+from ottla.server.dispatching.metering import DelayedRequest
+from ottla.server.dispatching.request_context import Handler, PendingResponse, RequestContext
 from ottla.testing.error_responses import check_place, error_response
 
 DROPPED = "the test closes this connection"

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.base.extras import needed_for
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.client.administration.security_values import UserScramCredentialUpsertion
-from ottla.client.target import open_target
+from ottla.client.connecting.target import open_target
 from ottla.config.listeners import PLAINTEXT
 from ottla.embedded.log import Log
 

@@ -16,9 +16,9 @@ from benchmarks.report import Report
 from benchmarks.stretches import LONG_MS, Recorder, Row, Times, Tried, judged, tried
 from benchmarks.wire import frame_of
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.dispatching.turns import MAX_ELEMENTS
 from ottla.server.handlers import describe_groups
-from ottla.server.request_context import RequestContext
-from ottla.server.turns import MAX_ELEMENTS
 from tests.support.serving import open_broker, serving
 
 SPENT_S = 0.02

@@ -31,7 +31,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from tests.support.brokers import batch
 from tests.support.patience import PATIENCE_S
 from tests.support.ports import free_port

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from tests.integration.cli.support import run_ottla
 
 pytestmark = pytest.mark.slow

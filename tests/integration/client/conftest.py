@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.target import open_target
+from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.target import open_target
 from ottla.embedded.log import Log
 
 PROMPT = ClientSettings(first_pause_s=0.01, last_pause_s=0.05, patience_s=5.0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import ottla.aio
+from ottla.client.connecting.target import Target
 from ottla.client.producing.sending import AwaitableSending
-from ottla.client.target import Target
 from tests.integration.consumer.styles import AsyncStyle
 
 

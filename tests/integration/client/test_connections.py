@@ -17,10 +17,8 @@ from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import Cluster, CoordinatorKind
-from ottla.client.connection import Connection
-from ottla.client.producer_identity import init_producer
-from ottla.client.reading import (
+from ottla.client.bulk.producer_identity import init_producer
+from ottla.client.bulk.reading import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
@@ -29,8 +27,10 @@ from ottla.client.reading import (
     fetch,
     list_offset,
 )
-from ottla.client.target import open_target
-from ottla.client.transactions import add_partitions, end_transaction
+from ottla.client.bulk.transactions import add_partitions, end_transaction
+from ottla.client.connecting.cluster import Cluster, CoordinatorKind
+from ottla.client.connecting.connection import Connection
+from ottla.client.connecting.target import open_target
 from ottla.embedded.log import Log
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

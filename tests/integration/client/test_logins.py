@@ -14,10 +14,10 @@ from ottla.base.errors import UserError
 from ottla.base.scram import bytes_text
 from ottla.broker.topics.topics import NewTopic
 from ottla.cli.main import cli
-from ottla.client.admin import Admin
-from ottla.client.cluster import ClientSettings
-from ottla.client.security import AuthenticationError, parse_security
-from ottla.client.target import open_target
+from ottla.client.administration.admin import Admin
+from ottla.client.connecting.cluster import ClientSettings
+from ottla.client.connecting.security import AuthenticationError, parse_security
+from ottla.client.connecting.target import open_target
 from tests.support.logins import PASSWORD, USER, login_broker
 from tests.support.serving import serving
 
@@ -63,7 +63,7 @@ def test_without_scramp_a_login_by_scram_says_how_to_install_it(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "scramp", None)
-    monkeypatch.delitem(sys.modules, "ottla.client.scram", raising=False)
+    monkeypatch.delitem(sys.modules, "ottla.client.connecting.scram", raising=False)
     missing = (
         r"sasl.mechanism=SCRAM-SHA-256: scramp is not installed: pip install 'ottla\[security\]'"
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UnreachableError, UserError
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.security import AuthenticationError, Security
-from ottla.client.signing_in import sign_in
+from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.security import AuthenticationError, Security
+from ottla.client.connecting.signing_in import sign_in
 from tests.support.logins import PASSWORD, USER, login_broker
 from tests.support.serving import serving
 

@@ -10,11 +10,11 @@ import ottla.aio
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.client.cluster import CoordinatorKind
-from ottla.client.groups import committed_by
-from ottla.client.producer_identity import init_producer
-from ottla.client.target import Target, open_target
-from ottla.client.transactions import add_partitions, end_transaction
+from ottla.client.administration.group_offsets import committed_by
+from ottla.client.bulk.producer_identity import init_producer
+from ottla.client.bulk.transactions import add_partitions, end_transaction
+from ottla.client.connecting.cluster import CoordinatorKind
+from ottla.client.connecting.target import Target, open_target
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from tests.support.patience import PATIENCE_S

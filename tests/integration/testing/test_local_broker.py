@@ -270,7 +270,7 @@ def test_a_mistake_in_a_test_is_named(broker: LocalBroker, call: object, said: s
 
 
 def test_errors_reach_those_who_ask_in_the_same_process(broker: LocalBroker) -> None:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     broker.fail("create_topics", "POLICY_VIOLATION", times=1)
     with Admin(broker.log) as admin, pytest.raises((ApiError, UserError)):

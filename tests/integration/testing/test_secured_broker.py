@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
-from ottla.client.security import AuthenticationError
+from ottla.client.connecting.security import AuthenticationError
 from ottla.testing import LocalBroker
 from ottla.testing.pytest_plugin import SETTINGS
 from tests.support.patience import PATIENCE_S

@@ -17,7 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.cli.records.encodings import TEXT
-from ottla.client.reading import FetchFrom
+from ottla.client.bulk.reading import FetchFrom
 from ottla.record.record import Record
 from ottla.search.fields import Entry
 from ottla.storage.log.append import LongPreparationError

@@ -18,8 +18,8 @@ from ottla.controller.requests import (
     StopReplica,
 )
 from ottla.protocol.headers import RequestHeader
+from ottla.server.dispatching.request_context import Client, RequestContext
 from ottla.server.orders.applying import MAX_PARTITIONS, apply_in_parts
-from ottla.server.request_context import Client, RequestContext
 from ottla.testing import CrashMode
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment

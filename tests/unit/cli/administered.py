@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.partitions import TopicPartition
 from ottla.cli.main import cli
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.embedded.log import Log
 
 ORDERS = TopicPartition("orders", 0)

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 
 ASK = """
 import os, sys
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 with Admin(os.environ["KAFKA_BOOTSTRAP_SERVERS"]) as admin:
     print(sorted((one.name, len(one.partitions)) for one in admin.describe_topics()))
 sys.exit(7)

@@ -87,7 +87,7 @@ def test_a_broker_alone_imports_no_http_and_nothing_for_tls_or_clusters(tmp_path
     broker.terminate()
     imported = {line.rpartition("|")[2].strip() for line in broker.communicate()[1].splitlines()}
     assert broker.returncode == 0
-    assert "ottla.server.listener" in imported
+    assert "ottla.server.network.listener" in imported
     unwanted = {"http", "email", "ssl", "asyncio", "ctypes", "importlib.metadata", "rich", "numpy"}
     assert not imported & unwanted
     rooms = ["cluster", "controller", "zookeeper", "broker.replication", "server.orders"]
@@ -213,7 +213,7 @@ def test_what_changes_one_kind_of_thing_imports_the_requests_of_no_other(
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders")
     modules = imported(*command.replace("DIRECTORY", str(tmp_path / "data")).split())
-    assert "ottla.client.admin" not in modules
+    assert "ottla.client.administration.admin" not in modules
     for name in ("groups", "quotas", "security", "transactions"):
         assert f"ottla.client.administration.{name}" not in modules
 
@@ -245,8 +245,8 @@ def test_what_changes_a_directory_imports_nothing_for_groups_compaction_logins_a
         "ottla.broker.groups",
         "ottla.broker.transactions",
         "ottla.broker.security.sasl",
-        "ottla.client.groups",
-        "ottla.client.transactions",
+        "ottla.client.administration.group_offsets",
+        "ottla.client.bulk.transactions",
         "ottla.config.inter_broker_version",
         "ottla.embedded.compacting",
         "ottla.embedded.scanning",

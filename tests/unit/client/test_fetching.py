@@ -7,9 +7,9 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnreachableError, UserError
-from ottla.client.cluster import ClientSettings, Cluster
-from ottla.client.fetching import TruncatedError, committed_runs, fetches
-from ottla.client.reading import READ_COMMITTED, FetchFrom
+from ottla.client.bulk.fetching import TruncatedError, committed_runs, fetches
+from ottla.client.bulk.reading import READ_COMMITTED, FetchFrom
+from ottla.client.connecting.cluster import ClientSettings, Cluster
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.client.socket_connection import LONG_FRAME, SocketConnection
+from ottla.client.connecting.socket_connection import LONG_FRAME, SocketConnection
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

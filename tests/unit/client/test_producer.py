@@ -15,12 +15,17 @@ import numpy as np  # noqa: E402
 import ottla  # noqa: E402
 from ottla.base.addresses import Address, parse_address  # noqa: E402
 from ottla.base.errors import UnreachableError, UserError  # noqa: E402
-from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind  # noqa: E402
-from ottla.client.groups import Committed, GroupMetadata, commit_from_outside, committed_by  # noqa: E402
-from ottla.client.producer import Producer  # noqa: E402
-from ottla.client.producer_identity import init_producer  # noqa: E402
+from ottla.client.administration.group_offsets import (  # noqa: E402
+    Committed,
+    GroupMetadata,
+    commit_from_outside,
+    committed_by,
+)
+from ottla.client.bulk.producer import Producer  # noqa: E402
+from ottla.client.bulk.producer_identity import init_producer  # noqa: E402
+from ottla.client.bulk.transactions import commit_offsets, end_transaction  # noqa: E402
+from ottla.client.connecting.cluster import ClientSettings, Cluster, CoordinatorKind  # noqa: E402
 from ottla.client.refusals import RefusedError  # noqa: E402
-from ottla.client.transactions import commit_offsets, end_transaction  # noqa: E402
 from ottla.codec.compression import Compression  # noqa: E402
 from ottla.embedded.log import Log  # noqa: E402
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records  # noqa: E402

@@ -4,14 +4,14 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.administration.replicas import Reassignment
-from ottla.client.cluster_status import (
+from ottla.client.administration.cluster_status import (
     BrokerStatus,
     ClusterStatus,
     PartitionStatus,
     complaints_of_cluster,
 )
-from ottla.client.replica_plans import plan_drain, plan_given, plan_to
+from ottla.client.administration.replica_plans import plan_drain, plan_given, plan_to
+from ottla.client.administration.replicas import Reassignment
 
 ALL = (1, 2, 3)
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import ottla
 from ottla.base.partitions import TopicPartition
 from ottla.cli.cluster.moves import unslowed
-from ottla.client.replica_plans import Move
-from ottla.client.replica_throttles import (
+from ottla.client.administration.replica_plans import Move
+from ottla.client.administration.replica_throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ProtocolError
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 CHALLENGE = (

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.client.security import librdkafka_settings, parse_security
+from ottla.client.connecting.security import librdkafka_settings, parse_security
 
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ana"}
 JAAS = 'PlainLoginModule required username="ana" password="se\0cret";'

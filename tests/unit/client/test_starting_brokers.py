@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 
 import ottla
-from ottla.client.admin import Admin
-from ottla.client.cluster import Cluster
+from ottla.client.administration.admin import Admin
+from ottla.client.connecting.cluster import Cluster
 from tests.support.answering_brokers import BROKERS, AnsweringBrokers
 
 QUESTIONS = [Admin.describe_cluster, Admin.list_partition_reassignments]

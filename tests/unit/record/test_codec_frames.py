@@ -10,8 +10,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import CURRENT, Turn
+from ottla.client.bulk.reading import Fetched
 from ottla.client.consumer.records import CorruptBatchError, Decoding
-from ottla.client.reading import Fetched
 from ottla.codec.unpacking import UnpackedMemory
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.columns import decode_columns

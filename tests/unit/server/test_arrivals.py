@@ -2,7 +2,7 @@
 
 from ottla.broker.quotas.client_quotas import RATES_TO_KEEP
 from ottla.config.broker import broker_config
-from ottla.server.arrivals import (
+from ottla.server.network.arrivals import (
     REMEMBERED_HOSTS,
     AdvertisedAddressHint,
     CreationRates,

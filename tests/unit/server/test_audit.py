@@ -8,7 +8,7 @@ from ottla.base.principal import Principal
 from ottla.metadata.acls import Operation, ResourceType
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.authorization.access import LINES_PER_WINDOW, AuditLog
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS
 from tests.support.brokers import at
 

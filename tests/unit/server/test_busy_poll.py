@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ottla.server.busy_poll import BUSY_POLL_S, BusyPoll, sleep_towards
+from ottla.server.network.busy_poll import BUSY_POLL_S, BusyPoll, sleep_towards
 
 
 class Requests:

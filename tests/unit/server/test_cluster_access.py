@@ -35,7 +35,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
 )
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from ottla.zookeeper.access import (
     UnknownEntry,
     decode_acls,

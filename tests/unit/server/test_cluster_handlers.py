@@ -74,8 +74,8 @@ from ottla.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext
 from ottla.server.orders import update_metadata
-from ottla.server.request_context import PendingResponse, RequestContext
 from tests.support.asking import PEER
 from tests.support.brokers import at
 from tests.support.lonely_member import ME, LonelyMember

@@ -30,9 +30,9 @@ from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarkerTopic,
     WriteTransactionMarkersRequest,
 )
-from ottla.server.committing import committed
-from ottla.server.dispatch import handler_of
-from ottla.server.request_context import Client, PendingResponse, RequestContext
+from ottla.server.dispatching.dispatch import handler_of
+from ottla.server.dispatching.request_context import Client, PendingResponse, RequestContext
+from ottla.server.handling.committing import committed
 from tests.support.brokers import at, disk
 from tests.support.lonely_member import LonelyMember
 from tests.support.replicated_brokers import PartitionOrders, open_member, replicas_of

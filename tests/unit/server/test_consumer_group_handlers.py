@@ -18,7 +18,7 @@ from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from ottla.server.operations import GROUP_OPERATIONS
+from ottla.server.handling.operations import GROUP_OPERATIONS
 from tests.support.asking import Asker
 from tests.support.brokers import disk, open_broker
 from tests.support.group_asking import commit_request, each_version, group_asker

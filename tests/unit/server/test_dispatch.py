@@ -11,8 +11,8 @@ from ottla.broker.topics.topics import NewTopic
 from ottla.codec.primitives import Output
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class, response_class
-from ottla.server.apis import APIS
-from ottla.server.dispatch import Dispatcher, handler_of
+from ottla.server.dispatching.apis import APIS
+from ottla.server.dispatching.dispatch import Dispatcher, handler_of
 from tests.support.asking import PEER, Asker
 from tests.support.brokers import batch, disk, open_broker
 from tests.support.random_messages import random_message

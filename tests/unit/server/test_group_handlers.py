@@ -19,7 +19,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupReques
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.server.operations import GROUP_OPERATIONS
+from ottla.server.handling.operations import GROUP_OPERATIONS
 from tests.support.asking import Asker
 from tests.support.brokers import at
 from tests.support.group_asking import commit_request, each_version, group_asker

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.config.broker import broker_config
 from ottla.config.setting import SettingError
-from ottla.server.authentication import LoginSettings, login_settings
+from ottla.server.authentication.authentication import LoginSettings, login_settings
 
 
 def offered(mechanisms: str, **settings: str) -> LoginSettings:

@@ -10,9 +10,9 @@ import pytest
 
 import ottla
 from ottla.broker.topics.topics import Topics
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
-from ottla.client.target import open_target
+from ottla.client.connecting.cluster import Cluster
+from ottla.client.connecting.connection import Connection
+from ottla.client.connecting.target import open_target
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -27,9 +27,9 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.apis import APIS, CLUSTER_APIS, NOT_METERED
-from ottla.server.metering import Held
-from ottla.server.request_context import Client, PendingResponse
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS, NOT_METERED
+from ottla.server.dispatching.metering import Held
+from ottla.server.dispatching.request_context import Client, PendingResponse
 from ottla.testing import CrashMode
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.altering import alter_quota

@@ -23,7 +23,7 @@ from ottla.base.errors import UserError
 from ottla.base.principal import Principal
 from ottla.broker.security.sasl import INVALID_TOKEN, LoginError, OAuthBearerServer
 from ottla.config.broker import broker_config
-from ottla.server.oauth import TokenCheck
+from ottla.server.authentication.oauth import TokenCheck
 
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())

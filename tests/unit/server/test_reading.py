@@ -19,7 +19,7 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
-from ottla.server.apis import APIS
+from ottla.server.dispatching.apis import APIS
 from ottla.storage.log.producer_state import AppendOrigin
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker

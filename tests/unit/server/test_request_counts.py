@@ -1,7 +1,7 @@
 """Requests are counted and timed by API."""
 
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.request_counts import BOUNDS_MS, Histogram, RequestCounts
+from ottla.server.dispatching.request_counts import BOUNDS_MS, Histogram, RequestCounts
 
 
 def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:

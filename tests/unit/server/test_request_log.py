@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.server.request_log import RequestAnswered, RequestFilter, parse_filter
+from ottla.server.dispatching.request_log import RequestAnswered, RequestFilter, parse_filter
 
 
 def request(

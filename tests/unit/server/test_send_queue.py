@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.files import FileSlice
-from ottla.server.send_queue import INLINE_SIZE, SendQueue, TruncatedFileError
+from ottla.server.network.send_queue import INLINE_SIZE, SendQueue, TruncatedFileError
 from ottla.testing import FakeFileSystem
 
 CONTENT = bytes(range(256)) * 512

@@ -25,7 +25,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.server.operations import TOPIC_OPERATIONS
+from ottla.server.handling.operations import TOPIC_OPERATIONS
 from tests.support.asking import Asker
 from tests.support.brokers import batch, disk, open_broker
 

@@ -10,7 +10,7 @@ from ottla.base.scram import bytes_text
 from ottla.broker.broker import Broker
 from ottla.broker.security.sasl import LoginError
 from ottla.broker.security.scram import ScramServer
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 from ottla.metadata.acls import (
     Acl,
     Entry,
@@ -30,7 +30,7 @@ from ottla.protocol.messages.describe_delegation_token import (
 )
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from ottla.testing.file_system import FakeFileSystem
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS, disk, open_broker

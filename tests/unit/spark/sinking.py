@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.base.addresses import Address
-from ottla.client.cluster import ClientSettings, Cluster
+from ottla.client.connecting.cluster import ClientSettings, Cluster
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import Job, Step, TaskWrite, commit_batch, connected

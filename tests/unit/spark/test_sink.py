@@ -12,7 +12,7 @@ pytest.importorskip("numpy")
 import ottla
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
-from ottla.client.producer_identity import init_producer
+from ottla.client.bulk.producer_identity import init_producer
 from ottla.embedded.log import Log
 from ottla.spark.sink.sink_state import transactional_id
 from ottla.spark.sink.transactions import Step, abort, connected, read_state

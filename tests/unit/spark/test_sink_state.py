@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 from ottla.spark.sink.sink_state import Entry, Phase, SinkState, decode_state, encode_state
 
 SINK = "ottla-sink-q"

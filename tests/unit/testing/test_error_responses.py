@@ -17,7 +17,7 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.server.apis import APIS
+from ottla.server.dispatching.apis import APIS
 from ottla.testing.error_responses import error_response
 from tests.support.random_messages import random_message
 

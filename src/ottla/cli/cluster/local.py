@@ -206,7 +206,7 @@ def wait_until_known(cluster: LocalCluster) -> None:
 
 def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
     """Describes what a broker does not know yet; empty if it knows all."""
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     try:
         with Admin(f"{LOCAL}:{one.port}", client_settings_of(cluster.folder)) as admin:

@@ -26,9 +26,9 @@ from ottla.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
-    from ottla.client.cluster_status import ClusterStatus
-    from ottla.client.replica_plans import Move
+    from ottla.client.administration.admin import Admin
+    from ottla.client.administration.cluster_status import ClusterStatus
+    from ottla.client.administration.replica_plans import Move
 
 LOOK_S = 0.2
 HEARD_S = 30.0
@@ -71,8 +71,8 @@ def drain_command(
 
     Each replica goes to the broker that has the fewest. BROKER may already be down.
     """
-    from ottla.client.cluster_status import cluster_status
-    from ottla.client.replica_plans import plan_drain
+    from ottla.client.administration.cluster_status import cluster_status
+    from ottla.client.administration.replica_plans import plan_drain
 
     with target.admin() as admin:
         status = cluster_status(admin)
@@ -120,8 +120,8 @@ def reassign_command(
 
     Without --to, --replicas, --plan and --cancel, list the moves that are under way.
     """
-    from ottla.client.cluster_status import cluster_status
-    from ottla.client.replica_plans import plan_given, plan_to
+    from ottla.client.administration.cluster_status import cluster_status
+    from ottla.client.administration.replica_plans import plan_given, plan_to
 
     with target.admin() as admin:
         names = matching("topic", patterns, admin.list_topics(internal=True)) if patterns else None
@@ -218,7 +218,7 @@ def _carry_out(
     is_confirmed: bool,
     how: dict[str, Any],
 ) -> None:
-    from ottla.client.replica_throttles import lift
+    from ottla.client.administration.replica_throttles import lift
 
     if not moves:
         output.say("nothing is to be moved")
@@ -305,7 +305,7 @@ def _slow_down(moves: "Sequence[Move]", rate: int, admin: "Admin") -> None:
     """Sets the throttle, and waits until all brokers know it: what they move earlier is not slowed
     down.
     """
-    from ottla.client.replica_throttles import brokers_of, slow_down
+    from ottla.client.administration.replica_throttles import brokers_of, slow_down
 
     slow_down(moves, rate, admin)
     brokers = brokers_of(moves)
@@ -314,7 +314,7 @@ def _slow_down(moves: "Sequence[Move]", rate: int, admin: "Admin") -> None:
 
 def unslowed(brokers: Collection[int], rate: int, admin: "Admin") -> str:
     """Describes a broker that is up and has not heard of a rate; empty if there is none."""
-    from ottla.client.replica_throttles import FOLLOWER_RATE, LEADER_RATE, rates_of
+    from ottla.client.administration.replica_throttles import FOLLOWER_RATE, LEADER_RATE, rates_of
 
     up = [one for one in admin.describe_cluster().brokers if one in brokers]
     for broker, rates in rates_of(admin, up).items():

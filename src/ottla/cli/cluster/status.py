@@ -14,7 +14,11 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, print_json
 
 if TYPE_CHECKING:
-    from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
+    from ottla.client.administration.cluster_status import (
+        BrokerStatus,
+        ClusterStatus,
+        PartitionStatus,
+    )
 
 EXIT_COMPLAINTS = 1
 WITHOUT_CONTROLLER = (
@@ -54,7 +58,7 @@ def status_command(
     replica that is not in sync. Without a controller, for example while ZooKeeper cannot be
     reached, it shows the last state that the brokers know, says so, and exits with 1.
     """
-    from ottla.client.cluster_status import cluster_status
+    from ottla.client.administration.cluster_status import cluster_status
 
     with target.admin() as admin:
         names = None

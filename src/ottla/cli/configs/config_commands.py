@@ -15,7 +15,7 @@ from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
     from ottla.client.administration.config_values import ConfigEntry, ResourceKind
-    from ottla.client.cluster import Cluster
+    from ottla.client.connecting.cluster import Cluster
     from ottla.config.setting import Setting
 
 resource_options = with_options(

@@ -146,8 +146,8 @@ def console_target(target: Target) -> "ConsoleTarget":
     """Converts a command's target to the console's; raises `UserError`."""
     from dataclasses import replace
 
-    from ottla.client.cluster import ClientSettings
-    from ottla.client.security import parse_security
+    from ottla.client.connecting.cluster import ClientSettings
+    from ottla.client.connecting.security import parse_security
     from ottla.console.targets import ConsoleTarget
 
     settings = dict(target.settings)

@@ -65,7 +65,7 @@ def add_command(
     if parsed.is_directory:
         target = os.path.abspath(target)
     else:
-        from ottla.client.settings import admin_settings
+        from ottla.client.connecting.settings import admin_settings
 
         admin_settings(given)
     contexts = read_contexts()

@@ -59,7 +59,7 @@ def doctor_command(
 
 def _of_broker(target: Target, *, deep: bool) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
-    from ottla.client.doctor import complaints_of_broker
+    from ottla.client.administration.doctor import complaints_of_broker
 
     with target.admin() as admin:
         yield from complaints_of_broker(admin, SystemClock().now_ms(), deep=deep)

@@ -13,7 +13,7 @@ from ottla.cli.terminal import counted, offsets_text, print_json
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.diagnosis.compaction import CompactionStatus
     from ottla.diagnosis.directories import Directories
     from ottla.storage.diagnosis.compaction_explanation import ExplainedSegment

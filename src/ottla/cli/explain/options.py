@@ -15,7 +15,7 @@ from ottla.cli.terminal import with_options
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.diagnosis.directories import Directories
     from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -74,7 +74,7 @@ class ExplainOptions:
         if self.target.is_directory:
             show(self.read(), setting)
             return
-        from ottla.client.doctor import local_directories
+        from ottla.client.administration.doctor import local_directories
 
         with self.target.admin() as admin:
             found = local_directories(admin, topic, given=self.given)

@@ -17,7 +17,7 @@ from ottla.cli.terminal import counted, offsets_text, print_json
 from ottla.diagnosis.words.setting_commands import Setting
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.diagnosis.directories import Directories
     from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 
@@ -147,8 +147,8 @@ def _show_changes(segment: "ExplainedSegment", lines: list[str]) -> None:
 
 def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None:
     """Explains from offsets and settings alone, for files on another machine."""
-    from ottla.client.admin import MAX_TIMESTAMP
-    from ottla.client.reading import EARLIEST, LATEST
+    from ottla.client.administration.admin import MAX_TIMESTAMP
+    from ottla.client.bulk.reading import EARLIEST, LATEST
     from ottla.diagnosis.retention import judge_remote
 
     settings = admin.topic_settings(topic)

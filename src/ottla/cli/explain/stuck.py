@@ -16,7 +16,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, offsets_text, print_json
 
 if TYPE_CHECKING:
-    from ottla.client.stuck_replicas import StuckReplica
+    from ottla.client.administration.stuck_replicas import StuckReplica
     from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, PartitionHeld
 
 
@@ -71,8 +71,8 @@ def _on_disk(
 def _at_broker(
     target: Target, topic: str
 ) -> "tuple[list[PartitionHeld], CoordinatorView, list[StuckReplica]]":
-    from ottla.client.admin import Admin
-    from ottla.client.stuck_replicas import Why, stuck_replicas
+    from ottla.client.administration.admin import Admin
+    from ottla.client.administration.stuck_replicas import Why, stuck_replicas
     from ottla.storage.diagnosis.open_transactions import NO_COORDINATOR, seen_twice
 
     with target.open() as cluster:

@@ -9,7 +9,7 @@ from ottla.base.times import second_text
 from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
-    from ottla.client.stuck_replicas import StuckReplica
+    from ottla.client.administration.stuck_replicas import StuckReplica
 
 
 def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def replica_lines(one: "StuckReplica", target: str) -> list[str]:
 
 
 def why_text(one: "StuckReplica") -> str:
-    from ottla.client.stuck_replicas import Why
+    from ottla.client.administration.stuck_replicas import Why
 
     behind = f"it is {counted(one.lag or 0, 'offset')} behind"
     if one.since_ms is not None:
@@ -73,7 +73,7 @@ def in_sync_text(one: "StuckReplica") -> str:
 
 
 def ways_out(one: "StuckReplica", target: str) -> list[str]:
-    from ottla.client.stuck_replicas import Why
+    from ottla.client.administration.stuck_replicas import Why
 
     match one.why:
         case Why.NOT_UP:

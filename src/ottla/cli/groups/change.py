@@ -18,7 +18,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, print_json, yes_option
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.diagnosis.offset_reset import PlannedOffset, Reset
 
 
@@ -72,7 +72,11 @@ def reset_command(
     Prints what would change, and changes it only with --yes. The group must have no
     members. An offset that the log does not have is moved to the nearest end of the log.
     """
-    from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
+    from ottla.client.administration.group_resets import (
+        check_nobody_reads,
+        places_to_reset,
+        planned_reset,
+    )
 
     reset = _reset(options.pop("place"), options.pop("shift"), csv_path)
     with target.admin() as admin:
@@ -106,7 +110,7 @@ def reset_command(
 @output_options()
 def commit_command(target: Target, group: str, offsets: tuple[str, ...], output: Output) -> None:
     """Commit offsets for GROUP, which is created if missing and must have no members."""
-    from ottla.client.resets import check_nobody_reads, check_there
+    from ottla.client.administration.group_resets import check_nobody_reads, check_there
 
     wanted = dict(_commit(one) for one in offsets)
     with target.admin() as admin:
@@ -155,7 +159,7 @@ def delete_command(
 
     A group must have no members. At a terminal the command asks first.
     """
-    from ottla.client.resets import places_to_reset
+    from ottla.client.administration.group_resets import places_to_reset
 
     with target.admin() as admin:
         known = KnownGroups(admin)
@@ -200,7 +204,7 @@ def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Rese
 def _planned_by_file(
     admin: "Admin", path: Path, committed: dict[TopicPartition, int]
 ) -> "list[PlannedOffset]":
-    from ottla.client.resets import check_there
+    from ottla.client.administration.group_resets import check_there
     from ottla.diagnosis.offset_reset import Reset, ResetKind, plan_reset, read_csv
 
     try:

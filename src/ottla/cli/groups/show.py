@@ -16,7 +16,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, print_json
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.client.administration.descriptions import GroupDescription, PartitionLag
 
 NO_GROUPS = "there are no groups yet"
@@ -44,7 +44,7 @@ def list_command(
     If a broker does not answer, or files are damaged, what is known is listed, and the command
     exits with 1.
     """
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     losses = Losses()
     with target.reading(losses) as cluster:
@@ -118,7 +118,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
     If a broker does not answer, or files are damaged, what is known is printed, and the command
     exits with 1.
     """
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     now_ms = SystemClock().now_ms()
     losses = Losses()

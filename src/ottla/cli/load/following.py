@@ -21,7 +21,7 @@ from ottla.cli.terminal import Stopping, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.loading.follow import Follower, FollowStatus
     from ottla.loading.job import LoadJob, LoadRoute
 
@@ -101,7 +101,7 @@ class Leadership:
         return any(one.leader == self._broker for one in topic.partitions if one.partition == 0)
 
     def _connect(self, source: str) -> "Admin":
-        from ottla.client.admin import Admin
+        from ottla.client.administration.admin import Admin
 
         wanted = source, read_client_settings(self._settings_file)
         if self._admin is None or self._connected != wanted:

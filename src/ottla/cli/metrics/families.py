@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.cli.metrics.names import METRICS, Kind, MetricName
-from ottla.server.request_counts import BOUNDS_MS, Histogram
+from ottla.server.dispatching.request_counts import BOUNDS_MS, Histogram
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

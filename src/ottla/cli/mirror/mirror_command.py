@@ -18,7 +18,7 @@ from ottla.cli.terminal import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.client.security import Security
+    from ottla.client.connecting.security import Security
     from ottla.mirror.mirror import MirrorOptions, PartitionReport, RoundReport
 
 GROUPS_EVERY_S = 10.0

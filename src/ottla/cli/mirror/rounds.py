@@ -11,7 +11,7 @@ from ottla.cli.terminal import StopAskedError, Stopping, report_skipped
 
 if TYPE_CHECKING:
     from ottla.cli.mirror.text import Totals
-    from ottla.client.security import Security
+    from ottla.client.connecting.security import Security
     from ottla.mirror.mirror import RoundReport
     from ottla.storage.findings import Finding
 

@@ -64,7 +64,7 @@ def old_records(
 
     The target is queried immediately, and is no longer in use when this returns.
     """
-    from ottla.client.importing_07 import (
+    from ottla.client.administration.importing_07 import (
         POSITION_HEADER,
         messages_left,
         old_topic_partitions,

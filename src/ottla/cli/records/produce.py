@@ -24,7 +24,7 @@ from ottla.cli.terminal import with_options
 from ottla.search.positions import parse_time
 
 if TYPE_CHECKING:
-    from ottla.client.target import Target as ClientTarget
+    from ottla.client.connecting.target import Target as ClientTarget
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("0", "1", "all", "-1")
@@ -177,8 +177,8 @@ def _producer_settings(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _create_topic(place: "ClientTarget", target: Target, topic: str) -> None:
-    from ottla.client.admin import Admin
-    from ottla.client.target import open_target
+    from ottla.client.administration.admin import Admin
+    from ottla.client.connecting.target import open_target
 
     with open_target(place, target.client_settings()) as cluster:
         if topic not in cluster.topic_names():

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from ottla.base.values import dataclass
 from ottla.cli.records.new_record import NewRecord
+from ottla.client.connecting.target import Target
 from ottla.client.producing.producer import Producer
 from ottla.client.producing.sending import Sending
-from ottla.client.target import Target
 
 GRACE_S = 2.0
 """Seconds to wait for records in flight when a command is interrupted."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ottla.base.errors import UnreachableError
-from ottla.client.security import (
+from ottla.client.connecting.security import (
     FILE,
     MECHANISMS,
     OAUTHBEARER,
@@ -18,7 +18,7 @@ from ottla.client.security import (
     AuthenticationError,
     Security,
 )
-from ottla.client.socket_connection import SocketConnection
+from ottla.client.connecting.socket_connection import SocketConnection
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of

@@ -31,7 +31,7 @@ from ottla.runtime.owner_notes import LOOPBACK
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
-    from ottla.server.listener import Server
+    from ottla.server.network.listener import Server
 
 logger = logging.getLogger(__name__)
 

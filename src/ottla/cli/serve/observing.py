@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.cli.serve.recovery_progress import RecoveryProgress
     from ottla.config.listeners import Listener
     from ottla.runtime.event_log import EventLog
-    from ottla.server.listener import Server
+    from ottla.server.network.listener import Server
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Observing:
 
             check_console(self.console)
         if self.log_requests:
-            from ottla.server.request_log import parse_filter
+            from ottla.server.dispatching.request_log import parse_filter
 
             parse_filter(self.log_requests)
         set_up_logging(-1 if self.quiet else self.verbose, as_json=self.log_format == "json")
@@ -56,7 +56,7 @@ class Observing:
             how = "stopped cleanly before" if directory.was_clean_stop else "recovered"
             logger.info("%s: %d logs, %s", directory.path, len(directory.logs), how)
         if self.log_requests is not None:
-            from ottla.server.request_log import parse_filter
+            from ottla.server.dispatching.request_log import parse_filter
 
             server.log_requests(parse_filter(self.log_requests))
             logging.getLogger("ottla.requests").setLevel(logging.INFO)

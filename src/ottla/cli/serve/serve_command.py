@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
     from ottla.runtime.owner_notes import OwnerNotes
-    from ottla.server.listener import Server
+    from ottla.server.network.listener import Server
 
 logger = logging.getLogger(__name__)
 
@@ -188,8 +188,8 @@ def serve(
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.owner_notes import OwnerNotes, WorkNotes, addresses_for_commands
     from ottla.runtime.process_limits import allow_open_files
-    from ottla.server.embedding import Embedding
-    from ottla.server.listener import Server
+    from ottla.server.network.embedding import Embedding
+    from ottla.server.network.listener import Server
 
     started = time.monotonic()
     listeners = client_listeners(config)
@@ -360,7 +360,7 @@ def _check(config: "BrokerConfig") -> None:
     """
     from ottla.config.one_broker import shortfalls
     from ottla.runtime.process_limits import check_file_sizes
-    from ottla.server.acceptors import check_tls
+    from ottla.server.network.acceptors import check_tls
 
     check_tls(config)
     check_file_sizes(

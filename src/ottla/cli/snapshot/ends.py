@@ -108,7 +108,7 @@ def parse_ends(places: Sequence[str], now_ms: int) -> Ends:
 
 
 def _commits_beyond(log: "Log", cuts: "Sequence[Cut]") -> list[CommitBeyond]:
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     ends = {cut.place: cut.end for cut in cuts}
     with Admin(log) as admin:

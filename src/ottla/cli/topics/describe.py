@@ -18,7 +18,7 @@ from ottla.diagnosis.words.settings import retention_text
 
 if TYPE_CHECKING:
     from ottla.base.partitions import TopicPartition
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
     from ottla.client.administration.descriptions import ActiveProducer, TopicActivity
 
 WINDOW_S = 300.0
@@ -39,7 +39,7 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
 
     Only producers with a producer id, such as idempotent ones, are listed.
     """
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     now_ms = SystemClock().now_ms()
     with target.reading() as cluster:

@@ -48,7 +48,7 @@ def list_command(
 
     Size is that of one replica.
     """
-    from ottla.client.admin import Admin
+    from ottla.client.administration.admin import Admin
 
     window_s = parse_seconds("--rate-over", window)
     with target.reading() as cluster:

@@ -32,8 +32,8 @@ def find_hanging_command(target: Target, topic: str | None, output: Output) -> N
     1 if there are any.
     """
     from ottla.base.clock import SystemClock
-    from ottla.client.admin import Admin
-    from ottla.client.stuck import find_hanging
+    from ottla.client.administration.admin import Admin
+    from ottla.client.administration.stuck import find_hanging
     from ottla.diagnosis.words.transactions import holding_fields, ways_out
 
     with target.open() as cluster:
@@ -85,8 +85,8 @@ def abort_command(
     With --topic, --partition and --start-offset the marker is written to that partition only; use
     this for a hanging transaction, which no coordinator knows.
     """
-    from ottla.client.admin import Admin
-    from ottla.client.stuck import abort_by_id
+    from ottla.client.administration.admin import Admin
+    from ottla.client.administration.stuck import abort_by_id
 
     place = (topic, partition, start_offset)
     is_place = None not in place

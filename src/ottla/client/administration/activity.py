@@ -19,8 +19,8 @@ from ottla.client.administration.groups import GroupAdmin
 from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.administration.log_directories import LogDirectoryAdmin
 from ottla.client.administration.transactions import TransactionAdmin
-from ottla.client.connection import Connection
-from ottla.client.reading import FetchFrom, fetch
+from ottla.client.bulk.reading import FetchFrom, fetch
+from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError
 from ottla.record.batch import iter_batches
 

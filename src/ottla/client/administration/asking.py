@@ -8,8 +8,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.calls import check_calls
-from ottla.client.cluster import LEADS_NOT, Cluster
-from ottla.client.connection import Connection
+from ottla.client.connecting.cluster import LEADS_NOT, Cluster
+from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 

@@ -14,7 +14,7 @@ from ottla.client.administration.config_values import (
     default_of,
     topic_rows,
 )
-from ottla.client.connection import Connection
+from ottla.client.connecting.connection import Connection
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -11,10 +11,10 @@ from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
-from ottla.client.cluster import CoordinatorKind, check
-from ottla.client.connection import Connection
-from ottla.client.groups import Committed, commit_from_outside, committed_by
-from ottla.client.reading import by_partition
+from ottla.client.administration.group_offsets import Committed, commit_from_outside, committed_by
+from ottla.client.bulk.reading import by_partition
+from ottla.client.connecting.cluster import CoordinatorKind, check
+from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError, refusals
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (

@@ -8,8 +8,8 @@ from ottla.base.errors import UnreachableError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import Asking, check_all, refused
-from ottla.client.cluster import KNOWS_NOBODY
-from ottla.client.connection import Connection
+from ottla.client.connecting.cluster import KNOWS_NOBODY
+from ottla.client.connecting.connection import Connection
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

@@ -8,7 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
-from ottla.client.reading import LATEST, by_partition, offsets_request
+from ottla.client.bulk.reading import LATEST, by_partition, offsets_request
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -12,8 +12,14 @@ from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
-from ottla.client.connection import Connection
-from ottla.client.reading import EARLIEST, LATEST, READ_UNCOMMITTED, by_partition, offsets_request
+from ottla.client.bulk.reading import (
+    EARLIEST,
+    LATEST,
+    READ_UNCOMMITTED,
+    by_partition,
+    offsets_request,
+)
+from ottla.client.connecting.connection import Connection
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,

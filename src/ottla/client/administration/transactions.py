@@ -12,9 +12,9 @@ from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import refused
 from ottla.client.administration.descriptions import ActiveProducer, ListedTransaction
 from ottla.client.administration.topics import TopicAdmin
-from ottla.client.cluster import CoordinatorKind
-from ottla.client.connection import Connection
-from ottla.client.reading import READ_COMMITTED, by_partition
+from ottla.client.bulk.reading import READ_COMMITTED, by_partition
+from ottla.client.connecting.cluster import CoordinatorKind
+from ottla.client.connecting.connection import Connection
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,

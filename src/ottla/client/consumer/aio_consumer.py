@@ -18,6 +18,7 @@ from ottla.base.arguments import (
     check_times,
 )
 from ottla.base.partitions import Offsets, Place, TopicPartition
+from ottla.client.bulk.reading import EARLIEST, LATEST
 from ottla.client.consumer.arguments import offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
@@ -26,7 +27,6 @@ from ottla.client.consumer.records import (
     CorruptBatchError,
     DeserializationError,
 )
-from ottla.client.reading import EARLIEST, LATEST
 
 
 class Consumer(ConsumerBase):

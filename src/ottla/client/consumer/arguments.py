@@ -7,14 +7,14 @@ from typing import Any
 from ottla.base.arguments import check_offset, check_offsets, check_place, check_places
 from ottla.base.errors import UserError
 from ottla.base.partitions import Offsets, Place, TopicPartition
-from ottla.client.cluster import ClientSettings
+from ottla.client.administration.group_offsets import ReadUpTo
+from ottla.client.connecting.cluster import ClientSettings
+from ottla.client.connecting.settings import client_settings
+from ottla.client.connecting.target import Target, open_target
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.core import ConsumerCore
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.records import ConsumerRecord, Decoding
-from ottla.client.groups import ReadUpTo
-from ottla.client.settings import client_settings
-from ottla.client.target import Target, open_target
 from ottla.config.consumer import ConsumerConfig, consumer_config
 
 Topics = str | re.Pattern[str] | Iterable[str]

@@ -8,6 +8,8 @@ from ottla.base.arguments import check_offset, check_place, check_places
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import Offsets, Place, TopicPartition
 from ottla.base.unknown_arguments import answers_unknown_arguments
+from ottla.client.administration.group_offsets import OUTSIDER, GroupMetadata
+from ottla.client.connecting.target import Target
 from ottla.client.consumer.arguments import (
     Listener,
     Placed,
@@ -24,8 +26,6 @@ from ottla.client.consumer.deserializers import Deserializer, deserializer_of
 from ottla.client.consumer.errors import CommitFailedError
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
-from ottla.client.groups import OUTSIDER, GroupMetadata
-from ottla.client.target import Target
 
 
 class ConsumerBase:

@@ -14,6 +14,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError
 from ottla.base.values import dataclass
+from ottla.client.administration.group_offsets import GroupMemberId
 from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor, listed, unlisted
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,
@@ -23,7 +24,6 @@ from ottla.client.consumer.membership import (
     MemberOptions,
     Partitions,
 )
-from ottla.client.groups import GroupMemberId
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import (
     PROTOCOL_TYPE,

@@ -7,9 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.client.administration.group_offsets import (
+    NO_LONGER_MEMBER,
+    Committed,
+    GroupMemberId,
+    ReadUpTo,
+)
 from ottla.client.consumer.errors import CommitFailedError
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import NO_LONGER_MEMBER, Committed, GroupMemberId, ReadUpTo
 from ottla.client.refusals import RefusedError
 
 AGAIN = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.REBALANCE_IN_PROGRESS})

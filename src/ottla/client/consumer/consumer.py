@@ -21,6 +21,7 @@ from ottla.base.arguments import (
 )
 from ottla.base.partitions import Offsets, Place, TopicPartition
 from ottla.base.unknown_arguments import answers_unknown_arguments
+from ottla.client.bulk.reading import EARLIEST, LATEST
 from ottla.client.consumer.arguments import offsets_to_commit
 from ottla.client.consumer.base import ConsumerBase
 from ottla.client.consumer.membership import Event, EventKind
@@ -29,7 +30,6 @@ from ottla.client.consumer.records import (
     CorruptBatchError,
     DeserializationError,
 )
-from ottla.client.reading import EARLIEST, LATEST
 from ottla.runtime.loops import check_may_block
 
 

@@ -14,6 +14,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.values import dataclass
+from ottla.client.administration.group_offsets import GroupMemberId
 from ottla.client.consumer.membership import (
     OTHER_COORDINATOR,
     Event,
@@ -22,7 +23,6 @@ from ottla.client.consumer.membership import (
     MemberOptions,
     Partitions,
 )
-from ottla.client.groups import GroupMemberId
 from ottla.codec.schema import Message
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

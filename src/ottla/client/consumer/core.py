@@ -16,7 +16,9 @@ from ottla.base.arguments import check_topic_name
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import Cluster
+from ottla.client.administration.group_offsets import OUTSIDER, Committed, GroupMemberId, ReadUpTo
+from ottla.client.bulk.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from ottla.client.connecting.cluster import Cluster
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.commits import Commits
 from ottla.client.consumer.delivery import Handed, Lists, cut
@@ -31,8 +33,6 @@ from ottla.client.consumer.group import GroupThread, Subscription, member_of
 from ottla.client.consumer.membership import Event, EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import OUTSIDER, Committed, GroupMemberId, ReadUpTo
-from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
 from ottla.runtime.forks import bind_to_process

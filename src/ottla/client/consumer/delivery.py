@@ -7,8 +7,8 @@ from operator import length_hint
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.administration.group_offsets import ReadUpTo
 from ottla.client.consumer.records import ConsumerRecord
-from ottla.client.groups import ReadUpTo
 
 
 @dataclass(slots=True)

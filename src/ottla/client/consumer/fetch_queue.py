@@ -13,10 +13,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.cluster import PASSING, PartitionLeader
-from ottla.client.fetching import whole_batches
-from ottla.client.groups import ReadUpTo
-from ottla.client.reading import Fetched, FetchFrom
+from ottla.client.administration.group_offsets import ReadUpTo
+from ottla.client.bulk.fetching import whole_batches
+from ottla.client.bulk.reading import Fetched, FetchFrom
+from ottla.client.connecting.cluster import PASSING, PartitionLeader
 from ottla.record.batch import InvalidBatchError
 
 OTHER_LEADER = PASSING | {

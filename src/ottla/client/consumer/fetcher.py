@@ -13,10 +13,10 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.fetching_session import INITIAL_EPOCH, FetchingSession
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connection import Connection
+from ottla.client.bulk.reading import FetchedPartitions, FetchFrom, SessionFetch, send_fetches
+from ottla.client.connecting.connection import Connection
 from ottla.client.consumer.fetch_queue import FetchQueue, PlannedFetch
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.reading import FetchedPartitions, FetchFrom, SessionFetch, send_fetches
 from ottla.config.consumer import ConsumerConfig
 
 PAUSE_S = 0.1

@@ -17,7 +17,7 @@ from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connection import Connection
+from ottla.client.connecting.connection import Connection
 from ottla.client.consumer.assignors import PartitionAssignor, assignors_of
 from ottla.client.consumer.classic_member import ClassicMember
 from ottla.client.consumer.consumer_member import ConsumerMember

@@ -14,7 +14,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.groups import GroupMemberId
+from ottla.client.administration.group_offsets import GroupMemberId
 from ottla.codec.schema import Message
 
 Partitions = frozenset[TopicPartition]

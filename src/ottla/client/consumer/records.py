@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.bulk.fetching import aborted_in
+from ottla.client.bulk.reading import Fetched
 from ottla.client.consumer.deserializers import Deserialize
-from ottla.client.fetching import aborted_in
-from ottla.client.reading import Fetched
 from ottla.record.batch import Batch, InvalidBatchError, TimestampType, iter_batches
 from ottla.record.field_lists import FieldLists, field_lists
 from ottla.record.record import Headers

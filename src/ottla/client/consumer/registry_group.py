@@ -21,11 +21,11 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.administration.group_offsets import OUTSIDER, GroupMemberId
 from ottla.client.consumer.group import Subscription
 from ottla.client.consumer.membership import Event, EventKind, Partitions
 from ottla.client.consumer.registry_shares import Owned, shares
 from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.groups import OUTSIDER, GroupMemberId
 from ottla.config.consumer import ConsumerConfig
 from ottla.zookeeper.consumers import (
     ConsumerRegistration,

@@ -12,10 +12,15 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.cluster import Cluster, ClusterTopic, CoordinatorKind, PartitionLeader
-from ottla.client.connection import Connection
-from ottla.client.groups import Committed, GroupMemberId, commit_offsets, committed_by
-from ottla.client.reading import epoch_end_offset, list_offsets
+from ottla.client.administration.group_offsets import (
+    Committed,
+    GroupMemberId,
+    commit_offsets,
+    committed_by,
+)
+from ottla.client.bulk.reading import epoch_end_offset, list_offsets
+from ottla.client.connecting.cluster import Cluster, ClusterTopic, CoordinatorKind, PartitionLeader
+from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import UnknownTopicError
 from ottla.protocol.messages.metadata import MetadataRequest
 

@@ -14,14 +14,8 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.base.values import dataclass
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
-from ottla.client.consumer.arguments import consumer_settings
-from ottla.client.consumer.deserializers import Deserializer, deserializer_of
-from ottla.client.consumer.records import ConsumerRecord, Decoding
-from ottla.client.consumer.shared_cluster import SharedCluster
-from ottla.client.fetching import whole_batches
-from ottla.client.reading import (
+from ottla.client.bulk.fetching import whole_batches
+from ottla.client.bulk.reading import (
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -32,8 +26,14 @@ from ottla.client.reading import (
     segment_offsets,
     send_fetches,
 )
+from ottla.client.connecting.cluster import Cluster
+from ottla.client.connecting.connection import Connection
+from ottla.client.connecting.target import Target, open_target
+from ottla.client.consumer.arguments import consumer_settings
+from ottla.client.consumer.deserializers import Deserializer, deserializer_of
+from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.refusals import refusals
-from ottla.client.target import Target, open_target
 from ottla.runtime.loops import check_may_block
 
 DEFAULT_SIZE = 1 << 20

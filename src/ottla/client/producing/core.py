@@ -8,6 +8,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import Offsets, TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.connecting.settings import client_settings
+from ottla.client.connecting.target import Target, open_target
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
 from ottla.client.producing.batches import OnDelivery
 from ottla.client.producing.outcomes import OutcomeCondition
@@ -17,14 +19,12 @@ from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import SerializationError, Serializer, serializer_of
 from ottla.client.producing.unclosed import UNCLOSED
 from ottla.client.refusals import RefusedError, UnknownTopicError
-from ottla.client.settings import client_settings
-from ottla.client.target import Target, open_target
 from ottla.config.producer import producer_config
 from ottla.runtime.forks import bind_to_process
 
 if TYPE_CHECKING:
+    from ottla.client.administration.group_offsets import GroupMetadata
     from ottla.client.consumer.base import ConsumerBase
-    from ottla.client.groups import GroupMetadata
 
 CLOSED = "this producer is closed; create another"
 FORKED = "this producer was created before the fork; create another in the child"
@@ -60,8 +60,8 @@ class Encoding:
 
 def _member_of(group: object, places: Collection[TopicPartition]) -> "GroupMetadata":
     """Whose offsets these are; raises `CommitFailedError` if the consumer has lost some of them."""
+    from ottla.client.administration.group_offsets import GroupMetadata
     from ottla.client.consumer.base import ConsumerBase, metadata_for
-    from ottla.client.groups import GroupMetadata
 
     if isinstance(group, ConsumerBase):
         return metadata_for(group, places)
@@ -279,8 +279,8 @@ class ProducerCore:
 
     def send_offsets(self, offsets: Offsets, group: Group) -> None:
         """Commits a group's offsets with the transaction, which fails with them."""
-        from ottla.client.groups import Committed
-        from ottla.client.transactions import commit_offsets
+        from ottla.client.administration.group_offsets import Committed
+        from ottla.client.bulk.transactions import commit_offsets
 
         self._check_transaction()
         places = check_offsets(offsets)
@@ -316,7 +316,7 @@ class ProducerCore:
         self._check_open()
 
     def _end(self, *, is_commit: bool) -> bool:
-        from ottla.client.transactions import end_transaction
+        from ottla.client.bulk.transactions import end_transaction
 
         sender = self.sender
         with sender.cluster_lock:

@@ -12,13 +12,13 @@ from ottla.base.arguments import check_topic_name
 from ottla.base.closing import Closing
 from ottla.base.partitions import Offsets
 from ottla.base.unknown_arguments import answers_unknown_arguments
+from ottla.client.connecting.target import Target
 from ottla.client.producing.accumulator import Row
 from ottla.client.producing.batches import Headers, OnDelivery
 from ottla.client.producing.core import Encoding, Group, ProducerCore, check_callback
 from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
-from ottla.client.target import Target
 from ottla.runtime.loops import check_may_block
 
 

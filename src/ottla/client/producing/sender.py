@@ -14,9 +14,9 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import PASSING, Cluster
-from ottla.client.connection import Connection
-from ottla.client.producer_identity import ProducerIdentity, init_producer
+from ottla.client.bulk.producer_identity import ProducerIdentity, init_producer
+from ottla.client.connecting.cluster import PASSING, Cluster
+from ottla.client.connecting.connection import Connection
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator
 from ottla.client.producing.batches import RecordBatchInMaking, Stamp
 from ottla.client.producing.sending import call_back
@@ -293,7 +293,7 @@ class Sender:
             assert identity is not None
             new = {one.place for one in batches} - self.added
             if new:
-                from ottla.client.transactions import add_partitions
+                from ottla.client.bulk.transactions import add_partitions
 
                 add_partitions(self.cluster, identity, new)
                 self.added |= new

@@ -4,9 +4,13 @@ from urllib.parse import urlencode
 
 from ottla.base.errors import CorruptionError, UnknownNameError, UserError
 from ottla.base.texts import whole_number
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
-from ottla.client.resets import check_nobody_reads, places_to_reset, planned_reset
+from ottla.client.administration.group_resets import (
+    check_nobody_reads,
+    places_to_reset,
+    planned_reset,
+)
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect

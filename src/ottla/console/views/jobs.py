@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ottla.base.errors import ApiError, CorruptionError, OttlaError, UserError
 from ottla.base.files import join
 from ottla.base.partitions import TopicPartition
-from ottla.client.reading import LATEST
+from ottla.client.bulk.reading import LATEST
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import compaction_status

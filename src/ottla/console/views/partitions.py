@@ -4,8 +4,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, TopicPartition
 from ottla.base.texts import whole_number
-from ottla.client.admin import Admin
-from ottla.client.reading import EARLIEST, LATEST, READ_COMMITTED
+from ottla.client.administration.admin import Admin
+from ottla.client.bulk.reading import EARLIEST, LATEST, READ_COMMITTED
 from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.pictures import LEGEND, draw, remarks

@@ -3,7 +3,7 @@
 from ottla.base.errors import UserError
 from ottla.base.partitions import MAX_PARTITION
 from ottla.base.texts import whole_number
-from ottla.client.one_record import OneRecord, send_record
+from ottla.client.producing.one_record import OneRecord, send_record
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.views.view import View, check_writes
 

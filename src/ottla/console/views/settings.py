@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.texts import setting_value
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.client.administration.config_values import ConfigEntry, ResourceKind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import Setting, settings_of

@@ -6,7 +6,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import rate_text
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import (
     PartitionDescription,
     PartitionLag,

@@ -3,8 +3,8 @@
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import MAX_PARTITION
 from ottla.base.texts import whole_number
-from ottla.client.admin import Admin
-from ottla.client.stuck import abort_by_id, find_hanging
+from ottla.client.administration.admin import Admin
+from ottla.client.administration.stuck import abort_by_id, find_hanging
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.views.view import View, check_writes

@@ -14,7 +14,7 @@ from ottla.embedded.read_only.broker import ReadOnlyBroker
 from ottla.embedded.read_only.known_settings import check_known
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
-from ottla.server.dispatch import handler_of
+from ottla.server.dispatching.dispatch import handler_of
 
 USERS_AND_ACLS: Final = "users and ACLs"
 

@@ -13,7 +13,12 @@ from ottla.broker.security.authorizer import Authorizer
 from ottla.codec.schema import Message
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.request_context import Client, PendingResponse, RequestContext, amended
+from ottla.server.dispatching.request_context import (
+    Client,
+    PendingResponse,
+    RequestContext,
+    amended,
+)
 
 logger = logging.getLogger("ottla.authorizer")
 

@@ -45,8 +45,8 @@ from ottla.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from ottla.server.authorization.access import Access, Answer, Guard, Handle
-from ottla.server.operations import CLUSTER_OPERATIONS
-from ottla.server.request_context import RequestContext, amended
+from ottla.server.dispatching.request_context import RequestContext, amended
+from ottla.server.handling.operations import CLUSTER_OPERATIONS
 
 DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

@@ -57,8 +57,8 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.server.authorization.access import Access, Answer, Guard, Handle, joined
-from ottla.server.operations import GROUP_OPERATIONS
-from ottla.server.request_context import RequestContext, amended
+from ottla.server.dispatching.request_context import RequestContext, amended
+from ottla.server.handling.operations import GROUP_OPERATIONS
 
 DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

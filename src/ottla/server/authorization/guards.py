@@ -29,7 +29,7 @@ from ottla.server.authorization.access import Access, Answer, AuditLog, Guard
 from ottla.server.authorization.cluster import DENIED, needs, with_code
 from ottla.server.authorization.groups import by_group
 from ottla.server.authorization.records import by_topic
-from ottla.server.request_context import Handler, RequestContext
+from ottla.server.dispatching.request_context import Handler, RequestContext
 
 TEXT: Final = DENIED.description
 

@@ -40,7 +40,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.server.authorization.access import Access, Answer, AuditLog, Handle, joined
-from ottla.server.request_context import Handler, RequestContext
+from ottla.server.dispatching.request_context import Handler, RequestContext
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -40,8 +40,8 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.server.authorization.access import Access, Answer, Handle, joined
-from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from ottla.server.request_context import RequestContext, amended
+from ottla.server.dispatching.request_context import RequestContext, amended
+from ottla.server.handling.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -39,7 +39,7 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersResponse,
 )
 from ottla.server.authorization.access import Access, Answer, Handle, joined
-from ottla.server.request_context import RequestContext, amended
+from ottla.server.dispatching.request_context import RequestContext, amended
 
 DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -8,8 +8,8 @@ from ottla.protocol.messages.add_offsets_to_transaction import (
     AddOffsetsToTransactionRequest,
     AddOffsetsToTransactionResponse,
 )
-from ottla.server.fencing import known_code
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.fencing import known_code
 
 FIRST_FENCED_VERSION = 2
 

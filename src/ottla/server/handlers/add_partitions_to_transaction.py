@@ -22,8 +22,8 @@ from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsToTransactionResponse,
     AddPartitionsTransaction,
 )
-from ottla.server.fencing import known_code
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.fencing import known_code
 
 FIRST_FENCED_VERSION = 2
 FIRST_BATCH_VERSION = 4

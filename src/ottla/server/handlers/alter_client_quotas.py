@@ -18,7 +18,7 @@ from ottla.protocol.messages.alter_client_quotas import (
     EntryData,
     EntryResult,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 ENOUGH_NAMES = len(ENTITY_TYPES) + 1
 ENOUGH_LIMITS = len(KEYS) + 1

@@ -14,8 +14,8 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-from ottla.server.altering import alter_all, check_count, check_names, responses
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.altering import alter_all, check_count, check_names, responses
 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> Message | PendingResponse:

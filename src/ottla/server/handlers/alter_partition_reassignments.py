@@ -16,7 +16,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 
 def handle(

@@ -12,7 +12,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.storage.directory.log_directory import LogDirectory
 
 

@@ -14,8 +14,8 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.server.apis import apis_of
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.apis import apis_of
+from ottla.server.dispatching.request_context import RequestContext
 
 FEATURES_EPOCH = 1
 """Features do not change while a broker runs, so the epoch that orders changes is always this."""

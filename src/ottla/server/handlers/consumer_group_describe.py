@@ -23,8 +23,8 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ottla.server.operations import GROUP_OPERATIONS
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.operations import GROUP_OPERATIONS
 
 SPEAKS_THE_NEW_PROTOCOL = 1
 

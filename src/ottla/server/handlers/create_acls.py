@@ -14,8 +14,8 @@ from ottla.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from ottla.server.acl_fields import read_acl, security_of
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.acl_fields import read_acl, security_of
 
 
 def handle(request: CreateAclsRequest, context: RequestContext) -> Message | PendingResponse:

@@ -14,8 +14,8 @@ from ottla.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
-from ottla.server.token_fields import check_connection, lifetimes_of, may_use_tokens_of
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.token_fields import check_connection, lifetimes_of, may_use_tokens_of
 
 FIRST_REQUESTER_VERSION = 3
 

@@ -17,7 +17,7 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 DUPLICATE = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 

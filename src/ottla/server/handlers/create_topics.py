@@ -19,9 +19,9 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.server.altering import check_count
-from ottla.server.config_entries import topic_entries
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.altering import check_count
+from ottla.server.handling.config_entries import topic_entries
 
 
 def handle(request: CreateTopicsRequest, context: RequestContext) -> Message | PendingResponse:

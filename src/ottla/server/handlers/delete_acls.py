@@ -15,8 +15,8 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.server.acl_fields import read_filter, security_of
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.acl_fields import read_filter, security_of
 
 
 def handle(request: DeleteAclsRequest, context: RequestContext) -> Message | PendingResponse:

@@ -9,7 +9,7 @@ from ottla.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:

@@ -21,7 +21,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
+from ottla.server.dispatching.request_context import PendingAnswer, PendingResponse, RequestContext
 
 PARTITIONS_AT_ONCE = 128
 """Their new starts are written down together, with those of all others of their directory."""

@@ -17,7 +17,7 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 FIRST_DISABLED_VERSION = 3
 """Clients of earlier versions do not know TOPIC_DELETION_DISABLED."""

@@ -13,8 +13,8 @@ from ottla.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ottla.server.acl_fields import read_filter, security_of
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.acl_fields import read_filter, security_of
 
 
 def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:

@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(

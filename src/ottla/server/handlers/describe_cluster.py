@@ -9,8 +9,8 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.server.operations import CLUSTER_OPERATIONS
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.operations import CLUSTER_OPERATIONS
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -26,8 +26,9 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.server.broker_loggers import check_logger_name, logger_levels
-from ottla.server.config_entries import (
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.broker_loggers import check_logger_name, logger_levels
+from ottla.server.handling.config_entries import (
     ConfigEntry,
     all_brokers_entries,
     broker_entries,
@@ -36,7 +37,6 @@ from ottla.server.config_entries import (
     logger_entries,
     topic_entries,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
 
 if TYPE_CHECKING:
     from ottla.broker.topics.topics import Topic

@@ -16,8 +16,8 @@ from ottla.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from ottla.server.request_context import RequestContext
-from ottla.server.token_fields import check_connection, may_see
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.token_fields import check_connection, may_see
 
 FIRST_REQUESTER_VERSION = 3
 

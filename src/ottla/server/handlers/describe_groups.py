@@ -15,8 +15,8 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.server.operations import GROUP_OPERATIONS
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.operations import GROUP_OPERATIONS
 
 FIRST_NOT_FOUND_VERSION = 6
 

@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 if TYPE_CHECKING:
     from ottla.storage.directory.log_directory import LogDirectory

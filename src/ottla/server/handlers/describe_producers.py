@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.storage.log.producer_state import ProducerEntry
 
 

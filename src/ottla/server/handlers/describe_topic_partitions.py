@@ -19,8 +19,8 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.server.operations import TOPIC_OPERATIONS
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.operations import TOPIC_OPERATIONS
 
 MayDescribe = Callable[[str], bool]
 

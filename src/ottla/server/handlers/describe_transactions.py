@@ -10,7 +10,7 @@ from ottla.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(

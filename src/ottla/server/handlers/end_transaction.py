@@ -8,8 +8,8 @@ counterpart: `KafkaApis.handleEndTxnRequest`.
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.protocol.messages.end_transaction import EndTransactionRequest, EndTransactionResponse
-from ottla.server.fencing import known_code
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.fencing import known_code
 
 FIRST_FENCED_VERSION = 2
 FIRST_BUMP_VERSION = 5

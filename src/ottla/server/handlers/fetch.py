@@ -41,13 +41,13 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.server.old_formats import MAGIC_BY_VERSION, convert
-from ottla.server.request_context import (
+from ottla.server.dispatching.request_context import (
     LongPendingAnswer,
     PendingResponse,
     RequestContext,
     respond,
 )
+from ottla.server.handling.old_formats import MAGIC_BY_VERSION, convert
 from ottla.storage.log.reader import FetchData, Isolation
 
 FIRST_TOPIC_ID_VERSION = 13
@@ -212,7 +212,7 @@ class _Answering:
 
 
 def _name_leaders(answer: FetchResponse, context: RequestContext) -> None:
-    from ottla.server.current_leaders import MOVED, Moved, name_leaders
+    from ottla.server.handling.current_leaders import MOVED, Moved, name_leaders
 
     moved = [
         Moved(topic.topic, topic.topic_id, one.partition_index, one)

@@ -12,7 +12,7 @@ from ottla.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 GROUP, TRANSACTION = 0, 1
 TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}

@@ -9,7 +9,7 @@ from ottla.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 PUSH_INTERVAL_MS = 300_000
 """The interval after which a client asks again."""

@@ -5,7 +5,7 @@ Kafka's counterpart: `KafkaApis.handleHeartbeatRequest`.
 
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

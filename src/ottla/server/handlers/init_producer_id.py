@@ -9,8 +9,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.coordinator.transaction.requests import InitRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.server.fencing import known_code
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.fencing import known_code
 
 FIRST_FENCED_VERSION = 4
 NONE_GIVEN = (-1, -1)

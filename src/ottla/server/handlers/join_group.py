@@ -14,7 +14,7 @@ from ottla.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 FIRST_REBALANCE_TIMEOUT_VERSION = 1
 FIRST_MEMBER_ID_REQUIRED_VERSION = 4

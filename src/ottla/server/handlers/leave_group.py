@@ -12,7 +12,7 @@ from ottla.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 FIRST_BATCH_VERSION = 3
 

@@ -8,7 +8,7 @@ Kafka's counterpart: `KafkaApis.handleListGroupsRequest`.
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns, turn_dict
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

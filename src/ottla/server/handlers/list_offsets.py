@@ -17,7 +17,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.storage.log.reader import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,

@@ -16,7 +16,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 from ottla.zookeeper.topics import ReplicaAssignment
 
 

@@ -14,7 +14,7 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 STATES = frozenset(TITLES.values())
 

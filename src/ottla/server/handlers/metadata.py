@@ -24,8 +24,8 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.server.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 
 FIRST_NULL_NAME_VERSION = 12
 FIRST_LISTENER_ERROR_VERSION = 6

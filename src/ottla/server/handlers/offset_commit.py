@@ -19,7 +19,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 NONE_GIVEN = -1
 FIRST_NEW_CODES_VERSION = 9

@@ -27,7 +27,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 FIRST_GROUPS_VERSION = 8
 FIRST_TOPIC_ID_VERSION = 10

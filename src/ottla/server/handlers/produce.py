@@ -42,8 +42,8 @@ from ottla.record.batch import (
     iter_batches,
 )
 from ottla.record.layout import MAGIC_POSITION
-from ottla.server.fencing import refusal_of_write
-from ottla.server.request_context import PendingResponse, RequestContext
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext
+from ottla.server.handling.fencing import refusal_of_write
 from ottla.storage.log.append import LongPreparationError, PreparedRecords
 
 ACKS = (-1, 0, 1)
@@ -191,7 +191,7 @@ def _answer(
 def _named_leaders(response: ProduceResponse, context: RequestContext) -> ProduceResponse:
     """Adds the leaders of partitions that the client finds elsewhere (KIP-951)."""
     if context.api_version >= FIRST_LEADER_VERSION and _has_error(response):
-        from ottla.server.current_leaders import MOVED, Moved, name_leaders
+        from ottla.server.handling.current_leaders import MOVED, Moved, name_leaders
 
         moved = [
             Moved(topic.name, topic.topic_id, one.index, one)

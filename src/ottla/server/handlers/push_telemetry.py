@@ -6,11 +6,11 @@ Kafka's counterpart: `ClientMetricsManager.processPushTelemetryRequest` (KIP-714
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import is_reserved
 from ottla.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.server.handlers.get_telemetry_subscriptions import (
     TELEMETRY_MAX_BYTES,
     subscription_id_of,
 )
-from ottla.server.request_context import RequestContext
 
 COMPRESSION_TYPES = range(5)
 

@@ -10,8 +10,8 @@ from ottla.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from ottla.server.request_context import PendingResponse, RequestContext, respond
-from ottla.server.token_fields import lifetimes_of, own_token
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.handling.token_fields import lifetimes_of, own_token
 
 
 def handle(

@@ -8,7 +8,7 @@ from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 
 def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:

@@ -11,7 +11,7 @@ from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.server.request_context import PendingResponse, RequestContext, respond
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
 
 FIRST_PROTOCOL_VERSION = 5
 

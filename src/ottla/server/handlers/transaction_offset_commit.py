@@ -19,8 +19,8 @@ from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitResponsePartition,
     TransactionOffsetCommitResponseTopic,
 )
-from ottla.server.fencing import refusal_of_write
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.fencing import refusal_of_write
 
 FIRST_ABORTABLE_VERSION = 4
 FIRST_ADDING_VERSION = 5

@@ -21,7 +21,7 @@ from ottla.protocol.messages.write_transaction_markers import (
     WriteTransactionMarkersRequest,
     WriteTransactionMarkersResponse,
 )
-from ottla.server.request_context import PendingAnswer, PendingResponse, RequestContext
+from ottla.server.dispatching.request_context import PendingAnswer, PendingResponse, RequestContext
 
 TIMEOUT_MS: Final = 30_000.0
 """Kafka's default of request.timeout.ms, after which a coordinator sends its markers again."""

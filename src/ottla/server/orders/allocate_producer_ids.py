@@ -8,8 +8,8 @@ from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
+from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.applying import membership_of
-from ottla.server.request_context import PendingAnswer, RequestContext
 
 
 def handle(request: AllocateProducerIdsRequest, context: RequestContext) -> PendingAnswer:

@@ -16,8 +16,8 @@ from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.applying import membership_of
-from ottla.server.request_context import PendingAnswer, RequestContext
 
 FIRST_TOPIC_ID_VERSION = 2
 FIRST_EPOCHS_VERSION = 3

@@ -10,7 +10,7 @@ from ottla.broker.membership import Membership
 from ottla.broker.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.controller.requests import LeaderAndIsr, StopReplica
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 
 MAX_PARTITIONS = 16
 """Partitions that become leader or follower, or are created, in one step."""

@@ -9,8 +9,8 @@ from ottla.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
+from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.applying import membership_of
-from ottla.server.request_context import PendingAnswer, RequestContext
 
 
 def handle(request: ControlledShutdownRequest, context: RequestContext) -> PendingAnswer:

@@ -19,9 +19,13 @@ from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
 )
+from ottla.server.dispatching.request_context import (
+    LongPendingAnswer,
+    PendingResponse,
+    RequestContext,
+)
 from ottla.server.orders.applying import apply_in_parts, membership_of, replicas_of
 from ottla.server.orders.decoding import leader_and_isr, sender_of
-from ottla.server.request_context import LongPendingAnswer, PendingResponse, RequestContext
 
 FIRST_TOPIC_ID_VERSION = 5
 

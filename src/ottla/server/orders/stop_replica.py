@@ -9,9 +9,9 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.server.orders.applying import apply_in_parts
 from ottla.server.orders.decoding import sender_of, stop_replica
-from ottla.server.request_context import RequestContext
 
 
 def handle(request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:

@@ -10,8 +10,8 @@ from ottla.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.applying import membership_of
-from ottla.server.request_context import PendingAnswer, RequestContext
 
 MAX_FEATURES = 256
 """Maximum in one request: there are a handful, and the controller decides on each separately."""

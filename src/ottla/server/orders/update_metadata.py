@@ -8,9 +8,9 @@ remove the topic's committed offsets. Kafka's counterpart:
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.server.dispatching.request_context import RequestContext
 from ottla.server.orders.applying import replicas_of
 from ottla.server.orders.decoding import sender_of, update_metadata
-from ottla.server.request_context import RequestContext
 
 
 def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:

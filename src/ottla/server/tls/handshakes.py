@@ -19,12 +19,12 @@ from typing import Final
 
 from ottla.base.principal import Principal
 from ottla.base.tls import in_tls
-from ottla.server.acceptors import Arrival, RenewedTls
-from ottla.server.stranger_log import StrangerLog
+from ottla.server.network.acceptors import Arrival, RenewedTls
+from ottla.server.network.stranger_log import StrangerLog
+from ottla.server.network.transport import Transport
 from ottla.server.tls.contexts import CertificateError, ListenerTls, Tls
 from ottla.server.tls.failures import reason_of
 from ottla.server.tls.transport import SLICE_SIZE, transport_of
-from ottla.server.transport import Transport
 
 logger = logging.getLogger(__name__)
 

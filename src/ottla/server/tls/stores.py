@@ -1,6 +1,6 @@
 """Keystores and truststores as PEM: from files, from the settings themselves, or from PKCS12.
 
-Used by the broker, and by our own clients (`client/login.py`). Kafka's counterpart:
+Used by the broker, and by our own clients (`client/connecting/login.py`). Kafka's counterpart:
 `DefaultSslEngineFactory`.
 """
 

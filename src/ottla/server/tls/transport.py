@@ -11,7 +11,7 @@ import ssl
 from typing import Final
 
 from ottla.base.files import Buffer, FileSlice
-from ottla.server.transport import MAX_SEND_FILE_SIZE
+from ottla.server.network.transport import MAX_SEND_FILE_SIZE
 
 RECORD_SIZE: Final = 16 * 1024
 """Maximum size of a TLS record."""

@@ -15,11 +15,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, UnreachableError, UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.client.cluster import ClientSettings, Cluster, CoordinatorKind
-from ottla.client.connection import Connection
-from ottla.client.fetching import aborted_in, committed_runs, fetches
-from ottla.client.groups import Committed, commit_from_outside
-from ottla.client.reading import (
+from ottla.client.administration.group_offsets import Committed, commit_from_outside
+from ottla.client.bulk.fetching import aborted_in, committed_runs, fetches
+from ottla.client.bulk.reading import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
@@ -31,6 +29,8 @@ from ottla.client.reading import (
     list_offset,
     list_offsets,
 )
+from ottla.client.connecting.cluster import ClientSettings, Cluster, CoordinatorKind
+from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError, refusals
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.columns import iter_columns

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from ottla.base.addresses import Address
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.values import dataclass
-from ottla.client.connection import CLIENT_ID
-from ottla.client.security import (
+from ottla.client.connecting.connection import CLIENT_ID
+from ottla.client.connecting.security import (
     PLAINTEXT,
     SECURITY_SETTINGS,
     Security,

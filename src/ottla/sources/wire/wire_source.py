@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
-from ottla.client.reading import EARLIEST, LATEST
+from ottla.client.bulk.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.record.batch_roll_up import BatchRollUp, Survey, survey
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split

@@ -12,8 +12,8 @@ from typing import Any
 from ottla.base.addresses import Address
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.client.cluster import ClientSettings
-from ottla.client.security import SECURITY_SETTINGS, parse_security, split_security
+from ottla.client.connecting.cluster import ClientSettings
+from ottla.client.connecting.security import SECURITY_SETTINGS, parse_security, split_security
 from ottla.codec.compression import CODECS, Compression
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.option_texts import (

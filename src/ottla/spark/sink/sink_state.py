@@ -16,7 +16,7 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.json_files import UnknownVersionError, check_version
 from ottla.base.values import dataclass
-from ottla.client.groups import Committed
+from ottla.client.administration.group_offsets import Committed
 
 VERSION = 1
 MAX_METADATA_SIZE = 4000

@@ -16,12 +16,22 @@ from typing import TYPE_CHECKING
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
-from ottla.client.cluster import Cluster, CoordinatorKind
-from ottla.client.groups import Committed, GroupMetadata, commit_from_outside, committed_by
-from ottla.client.producer import Producer
-from ottla.client.producer_identity import ProducerIdentity, init_producer
+from ottla.client.administration.group_offsets import (
+    Committed,
+    GroupMetadata,
+    commit_from_outside,
+    committed_by,
+)
+from ottla.client.bulk.producer import Producer
+from ottla.client.bulk.producer_identity import ProducerIdentity, init_producer
+from ottla.client.bulk.transactions import (
+    commit_offsets,
+    end_transaction,
+    is_initialized,
+    ongoing_ids,
+)
+from ottla.client.connecting.cluster import Cluster, CoordinatorKind
 from ottla.client.refusals import refusals
-from ottla.client.transactions import commit_offsets, end_transaction, is_initialized, ongoing_ids
 from ottla.spark.sink.row_packing import PackingRules, RowPacker, measure
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.sink_state import (

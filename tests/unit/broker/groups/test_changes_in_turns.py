@@ -34,9 +34,9 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.server.dispatch import CHANGES_OF_GROUPS, handler_of
-from ottla.server.group_changes import one_at_a_time
-from ottla.server.request_context import Client, PendingResponse, RequestContext
+from ottla.server.dispatching.dispatch import CHANGES_OF_GROUPS, handler_of
+from ottla.server.dispatching.request_context import Client, PendingResponse, RequestContext
+from ottla.server.handling.group_changes import one_at_a_time
 from ottla.testing import CrashMode
 from tests.support.brokers import at, disk, open_broker
 from tests.support.replicated_brokers import PartitionOrders, open_member

@@ -19,7 +19,7 @@ from ottla.broker.security.sasl import (
     ScramAccount,
 )
 from ottla.broker.security.scram import ScramServer
-from ottla.client.scram import ScramClient
+from ottla.client.connecting.scram import ScramClient
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

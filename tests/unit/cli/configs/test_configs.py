@@ -120,7 +120,7 @@ def test_a_mistake_is_one_line_that_helps(
     assert same_broker.end(*words.split()) == (code, f"ottla: {text}")
 
 
-NAME = "ottla.server.listener"
+NAME = "ottla.server.network.listener"
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_a_running_broker_is_asked_for_its_settings_and_directories(log: Log) ->
 def test_a_broker_on_another_machine_says_what_it_can(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.client.doctor.are_local", lambda *_: False)
+    monkeypatch.setattr("ottla.client.administration.doctor.are_local", lambda *_: False)
     fill(log, "t", [30, 9], retention_ms=DAY, retention_bytes=200)
     address = log.listen("127.0.0.1:0").address
     (found,) = told("t", "-b", address, "--at", NOW_MS)

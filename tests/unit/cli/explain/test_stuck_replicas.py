@@ -4,9 +4,9 @@ import pytest
 
 from ottla.base.partitions import TopicPartition
 from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
+from ottla.client.administration.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
 from ottla.client.administration.replicas import Reassignment
-from ottla.client.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
-from ottla.client.stuck_replicas import StuckReplica, Throttle, Why, judge
+from ottla.client.administration.stuck_replicas import StuckReplica, Throttle, Why, judge
 
 ORDERS = TopicPartition("orders", 0)
 THROTTLE = Throttle(broker=3, setting="follower.replication.throttled.rate", rate=10_240)

@@ -99,7 +99,7 @@ def test_a_process_that_loads_locally_imports_nothing_that_only_large_loads_need
     code = f"""
 import sys
 from ottla.cli.start import main
-unwanted = {{"pandas", "py4j", "pyspark", "ottla.client.cluster"}}
+unwanted = {{"pandas", "py4j", "pyspark", "ottla.client.connecting.cluster"}}
 unwanted |= {{"numpy.ma", "pyarrow.compute", "rich.progress"}}
 sys.argv = ["ottla", *{[*words, "--engine", "local"]!r}]
 try:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.cli.serve.broker_connections import broker_security
-from ottla.client.security import Security
+from ottla.client.connecting.security import Security
 from ottla.config.broker import broker_config
 from ottla.config.listeners import client_listeners, inter_broker_listener
 

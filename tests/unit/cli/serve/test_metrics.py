@@ -26,8 +26,8 @@ from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.listener import Server
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
+from ottla.server.network.listener import Server
 from ottla.storage.compaction.compaction import DamagedSegmentError, Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter
 from ottla.storage.directory.open_options import StartStep

@@ -6,7 +6,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.cli.serve.metrics.serving import ServedMetrics
 from ottla.config.listeners import Listener
 from ottla.controller.events import AlteredAnswer
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 from ottla.testing import FakeClock
 from ottla.zookeeper.topics import PartitionState
 from tests.support.brokers import at, batch, disk

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.partitions import TopicPartition
 from ottla.cli.main import cli
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from tests.support.patience import wait_until
 
 PARTITIONS = 6

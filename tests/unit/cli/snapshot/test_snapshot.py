@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.files import OsFileSystem, join
 from ottla.cli.main import cli
-from ottla.client.admin import Admin
+from ottla.client.administration.admin import Admin
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.snapshots.snapshots import Snapshots

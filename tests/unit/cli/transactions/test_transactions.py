@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.addresses import parse_address
 from ottla.cli.main import explain_group, main, transactions_group
-from ottla.client.socket_connection import SocketConnection
+from ottla.client.connecting.socket_connection import SocketConnection
 from ottla.embedded.log import Log
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,

@@ -5,7 +5,7 @@ from ottla.broker.broker import Broker
 from ottla.metadata.acls import Acl
 from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.api_keys import ApiKey
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS, disk, open_broker
 from tests.unit.server.authorization.row import ANA, HOST, NEW_TOPIC, OWNER, TOKEN, Need, Row

@@ -17,7 +17,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from ottla.server.authorization.guards import guarded
-from ottla.server.request_context import RequestContext
+from ottla.server.dispatching.request_context import RequestContext
 from tests.support.brokers import at
 from tests.unit.server.authorization import token_rows
 from tests.unit.server.authorization.judge import Judge

@@ -12,8 +12,8 @@ from ottla.codec.primitives import Output
 from ottla.metadata.acls import PatternType, Permission
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request
-from ottla.server.apis import APIS
 from ottla.server.authorization.guards import GUARDS
+from ottla.server.dispatching.apis import APIS
 from tests.unit.server.authorization import token_rows
 from tests.unit.server.authorization.judge import Judge
 from tests.unit.server.authorization.row import C, Need, Row, acl

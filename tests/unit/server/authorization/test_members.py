@@ -5,9 +5,9 @@ import pytest
 from ottla.metadata.acls import Acl, Operation, Permission
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
-from ottla.server.apis import CLUSTER_APIS
 from ottla.server.authorization.members import GUARDS_OF_MEMBERS
-from ottla.server.request_context import Client
+from ottla.server.dispatching.apis import CLUSTER_APIS
+from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS, Asker
 from tests.support.lonely_member import LonelyMember
 from tests.unit.server.authorization.row import (

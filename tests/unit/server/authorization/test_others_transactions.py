@@ -36,7 +36,7 @@ from ottla.protocol.messages.transaction_offset_commit import (
     TransactionOffsetCommitRequestTopic,
 )
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import NOW_MS
 from tests.support.transaction_asking import ProducerAsker, transaction_asker

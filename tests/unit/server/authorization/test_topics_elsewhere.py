@@ -11,7 +11,7 @@ from ottla.metadata.acls import Acl
 from ottla.protocol.messages import create_topics, offset_commit, offset_fetch
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.server.request_context import Client
+from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS, Asker
 from tests.support.lonely_member import LonelyMember
 from tests.unit.server.authorization.row import (

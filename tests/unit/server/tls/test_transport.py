@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.files import FileSlice, OsFileSystem
-from ottla.server.send_queue import SendQueue, TruncatedFileError
+from ottla.server.network.send_queue import SendQueue, TruncatedFileError
 from ottla.server.tls.transport import (
     SLICE_SIZE,
     KernelTlsTransport,

@@ -28,7 +28,7 @@ from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
 from ottla.client.administration.descriptions import count_from
 from ottla.metadata.quotas import QuotaEntity
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

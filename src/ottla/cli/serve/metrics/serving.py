@@ -11,7 +11,7 @@ from ottla.cli.metrics.families import Families
 from ottla.cli.metrics.http import MetricsServer
 from ottla.cli.metrics.tables import TableCollector
 from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
-from ottla.server.listener import Server
+from ottla.server.network.listener import Server
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -1,0 +1,62 @@
+"""`ottla.Admin`: queries and changes everything in a cluster other than records.
+
+Kafka's counterpart: `Admin`. Commands use it, and contain no requests or responses themselves.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.base.closing import Closing
+from ottla.base.unknown_arguments import answers_unknown_arguments
+from ottla.client.administration.activity import ActivityAdmin
+from ottla.client.administration.configs import ConfigAdmin
+from ottla.client.administration.quotas import QuotaAdmin
+from ottla.client.administration.replicas import ReplicaAdmin
+from ottla.client.administration.security import SecurityAdmin
+from ottla.client.connecting.cluster import Cluster
+from ottla.client.connecting.settings import admin_settings
+from ottla.runtime.loops import check_may_block
+
+if TYPE_CHECKING:
+    from ottla.client.connecting.target import Target
+
+MAX_TIMESTAMP = -3
+"""Instead of a time: the record with the largest timestamp."""
+
+
+class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing):
+    """An admin client; use it in a `with` statement.
+
+    `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's
+    `settings`, by Kafka's names; a `Log` or a `Cluster` stays open. Every method raises
+    `UserError`: `UnknownNameError` for what does not exist, with the nearest names, `RefusedError`
+    for what the broker refuses, and `UnreachableError`.
+
+    >>> with ottla.Admin(log) as admin:
+    ...     admin.create_topic("teas", partitions=6)
+    ...     admin.list_topics()
+    ['orders', 'teas']
+    """
+
+    @answers_unknown_arguments
+    def __init__(
+        self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """Raises `UserError` for a directory that does not exist, and for an invalid setting."""
+        self._own: Cluster | None = None
+        if isinstance(target, Cluster):
+            super().__init__(target)
+            return
+        check_may_block("ottla.Admin", "ottla.aio.Admin")
+        from ottla.client.connecting.target import open_target
+
+        self._own = open_target(target, admin_settings(settings))
+        super().__init__(self._own)
+
+    def close(self) -> None:
+        """Closes the connections that were made for this admin.
+
+        >>> admin.close()
+        """
+        if self._own is not None:
+            self._own.close()

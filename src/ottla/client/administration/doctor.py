@@ -1,0 +1,90 @@
+"""Checks a running broker: its directories if they are on this machine, otherwise only remotely."""
+
+from collections.abc import Iterator
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.files import DiskSpace
+from ottla.client.administration.admin import Admin
+from ottla.client.administration.cluster_status import cluster_status, complaints_of_cluster
+from ottla.client.administration.log_directories import LogDirectoryDescription
+from ottla.config.setting import with_values
+from ottla.config.topic import TopicConfig
+from ottla.diagnosis.complaints import Complaint, Remedy
+from ottla.diagnosis.directories import (
+    Directories,
+    are_local,
+    described_config,
+    read_directories,
+    with_broker,
+)
+from ottla.diagnosis.doctor import (
+    check_cleaner_on,
+    check_directories,
+    check_settings,
+    check_space,
+    deep_complaints,
+)
+
+
+def local_directories(
+    admin: Admin, topic: str | None = None, *, given: dict[str, str] | None = None
+) -> Directories | None:
+    """Returns a broker's online directories, or those with a topic, with its settings.
+
+    Returns `None` if they are not on this machine, not readable, or not shown to this user. Raises
+    `UnknownNameError` for a topic that does not exist.
+    """
+    found = [
+        one
+        for one in admin.log_directories()
+        if topic is None or any(name == topic for name, _ in one.sizes)
+    ]
+    if not found and topic is not None and topic not in admin.list_topics(internal=True):
+        raise admin.unknown_topic(topic)
+    online = [one.path for one in found if one.error is ErrorCode.NONE]
+    if not found or not are_local(online, admin.cluster_id()):
+        return None
+    directories = read_directories(online, given=given)
+    return with_broker(directories, admin.topic_settings, admin.broker_settings())
+
+
+def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> Iterator[Complaint]:
+    """All problems of a broker and its directories. `deep` reads every batch."""
+    yield from complaints_of_cluster(cluster_status(admin))
+    described = admin.log_directories()
+    for one in described:
+        yield from _check_described(one)
+    online = [one for one in described if one.error is ErrorCode.NONE]
+    paths = tuple(one.path for one in online)
+    if online and are_local(paths, admin.cluster_id()):
+        opened = with_broker(read_directories(paths), admin.topic_settings, admin.broker_settings())
+        yield from check_directories(opened, now_ms)
+        if deep:
+            yield from deep_complaints(paths)
+        return
+    broker = described_config(admin.broker_settings())
+    for topic in sorted({name for one in online for name, _ in one.sizes}):
+        config = with_values(TopicConfig(), admin.topic_settings(topic))
+        yield from check_settings(topic, config, broker)
+        yield from check_cleaner_on(topic, config, broker)
+    yield Complaint(
+        kind="from_afar",
+        where=admin.address,
+        what="its directories are not on this machine, or not readable: no file was checked",
+        remedy=Remedy.LOOK_THERE,
+        is_note=True,
+    )
+
+
+def _check_described(described: LogDirectoryDescription) -> Iterator[Complaint]:
+    if described.error is not ErrorCode.NONE:
+        yield Complaint(
+            kind="offline_directory",
+            where=described.path,
+            what=f"is offline ({described.error.name}): its partitions are not served",
+            remedy=Remedy.REPLACE_DISK,
+        )
+    elif described.total_size > 0:
+        yield from check_space(
+            described.path, DiskSpace(total=described.total_size, usable=described.usable_size)
+        )

@@ -1,0 +1,1 @@
+"""Whole batches, without single records: for loads, mirrors and Spark."""

@@ -1,0 +1,486 @@
+"""A cluster as seen by its brokers: topics, partition leaders, and a connection to each broker.
+
+Kafka's counterparts: `Metadata`, `NetworkClient`. An error of a single partition is an `ApiError`;
+`again` retries while the cluster is electing another leader or coordinator.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple, Protocol, TypeVar
+
+from ottla.base.addresses import Address, address_text
+from ottla.base.closing import Closing
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UnreachableError, UserError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.base.values import dataclass
+from ottla.client.connecting.connection import CLIENT_ID, Connection
+from ottla.client.connecting.security import PLAINTEXT, Security
+from ottla.client.refusals import RefusedError
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.runtime.forks import bind_to_process
+
+T = TypeVar("T")
+
+LEADS_NOT = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors of a broker that no longer leads a partition, or does not know yet that it does."""
+
+PASSING = LEADS_NOT.union(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""Errors that may pass soon, perhaps at another broker."""
+
+NO_NODE = -1
+KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
+LAST_SINGLE_KEY_VERSION = 3
+"""Version of FindCoordinator, which then has lists."""
+
+
+class CoordinatorKind(IntEnum):
+    """FindCoordinator's `key_type`."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """The client's name and timeouts: pauses double from the first to the last."""
+
+    client_id: str = CLIENT_ID
+    request_timeout_s: float = 30.0
+    first_pause_s: float = 0.1
+    last_pause_s: float = 0.5
+    patience_s: float = 4.5
+    waits_once: bool = False
+    """Whether a broker that did not answer within the patience is later asked without it."""
+    security: Security = PLAINTEXT
+    makes_topics: bool = False
+    """Whether brokers may create a requested topic (`auto.create.topics.enable`)."""
+
+    def pauses(self) -> Iterator[float]:
+        left, pause_s = self.patience_s, self.first_pause_s
+        while left > 0:
+            yield min(pause_s, left)
+            left -= pause_s
+            pause_s = min(2 * pause_s, self.last_pause_s)
+
+
+DEFAULT_SETTINGS = ClientSettings()
+
+
+class Transport(Protocol):
+    """How brokers are reached: over sockets, or in this process."""
+
+    def connect(self, address: Address) -> Connection:
+        """Raises `UnreachableError`, and `AuthenticationError` if a login is refused."""
+
+    def close(self) -> None:
+        """Releases what all connections share."""
+
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Has a function called before the log in this process closes, unless `close` is first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketTransport:
+    """TCP, with TLS and a login if the settings require them."""
+
+    settings: ClientSettings
+
+    def connect(self, address: Address) -> Connection:
+        from ottla.client.connecting.socket_connection import SocketConnection
+
+        settings = self.settings
+        return SocketConnection(
+            *address,
+            timeout_s=settings.request_timeout_s,
+            client_id=settings.client_id,
+            security=settings.security,
+        )
+
+    def close(self) -> None:
+        """Connections share nothing."""
+
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Brokers of other processes do not say when they end."""
+
+
+class PartitionLeader(NamedTuple):
+    """A broker's id, and its leader epoch: -1 if the cluster does not report it."""
+
+    node_id: int
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTopic:
+    """A topic as reported by the cluster; `leaders` are broker ids by partition, -1 without one."""
+
+    name: str
+    topic_id: Uuid | None
+    is_internal: bool
+    leaders: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+
+
+class Cluster(Closing):
+    """Use it in a `with` statement; connections are opened when needed, and kept."""
+
+    def __init__(
+        self,
+        bootstrap: Iterable[Address],
+        settings: ClientSettings = DEFAULT_SETTINGS,
+        *,
+        sleep: Callable[[float], None],
+        topics: Iterable[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        transport: Transport | None = None,
+    ) -> None:
+        """Asks one broker for the others; raises `UnreachableError`. `sleep` takes seconds.
+
+        Without `topics`, all topics are loaded; otherwise only those, and the ones that `topic` is
+        called for, when needed.
+        """
+        self.settings = settings
+        self._bootstrap = tuple(bootstrap)
+        self._transport = transport or SocketTransport(settings)
+        self.sleep = sleep
+        self._clock = clock
+        self._wanted = None if topics is None else set(topics)
+        self._connections: dict[int, Connection] = {}
+        self._is_closed = False
+        self._places: dict[int, Address] = {}
+        self._controller = NO_NODE
+        self.cluster_id: str | None = None
+        """`None` before the first answer, and of brokers before Kafka 0.10.1."""
+        self._silent: set[int] = set()
+        """Brokers that did not answer recently, which are asked last."""
+        self._failed = NO_NODE
+        """The broker of which `again` is just told that it does not answer."""
+        self._waited_for: set[int] = set()
+        """Brokers that have not answered since `again` waited for them."""
+        self._topics: dict[str, ClusterTopic] = {}
+        self._refused: dict[str, ErrorCode] = {}
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        bind_to_process(self)
+        if topics is None:
+            self.refresh()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.disconnect()
+        self._transport.close()
+
+    def before_close(self, deed: Callable[[], None]) -> None:
+        """Has a function called before a log in this process closes, unless this is closed."""
+        self._transport.before_close(deed)
+
+    def abandon(self) -> None:
+        """In a forked child: leaves the connections to the parent, and makes others when needed."""
+        self._connections.clear()
+
+    def disconnect(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def refresh(self) -> dict[str, ClusterTopic]:
+        """Refreshes brokers and topics: from the controller if it is known and answers, then
+        from the bootstrap brokers, then from those that they reported.
+        """
+        failure: UnreachableError | None = None
+        knows_most = [self._controller] if self._controller not in self._silent else []
+        first = [self._places[one] for one in knows_most if one in self._places]
+        for address in dict.fromkeys([*first, *self._bootstrap, *self._places.values()]):
+            try:
+                with self._connect(address) as connection:
+                    self._take_metadata(connection)
+                return self._topics
+            except UnreachableError as error:
+                self._silent.update(one for one, at in self._places.items() if at == address)
+                failure = failure or error
+        assert failure is not None
+        raise failure
+
+    def _take_metadata(self, connection: Connection) -> None:
+        wanted = self._wanted
+        named = None if wanted is None else [MetadataRequestTopic(name=one) for one in wanted]
+        request = MetadataRequest(
+            topics=named, allow_auto_topic_creation=self.settings.makes_topics
+        )
+        self._coordinators.clear()
+        answer = connection.ask(request)
+        places = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        for node_id in [one for one, at in self._places.items() if places.get(one) != at]:
+            self._drop(node_id)
+        self._places = places
+        self.cluster_id = answer.cluster_id or self.cluster_id
+        if answer.controller_id != self._controller:
+            self._controller = answer.controller_id
+            self._silent.clear()
+        self._topics = {
+            one.name: ClusterTopic(
+                name=one.name,
+                topic_id=None if one.topic_id == ZERO_UUID else one.topic_id,
+                is_internal=one.is_internal,
+                leaders={part.partition_index: part.leader_id for part in one.partitions},
+                leader_epochs={part.partition_index: part.leader_epoch for part in one.partitions},
+            )
+            for one in answer.topics
+            if one.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE)
+        }
+        self._refused = {
+            one.name: ErrorCode(one.error_code)
+            for one in answer.topics
+            if one.name not in self._topics
+            and one.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+
+    def brokers(self) -> Iterator[Connection]:
+        """Returns a connection to every broker."""
+        for node_id in self.node_ids():
+            yield self._connection(node_id)
+
+    def node_ids(self) -> list[int]:
+        """The ids of all brokers, in order; raises `UnreachableError` while none is known."""
+        if not self._places:
+            self.refresh()
+        if not self._places:
+            # A broker that has just joined a cluster learns of the others from the controller.
+            asked = ",".join(address_text(*one) for one in self._bootstrap)
+            raise UnreachableError(f"{asked}: {KNOWS_NOBODY}")
+        return sorted(self._places)
+
+    def broker(self, node_id: int) -> Connection:
+        """The connection to one broker; raises `UserError` if there is none with that id."""
+        if node_id not in self.node_ids():
+            # It may have joined since, or the asked broker did not know it yet.
+            self.ask_any(self._take_metadata)
+        if node_id not in self._places:
+            known = ", ".join(map(str, self._places))
+            raise UserError(f"there is no broker {node_id}; there are {known}")
+        return self._connection(node_id)
+
+    def topic_names(self) -> list[str]:
+        """The current names of all topics; raises as `ask_leader` does."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        return [one.name for one in self.ask_any(lambda broker: broker.ask(request)).topics]
+
+    def look_up(self, topics: Collection[str]) -> dict[str, ClusterTopic]:
+        """Returns those of some topics that exist now, over a kept connection.
+
+        Raises as `ask_leader` does.
+        """
+        if self._wanted is not None:
+            self._wanted.update(topics)
+        self.ask_any(self._take_metadata)
+        for name in topics:
+            if name in self._refused:
+                code = self._refused[name]
+                raise ApiError(code, f"topic {name}: {code.description}")
+        return {name: self._topics[name] for name in topics if name in self._topics}
+
+    def topic(self, name: str) -> ClusterTopic:
+        """Raises `UserError` for a missing topic, `RefusedError` for one that we may not use."""
+        if name not in self._topics:
+            self._ask_for(name)
+        if name in self._refused:
+            raise RefusedError(f"topic {name}", ApiError(self._refused[name]))
+        if name not in self._topics:
+            raise UserError(f"there is no topic {name}; create it first")
+        return self._topics[name]
+
+    def _ask_for(self, name: str) -> None:
+        if self._wanted is not None:
+            self._wanted.add(name)
+        self.refresh()
+
+    def leader(self, topic: str, partition: int) -> Connection:
+        """The connection to a partition's leader; raises `ApiError`, and `UnreachableError`."""
+        return self._connection(self._leader(topic, partition))
+
+    def connect_to(self, node_id: int) -> Connection:
+        """Opens another connection to a broker, for another thread, which closes it."""
+        if node_id not in self._places:
+            raise UnreachableError(f"broker {node_id} is no longer known")
+        return self._connect(self._places[node_id])
+
+    def leaders(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionLeader]:
+        """The current leaders of partitions; partitions without a leader are left out."""
+        topics = self.look_up({topic for topic, _ in partitions})
+        found: dict[TopicPartition, PartitionLeader] = {}
+        for place in partitions:
+            known = topics.get(place.topic)
+            if known is None or known.leaders.get(place.partition, NO_NODE) not in self._places:
+                continue
+            node_id, epoch = known.leaders[place.partition], known.leader_epochs[place.partition]
+            found[place] = PartitionLeader(node_id, epoch)
+        return found
+
+    def coordinator_id(self, kind: CoordinatorKind, key: str) -> int:
+        """Looks up the current coordinator; raises as `ask_coordinator` does."""
+
+        def ask() -> int:
+            self._coordinators.pop((kind, key), None)
+            self._coordinator(kind, key)
+            return self._coordinators[kind, key]
+
+        return self.again(ask)
+
+    def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> list[tuple[Connection, list[TopicPartition]]]:
+        """Groups partitions by leader, with a connection to it; raises as `leader` does."""
+        found: dict[int, list[TopicPartition]] = {}
+        for topic, partition in partitions:
+            found.setdefault(self._leader(topic, partition), []).append(
+                TopicPartition(topic, partition)
+            )
+        return [(self._connection(node_id), found[node_id]) for node_id in sorted(found)]
+
+    def ask_any(self, question: Callable[[Connection], T]) -> T:
+        """Sends a request that every broker can answer.
+
+        The controller is preferred: other brokers learn of its changes later.
+        """
+        return self.again(lambda: self._ask_one(question))
+
+    def _ask_one(self, question: Callable[[Connection], T]) -> T:
+        *some, last = sorted(
+            self.node_ids(), key=lambda one: (one in self._silent, one != self._controller, one)
+        )
+        for node_id in some:
+            try:
+                return question(self._connection(node_id))
+            except UnreachableError:
+                self._drop(node_id)
+                self._silent.add(node_id)
+        return question(self._connection(last))
+
+    def ask_controller(self, question: Callable[[Connection], T]) -> T:
+        """Sends a request that only the controller answers in older clusters."""
+
+        def ask() -> T:
+            nodes = self.node_ids()
+            asked = self._controller if self._controller in nodes else nodes[0]
+            return question(self._connection(asked))
+
+        return self.again(ask)
+
+    def ask_leader(self, topic: str, partition: int, question: Callable[[Connection], T]) -> T:
+        """Sends a request to a partition's leader.
+
+        Raises `ApiError` for a permanent error, or one that lasts too long, and `UnreachableError`.
+        """
+        return self.again(lambda: question(self.leader(topic, partition)))
+
+    def ask_coordinator(
+        self, kind: CoordinatorKind, key: str, question: Callable[[Connection], T]
+    ) -> T:
+        """Sends a request to the coordinator of a group or a transactional id."""
+        return self.again(lambda: question(self._coordinator(kind, key)))
+
+    def again(self, asked: Callable[[], T]) -> T:
+        """Retries until `asked` succeeds, and returns its result; raises as `ask_leader` does.
+
+        After a temporary failure, the cluster is asked for the coordinator again. Waiting for
+        brokers that do not answer counts towards the time limit too.
+        """
+        is_stale = False
+        until = self._clock() + self.settings.patience_s
+        for pause_s in self.settings.pauses():
+            self._failed = NO_NODE
+            try:
+                if is_stale:
+                    self.refresh()
+                return asked()
+            except ApiError as error:
+                if error.code not in PASSING:
+                    raise
+                is_stale = error.code != ErrorCode.CONCURRENT_TRANSACTIONS
+            except UnreachableError:
+                self.disconnect()
+                is_stale = True
+                if self._failed in self._waited_for:
+                    break
+            if self._clock() >= until:
+                break
+            self.sleep(pause_s)
+        self.refresh()
+        try:
+            return asked()
+        except UnreachableError:
+            if self.settings.waits_once and self._failed != NO_NODE:
+                self._waited_for.add(self._failed)
+            raise
+
+    def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None:
+            from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+            request = FindCoordinatorRequest(key=key, key_type=kind)
+            answer = self._ask_one(lambda one: one.ask(request, newest=LAST_SINGLE_KEY_VERSION))
+            check(answer.error_code, answer.error_message)
+            node_id = self._coordinators[kind, key] = answer.node_id
+            self._places[node_id] = (answer.host, answer.port)
+        return self._connection(node_id)
+
+    def _leader(self, topic: str, partition: int) -> int:
+        if topic not in self._topics and self._wanted is not None:
+            self._ask_for(topic)
+        known = self._topics.get(topic)
+        if known is None or partition not in known.leaders:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if known.leaders[partition] not in self._places:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        return known.leaders[partition]
+
+    def _connection(self, node_id: int) -> Connection:
+        connection = self._connections.get(node_id)
+        if connection is None:
+            self._failed = node_id
+            connection = self._connections[node_id] = self._connect(self._places[node_id])
+            self._failed = NO_NODE
+            self._waited_for.discard(node_id)
+        return connection
+
+    def _connect(self, address: Address) -> Connection:
+        if self._is_closed:
+            raise UserError("this client is closed; create another")
+        return self._transport.connect(address)
+
+    def _drop(self, node_id: int) -> None:
+        connection = self._connections.pop(node_id, None)
+        if connection is not None:
+            connection.close()
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raises the `ApiError` for a response's error code."""
+    if code != ErrorCode.NONE:
+        raise ApiError(ErrorCode(code), message)

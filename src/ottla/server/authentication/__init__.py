@@ -1,0 +1,1 @@
+"""Who a client is: SASL, and tokens of OAuth."""
