@@ -14,7 +14,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.server.network.listener import Server
 from tests.support.serving import WireClient, open_broker, serving
 
-SESSION_MS = 150
+SESSION_MS = 500
 LONG_MS = 20_000
 
 
