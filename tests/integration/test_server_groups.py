@@ -65,6 +65,7 @@ def test_a_member_that_joins_waits_for_the_others(server: Server) -> None:
         assert len(again.members) == 2
 
 
+@pytest.mark.slow
 def test_a_member_that_joins_waits_no_longer_than_the_session_of_who_is_gone(
     server: Server,
 ) -> None:
