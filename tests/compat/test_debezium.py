@@ -181,7 +181,7 @@ class LoadedTable:
             load(load_job(self._place, LocalEngine(), stop, options))
 
     def rows(self) -> list[Row]:
-        if not LoadedTable(self._place.into).is_there():
+        if not Table(self._place.into).is_there():
             return []
         rows = ottla.table.dataset(self._place.into).to_table(["value"])["value"].to_pylist()
         return sorted((row["id"], row["name"], row["visits"]) for row in rows)
@@ -193,7 +193,7 @@ class LoadedTable:
 
     def differences(self) -> list[Any]:
         log = open_log(topic_options(self._place.source, TOPIC))
-        return audit(LoadedTable(self._place.into), log, TOPIC, compare_all=True).differences
+        return audit(Table(self._place.into), log, TOPIC, compare_all=True).differences
 
 
 def wait_until_equal(

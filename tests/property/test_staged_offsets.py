@@ -3,6 +3,7 @@ the broker answers is what a restart reads, and what a plain model of Kafka's ru
 
 from collections.abc import Iterator
 from dataclasses import field, replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,7 +16,9 @@ from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
+from ottla.broker.coordinator_shards import LedShards
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
+from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.coordinator.offsets.commits import CommitRequest
@@ -115,10 +118,36 @@ class Cluster:
         return None
 
 
-def new_groups(broker: Broker, cluster: Cluster | None = None) -> GroupCoordinator:
+class LedReplicas(OnlyReplicas):
+    """Those of a member: a shard for each partition that it leads."""
+
+    topics: Any = Cluster()
+
+    def __init__(self) -> None:
+        """Without the topics of a broker alone."""
+
+    def shards(self, timers: AllTimers, new_machine: Any, owner: Any) -> LedShards[Any]:
+        return LedShards(timers, new_machine, owner)
+
+
+class Member:
+    """The parts of a broker that coordinators ask for, with the replicas of a member."""
+
+    replicas = LedReplicas()
+
+    def __init__(self, broker: Broker) -> None:
+        self.topics, self.appends, self.budget = broker.topics, broker.appends, broker.budget
+        self.on_event, self.admin = broker.on_event, broker.admin
+
+
+def new_groups(broker: Broker, *, is_member: bool = False) -> GroupCoordinator:
     of_group = broker.settings.groups.of
     return GroupCoordinator(
-        broker, broker.settings.config, broker.options.new_id, of_group, AllTimers(), cluster
+        Member(broker) if is_member else broker,
+        broker.settings.config,
+        broker.options.new_id,
+        of_group,
+        AllTimers(),
     )
 
 
@@ -268,7 +297,7 @@ class StagedOffsetsInACluster(StagedOffsets):
         return self.in_cluster
 
     def _begin(self) -> None:
-        self.in_cluster = new_groups(self.broker, Cluster())
+        self.in_cluster = new_groups(self.broker, is_member=True)
         self._lead()
         self._load()
 

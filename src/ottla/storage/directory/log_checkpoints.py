@@ -268,7 +268,13 @@ class LogCheckpoints:
         return points
 
     def _all_logs(self) -> Iterator[list[tuple[TopicPartition, PartitionLog]]]:
-        return parts_of({**self._futures, **self._logs}.items(), LOGS_PER_STEP)
+        for part in parts_of({**self._futures, **self._logs}.items(), LOGS_PER_STEP):
+            self._check_online()
+            yield part
+
+    @touches_disk
+    def _check_online(self) -> None:
+        """Raises `StorageError` for an offline directory: a log that failed has any state."""
 
     @touches_disk
     def _replace(self, file: OffsetCheckpoint, content: bytes) -> None:
