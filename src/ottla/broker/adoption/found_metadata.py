@@ -28,6 +28,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     parse_directory_name,
 )
+from ottla.storage.files.integrity import is_integrity_damaged
 from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, known_topics_of
 from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, properties_of
 from ottla.storage.files.metadata_files import (
@@ -62,7 +63,7 @@ class FoundMetadata:
     node_id: int = -1
     """The node of the directory with the log; -1 if it is not known."""
     was_torn: bool = False
-    """Whether the log may end with a torn batch."""
+    """Whether the log may end with a torn batch, or has no sound integrity file any more."""
     damage: CorruptionError | None = None
     refusal_reason: str | None = None
     """Why the log must not be continued."""
@@ -177,7 +178,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         known=known,
         image=image,
         node_id=node_id,
-        was_torn=not was_clean,
+        was_torn=not was_clean or is_integrity_damaged(file_system, folder),
         damage=log.damage,
         refusal_reason=refusal,
     )

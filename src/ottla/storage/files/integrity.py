@@ -498,6 +498,20 @@ def is_integrity_lost(
     return holds_integrity_files(file_system, parent_directory(directory))
 
 
+def is_integrity_damaged(file_system: FileSystem, directory: str) -> bool:
+    """Whether there is a file that says nothing, or not all: it is not synced, so a power failure
+    can leave it so even after a clean stop. Loading the log writes it again.
+    """
+    path = join(directory, INTEGRITY)
+    try:
+        content = read_file(file_system, path)
+        return content != BLANK and not (content and parse_integrity(path, content).is_whole)
+    except FileNotFoundError:
+        return False
+    except CorruptionError:
+        return True
+
+
 def holds_integrity_files(file_system: FileSystem, log_directory: str) -> bool:
     """Whether any log of a directory has an integrity file, so that Kafka has not loaded them."""
     parsed = ((name, parse_directory_name(name)) for name in file_system.list(log_directory))

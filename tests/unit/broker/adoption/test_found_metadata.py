@@ -33,6 +33,7 @@ from ottla.metadata.records import (
     encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
@@ -334,3 +335,18 @@ def test_a_metadata_log_that_is_offline_leaves_the_other_directories_served() ->
             files, "/d", "/e",
             authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found="true",
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [b"", b"log 0 torn"])
+def test_an_integrity_file_that_a_power_failure_spoiled_is_written_again_at_the_next_start(
+    content: bytes,
+) -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system)
+    broker.admin.create_topic(NewTopic(name="t"))
+    broker.close()
+    path = join("/d/__cluster_metadata-0", INTEGRITY)
+    replace_file(file_system, path, content)
+    open_broker(file_system).close()
+    assert check(file_system, "/d").findings == []
+    assert read_file(file_system, path).startswith(b"log 0 ")
