@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from ottla.metadata.tokens import DelegationToken
-
 from benchmarks.growing import DAY_MS, EACH_MANY, made
 from benchmarks.growth import Place
 from ottla.base.error_codes import ErrorCode
@@ -18,6 +16,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.tokens import DelegationToken
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
