@@ -28,7 +28,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     parse_directory_name,
 )
-from ottla.storage.files.integrity import is_integrity_damaged
+from ottla.storage.files.integrity import integrity_damage
 from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, known_topics_of
 from ottla.storage.files.meta_properties import VERSION_ZOOKEEPER, properties_of
 from ottla.storage.files.metadata_files import (
@@ -178,7 +178,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         known=known,
         image=image,
         node_id=node_id,
-        was_torn=not was_clean or is_integrity_damaged(file_system, folder),
+        was_torn=not was_clean or integrity_damage(file_system, folder) is not None,
         damage=log.damage,
         refusal_reason=refusal,
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, base_name, join, read_file
+from ottla.base.files import FileSystem, base_name, join
 from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.filenames import (
     BOOT_NOTE,
@@ -19,7 +19,7 @@ from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
     has_index_changed,
-    parse_integrity,
+    integrity_damage,
     read_integrity,
 )
 from ottla.storage.files.log_file import LogFile
@@ -33,17 +33,11 @@ Place = tuple[str, int]
 
 def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None, list[Finding]]:
     """The integrity file of a partition, and findings about it; raises `OSError`."""
+    known, reason = read_integrity(file_system, directory), integrity_damage(file_system, directory)
+    if reason is None:
+        return known, []
     path = join(directory, INTEGRITY)
-    reason = "a line is damaged; the lines after it are ignored"
-    try:
-        if parse_integrity(path, read_file(file_system, path)).is_whole:
-            return read_integrity(file_system, directory), []
-    except FileNotFoundError:
-        return read_integrity(file_system, directory), []
-    except CorruptionError as error:
-        reason = error.reason
-    finding = Finding(kind=FindingKind.CHECKPOINT, path=path, position=None, reason=reason)
-    return read_integrity(file_system, directory), [finding]
+    return known, [Finding(kind=FindingKind.CHECKPOINT, path=path, position=None, reason=reason)]
 
 
 def wrong_file_findings(

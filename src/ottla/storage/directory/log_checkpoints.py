@@ -8,7 +8,7 @@ complete old or new file. Kafka's counterparts: the checkpoints of `LogManager` 
 """
 
 import logging
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from ottla.base.files import FileSystem, join, write_file
@@ -33,6 +33,9 @@ from ottla.storage.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 Logs = Mapping[TopicPartition, PartitionLog]
+
+OffsetsInSteps = Generator[None, None, dict[TopicPartition, int]]
+NO_OFFSETS: Final[Mapping[TopicPartition, int]] = {}
 
 LOGS_PER_STEP: Final = 1024
 """What is asked at a time for its offsets, in less than a millisecond."""
@@ -210,11 +213,11 @@ class LogCheckpoints:
         # The starts first. A recovery point is never before the start, even if less was flushed:
         # with the older start, recovery would not check the batches between the two.
         yield from self.write_log_starts_in_steps()
-        number = self._points_order.take()
-        content = yield from offsets_text_in_steps((yield from self._points_in_steps()))
-        if self._points_order.is_latest(number):
-            self._replace(self._recovery_points, content)
-        yield
+        yield from self._write_in_steps(
+            self._points_order,
+            self._points_in_steps(),
+            lambda _, content: self._recovery_points.replace(content),
+        )
         yield from self.write_high_watermarks_in_steps()
         if deletions == self._deletions:
             self._strangers.clear()
@@ -226,15 +229,11 @@ class LogCheckpoints:
 
     def write_high_watermarks_in_steps(self) -> Iterator[None]:
         """Like `write_high_watermarks`, in steps as those of `write_in_steps`."""
-        number = self._high_watermarks_order.take()
-        marks: dict[TopicPartition, int] = {}
-        for part in self._all_logs():
-            marks.update([(key, log.high_watermark) for key, log in part])
-            yield
-        content = yield from offsets_text_in_steps(marks)
-        if self._high_watermarks_order.is_latest(number):
-            self._replace(self._high_watermarks, content)
-        yield
+        return self._write_in_steps(
+            self._high_watermarks_order,
+            self._offsets_in_steps(lambda log: log.high_watermark),
+            lambda _, content: self._high_watermarks.replace(content),
+        )
 
     def write_log_starts(self) -> None:
         """Writes the starts of logs that do not start at their first segment's base offset."""
@@ -243,46 +242,45 @@ class LogCheckpoints:
 
     def write_log_starts_in_steps(self) -> Iterator[None]:
         """Like `write_log_starts`, in steps as those of `write_in_steps`."""
-        number = self._starts_order.take()
-        starts: dict[TopicPartition, int] = {}
-        for part in self._all_logs():
-            starts.update(
-                (key, log.log_start_offset)
-                for key, log in part
-                if log.offsets.is_front_unsynced
-                or log.log_start_offset > log.segments.first.base_offset
-            )
-            yield
-        starts.update((key, start) for key, (_, start) in self._refused.items() if start)
-        content = yield from offsets_text_in_steps(starts)
-        if self._starts_order.is_latest(number):
-            self._replace_starts(starts, content)
-        yield
+        refused = {key: start for key, (_, start) in self._refused.items() if start}
+        return self._write_in_steps(
+            self._starts_order,
+            self._offsets_in_steps(_moved_start, refused),
+            self._log_starts.replace,
+        )
 
-    def _points_in_steps(self) -> Generator[None, None, dict[TopicPartition, int]]:
-        points: dict[TopicPartition, int] = {}
-        for part in self._all_logs():
-            points.update([(key, log.offsets.recovery_point) for key, log in part])
-            yield
-        points.update((key, point) for key, (point, _) in self._refused.items())
-        return points
+    def _points_in_steps(self) -> OffsetsInSteps:
+        refused = {key: point for key, (point, _) in self._refused.items()}
+        return self._offsets_in_steps(lambda log: log.offsets.recovery_point, refused)
 
-    def _all_logs(self) -> Iterator[list[tuple[TopicPartition, PartitionLog]]]:
+    def _offsets_in_steps(
+        self,
+        offset_of: Callable[[PartitionLog], int | None],
+        refused: Mapping[TopicPartition, int] = NO_OFFSETS,
+    ) -> OffsetsInSteps:
+        """The offsets of all logs that have one, and of `refused` ones."""
+        offsets: dict[TopicPartition, int] = {}
         for part in parts_of({**self._futures, **self._logs}.items(), LOGS_PER_STEP):
-            self._check_online()
-            yield part
+            with self.health.guarding():  # a log that failed has any state
+                found = [(key, offset_of(log)) for key, log in part]
+            offsets.update((key, offset) for key, offset in found if offset is not None)
+            yield
+        offsets.update(refused)
+        return offsets
 
-    @touches_disk
-    def _check_online(self) -> None:
-        """Raises `StorageError` for an offline directory: a log that failed has any state."""
-
-    @touches_disk
-    def _replace(self, file: OffsetCheckpoint, content: bytes) -> None:
-        file.replace(content)
-
-    @touches_disk
-    def _replace_starts(self, starts: Mapping[TopicPartition, int], content: bytes) -> None:
-        self._log_starts.replace(starts, content)
+    def _write_in_steps(
+        self,
+        order: "_Order",
+        offsets: OffsetsInSteps,
+        replace: Callable[[Mapping[TopicPartition, int], bytes], None],
+    ) -> Iterator[None]:
+        number = order.take()
+        found = yield from offsets
+        content = yield from offsets_text_in_steps(found)
+        if order.is_latest(number):
+            with self.health.guarding():
+                replace(found, content)
+        yield
 
     @touches_disk
     def move_cleaned(self, key: TopicPartition, offset: int | None) -> None:
@@ -296,6 +294,13 @@ class LogCheckpoints:
         # Deleted logs are left out, or a new log of the same name would get their offsets.
         known = self._logs.keys() | self._futures.keys()
         self._cleaner_points.write({one: at for one, at in self.cleaned.items() if one in known})
+
+
+def _moved_start(log: PartitionLog) -> int | None:
+    """The start of a log, unless that is its first segment's base offset."""
+    start = log.log_start_offset
+    is_moved = log.offsets.is_front_unsynced or start > log.segments.first.base_offset
+    return start if is_moved else None
 
 
 class _Order:

@@ -498,18 +498,20 @@ def is_integrity_lost(
     return holds_integrity_files(file_system, parent_directory(directory))
 
 
-def is_integrity_damaged(file_system: FileSystem, directory: str) -> bool:
-    """Whether there is a file that says nothing, or not all: it is not synced, so a power failure
-    can leave it so even after a clean stop. Loading the log writes it again.
+def integrity_damage(file_system: FileSystem, directory: str) -> str | None:
+    """What is wrong with the file; `None` if nothing is, or there is none. Raises `OSError`.
+
+    It is not synced, so a power failure can damage it even after a clean stop. Loading the log
+    writes it again.
     """
     path = join(directory, INTEGRITY)
     try:
-        content = read_file(file_system, path)
-        return content != BLANK and not (content and parse_integrity(path, content).is_whole)
+        is_whole = parse_integrity(path, read_file(file_system, path)).is_whole
     except FileNotFoundError:
-        return False
-    except CorruptionError:
-        return True
+        return None
+    except CorruptionError as error:
+        return error.reason
+    return None if is_whole else "a line is damaged; the lines after it are ignored"
 
 
 def holds_integrity_files(file_system: FileSystem, log_directory: str) -> bool:
