@@ -112,6 +112,8 @@ class MetadataLog:
         self._log: PartitionLog | None = None
         self._epoch: int | None = None
         self._size_at_snapshot = 0
+        self._sync_count = 0
+        """How many changes are being made durable."""
         self._snapshot: Iterator[None] | None = None
         """The steps of the snapshot that is being made."""
 
@@ -198,9 +200,20 @@ class MetadataLog:
         log = self._log
         if log is None:
             return
+        active = log.segments.active.log
         with log.health.guarding():
-            aside(log.segments.active.log.sync)
-        log.maintenance.release_files()  # until the next change, which may be long
+            active.write_out()
+            file = active.reader()
+            # Other changes are appended meanwhile, and made durable through the same descriptor:
+            # the last to return closes it.
+            self._sync_count += 1
+            try:
+                aside(file.sync)
+            finally:
+                self._sync_count -= 1
+        if not self._sync_count:
+            active.synced()
+            log.maintenance.release_files()  # until the next change, which may be long
         while self._due and self._replay is not None:
             self._replay.replay(self._due.popleft()[0])
             yield_turn()
@@ -318,8 +331,8 @@ class MetadataLog:
 
     @property
     def is_due_for_snapshot(self) -> bool:
-        """Whether `advance_snapshot` has something to do."""
-        if self._log is None:
+        """Whether `advance_snapshot` has something to do; a file that is being synced stays."""
+        if self._log is None or self._sync_count:
             return False
         grown = self._log.size - self._size_at_snapshot
         return self._snapshot is not None or grown >= self._limits.bytes_between

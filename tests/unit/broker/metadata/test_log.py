@@ -35,6 +35,7 @@ from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.metadata_files import metadata_file_sizes
 from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing.file_system import FakeFile
 from ottla.testing.crash_points import every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, at, disk, id_of, open_broker
@@ -109,6 +110,28 @@ def turns_of_a_change(at_moment: int) -> int:
 def test_a_change_that_comes_in_between_is_kept() -> None:
     for moment in range(turns_of_a_change(-1)):
         turns_of_a_change(moment)
+
+
+def test_a_change_while_another_becomes_durable_leaves_it_its_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = disk("/d")
+    security = secured(files).security
+    waiting = RULES[1:3]
+    plain = FakeFile.sync
+
+    def sync(file: FakeFile) -> None:
+        if waiting and file.path == segment():
+            security.create_acls([waiting.pop()])
+        plain(file)
+
+    monkeypatch.setattr(FakeFile, "sync", sync)
+    security.create_acls(RULES[:1])
+    monkeypatch.undo()
+    kept = files.open_files.count
+    security.create_acls(RULES[3:4])
+    assert files.open_files.count == kept, "the log's file is closed until the next change"
+    assert set(acls_of(files.crash(CrashMode.STRICT))) == set(RULES[:4])
 
 
 def test_expired_tokens_go_from_the_log_with_the_next_change() -> None:
