@@ -99,7 +99,7 @@ def tokens(place: Place) -> None:
     client.ask(ApiVersionsRequest(), 0)
     with place.server.lock:
         security = place.broker.security
-        security.follow(replace(security.state, tokens=known))
+        security.follow(replace(security.image, tokens=known))
         (connection,) = place.server._connections
         connection.peer = connection.peer._replace(protocol="SASL_PLAINTEXT", principal=OWNER)
 

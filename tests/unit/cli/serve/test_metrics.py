@@ -1,6 +1,7 @@
 """What a running broker exports to Prometheus."""
 
 import gc
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from time import thread_time
 
 import pytest
 
+from benchmarks.stretches import host_millisecond
 from ottla.base.errors import UserError
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
@@ -312,13 +314,16 @@ def test_a_scrape_of_ten_thousand_partitions_holds_up_nobody_for_long(
     logs = list(topic.partitions.values())
     topic.partitions.update({index: logs[index % len(logs)] for index in range(10_000)})
     held_s: list[float] = []
+    imported: set[str] = set()
 
     class Timed:
         def __enter__(self) -> None:
+            self.known = set(sys.modules)
             self.began_s = thread_time()
 
         def __exit__(self, *_: object) -> None:
             held_s.append(thread_time() - self.began_s)
+            imported.update(sys.modules.keys() - self.known)
 
     server.lock = Timed()
     served = ServedMetrics(ANY, clock, str)
@@ -329,7 +334,8 @@ def test_a_scrape_of_ten_thousand_partitions_holds_up_nobody_for_long(
         for _ in range(MOST_TRIES):
             held_s.clear()
             assert 'partition="9999"' in page(served, "metrics")
-            longest_s.append(max(held_s))
+            assert not imported
+            longest_s.append(max(held_s) / max(1.0, host_millisecond()))
             if longest_s[-1] < LONGEST_S:
                 return
     finally:

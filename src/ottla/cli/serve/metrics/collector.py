@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from heapq import heappush, heappushpop
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
 
 SLICE_S = 0.002
 PAUSE_S = 0.001
+
+IMPORTED_LATE = (
+    "ottla.broker.fetch_sessions",
+    "ottla.broker.groups.coordinator",
+    "ottla.broker.transactions.coordinator",
+    "ottla.storage.compaction.cleanable",
+)
+"""Parts of a broker that are imported at their first use, which may be the first scrape."""
 
 Steps = Iterator[None]
 """Work that may be interrupted at each yield."""
@@ -64,6 +73,8 @@ class BrokerCollector:
         self._version = version("ottla")
 
     def collect(self) -> Iterator["Metric"]:
+        for name in IMPORTED_LATE:
+            import_module(name)  # 50 modules: too many under the lock
         families = Families()
         for steps in (
             self._topics(families),
