@@ -35,8 +35,8 @@ from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.metadata_files import metadata_file_sizes
 from ottla.testing import CrashMode, FakeFileSystem
-from ottla.testing.file_system import FakeFile
 from ottla.testing.crash_points import every_crash_point
+from ottla.testing.file_system import FakeFile
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, at, disk, id_of, open_broker
 from tests.support.logins import set_password
