@@ -1,0 +1,34 @@
+"""How uploaded segments are read, whatever their layout: the reading half of Kafka's
+`RemoteStorageManager`.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+
+
+class RemoteStorage(Protocol):
+    """A tier. What is missing or damaged in it raises `CorruptionError`, which names the object;
+    a store that does not answer, or refuses, raises `UserError`.
+    """
+
+    @property
+    def address(self) -> str:
+        """The directory or URL, as people write it."""
+
+    def log_size(self, segment: RemoteLogSegmentMetadata) -> int:
+        """The bytes of the original `.log`, as the tier has it: less than `segment.size` if cut."""
+
+    def read_log(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        """Bytes of the original `.log`; fewer than `size` only at its end."""
+
+    def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
+        """The original file; `None` if the segment has no transaction index."""
+
+    def segments(self) -> Iterator[RemoteLogSegmentMetadata]:
+        """What the tier itself says of its segments, for want of metadata records: those whose
+        upload is complete.
+
+        A layout whose names say less than records fills in what it reads from the objects.
+        """
