@@ -36,14 +36,16 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.wire import WireClient
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
 from ottla.controller.events import ListReassignments
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import Outgoing
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.zookeeper import paths
-from ottla.zookeeper.brokers import BrokerRegistration, Endpoint, encode_broker
+from ottla.zookeeper.brokers import encode_broker
 from ottla.zookeeper.topics import (
     PartitionState,
     ReplicaAssignment,
@@ -75,7 +77,7 @@ def run(scale: Scale) -> Iterator[Report]:
         yield Report("Cluster", ("left out",), notes=[f"{reason}."])
         return
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # It reports each try until one answers.
-    settings = {"zookeeper_session_timeout_ms": str(SESSION_MS)}
+    settings: dict[str, Any] = {"zookeeper_session_timeout_ms": str(SESSION_MS)}
     with (
         scale.data_directory() as directory,
         RunningCluster(directory / "cluster", **settings) as cluster,
@@ -341,7 +343,7 @@ def _fill(zookeeper: Any, topics: int, partitions: int) -> None:
         topic = f"many-{number}"
         assignment = TopicAssignment(
             partitions={one: ReplicaAssignment(its) for one, its in enumerate(replicas)},
-            topic_id=number.to_bytes(16, "big") if number else bytes(15) + b"\xff",
+            topic_id=Uuid(number.to_bytes(16, "big") if number else bytes(15) + b"\xff"),
         )
         made.append(zookeeper.create_async(paths.topic_path(topic), encode_topic(assignment)))
         made.append(zookeeper.create_async(paths.partitions_path(topic), b""))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import pack_into
 
@@ -19,6 +19,7 @@ from benchmarks.requests import one_by_one
 from benchmarks.wire import Producing
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsFileSystem
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
@@ -111,14 +112,14 @@ def _batches(size: int) -> Iterator[bytearray]:
 
 def _task(broker: Broker) -> CleaningTask:
     moment = Timestamps(now_ms=now_ms(), monotonic_ms=0)
-    task = broker.log_jobs.cleaner.task_for((TOPIC, 0), moment)
+    task = broker.log_jobs.cleaner.task_for(TopicPartition(TOPIC, 0), moment)
     assert task is not None
     broker.log_jobs.cleaner.forget(task.key)
     broker.log_jobs.cleaner.fail(task, RuntimeError("only its plan is wanted"), moment)
     return task
 
 
-def _rates(scale: Scale, broker: Broker, key_filter: type[KeyFilter]) -> Samples:
+def _rates(scale: Scale, broker: Broker, key_filter: Callable[[int, float], KeyFilter]) -> Samples:
     task = _task(broker)
     plan = task.plan
     around = Surroundings(file_system=OsFileSystem())

@@ -83,10 +83,12 @@ def _measure(broker: RunningBroker, scale: Scale) -> Run:
         share = _idle_share(broker, scale.of(5000, 10) / 1000)
         beside = one_by_one(producing, work)
         producing.check(3 * work)
-    is_known = before is not None and after is not None
+    grown_bytes = None
+    if before is not None and after is not None:
+        grown_bytes = after.resident_bytes - before.resident_bytes
     return Run(
         connect_us=connect_us,
-        grown_bytes=after.resident_bytes - before.resident_bytes if is_known else None,
+        grown_bytes=grown_bytes,
         idle_cpu_share=share,
         alone=alone,
         beside=beside,

@@ -5,7 +5,7 @@ while they only send heartbeats.
 import contextlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.brokers import RunningBroker, started_brokers
 from benchmarks.measuring import MEGABYTE, Samples, Scale, figure
@@ -33,10 +33,10 @@ class Run:
     """One measurement of one broker; the costs are unknown where there is no /proc."""
 
     settle_s: float
-    settle_cpu_s: float | None
-    idle_cpu_share: float | None
     heartbeats_per_second: float
-    resident_bytes: int | None
+    settle_cpu_s: float | None = None
+    idle_cpu_share: float | None = None
+    resident_bytes: int | None = None
 
 
 def run(scale: Scale) -> Iterator[Report]:
@@ -84,13 +84,14 @@ def _measure(broker: RunningBroker, scale: Scale) -> Run:
         after = broker.cost()
         for member in members:
             member.leave()
-    is_known = before is not None and between is not None and after is not None
-    return Run(
-        settle_s=settle_s,
-        settle_cpu_s=between.cpu_seconds - before.cpu_seconds if is_known else None,
-        idle_cpu_share=(after.cpu_seconds - between.cpu_seconds) / idle_s if is_known else None,
-        heartbeats_per_second=crowd.heartbeat_count / idle_s,
-        resident_bytes=after.resident_bytes if is_known else None,
+    run = Run(settle_s=settle_s, heartbeats_per_second=crowd.heartbeat_count / idle_s)
+    if before is None or between is None or after is None:
+        return run
+    return replace(
+        run,
+        settle_cpu_s=between.cpu_seconds - before.cpu_seconds,
+        idle_cpu_share=(after.cpu_seconds - between.cpu_seconds) / idle_s,
+        resident_bytes=after.resident_bytes,
     )
 
 

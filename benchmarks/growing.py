@@ -279,7 +279,7 @@ def classic_members(place: Place) -> None:
         place.settle()
         with place.server.lock:
             group = groups.known[0].groups.get(GROUP)
-            if group is not None and len(group.members) == place.count:  # type: ignore[union-attr]
+            if group is not None and len(group.members) == place.count:
                 return
 
 

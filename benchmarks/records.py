@@ -3,6 +3,7 @@ their columns for Spark; in one process, one thread."""
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, add_figure, figures_report
@@ -22,10 +23,10 @@ def run(scale: Scale) -> Iterator[Report]:
     for size in SIZES:
         batches = _batches(size, scale.of(RECORDS, 100) // size + 1)
         count = size * len(batches)
-        check = _rate(scale, lambda batches=batches: _check(batches), count)
+        check = _rate(scale, partial(_check, batches), count)
         add_figure(report, f"checked, {size:,} in a batch", check, "ns each")
         region = b"".join(bytes(one.bytes_view()) for one in batches)
-        columns = _rate(scale, lambda region=region: _columns(region), count)
+        columns = _rate(scale, partial(_columns, region), count)
         add_figure(report, f"as columns, {size:,} in a batch", columns, "ns each")
     yield report
 

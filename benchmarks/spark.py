@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -142,12 +143,12 @@ def _reads(
             assert spark.ask("count", options)[1] == count
             for _ in range(scale.of(WARM_UPS, 1)):
                 spark.ask("read", options)
-        rates = scale.sampled(
-            {
-                name: lambda spark=spark, options=options: count / spark.ask("read", options)[0]
-                for name, (spark, options) in contestants.items()
-            }
-        )
+
+        def rate(name: str) -> float:
+            spark, options = contestants[name]
+            return count / spark.ask("read", options)[0]
+
+        rates = scale.sampled({name: partial(rate, name) for name in contestants})
     report = figures_report(f"{count:,} records of 16 + 100 bytes, all columns, into noop; 2 cores")
     add_figure(report, "from files", rates["compiled"], "rows/s", COMPILED_TARGET)
     add_figure(report, "from files, no compiler", rates["plain"], "rows/s", PLAIN_TARGET)
