@@ -186,6 +186,11 @@ def unreadable(
     )
 
 
+def finding_of(kind: FindingKind, error: CorruptionError) -> Finding:
+    """The finding of a module that raises what is wrong in its file."""
+    return Finding(kind=kind, path=error.path, position=error.position, reason=error.reason)
+
+
 def repair_hint(directory: str) -> str:
     return (
         f"`ottla log check {directory}` lists the damage, `ottla log repair {directory}` takes it "

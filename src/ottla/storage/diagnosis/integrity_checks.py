@@ -6,7 +6,6 @@ Format page: docs/format/ottla-integrity.md.
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join
 from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.filenames import (
@@ -18,14 +17,14 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import (
     NOTHING_KNOWN,
     Integrity,
-    has_index_changed,
+    changed_index,
     integrity_damage,
     read_integrity,
 )
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.findings import Finding, FindingKind
-from ottla.storage.segment.segment_facts import check_first_batch
+from ottla.storage.segment.segment_facts import wrong_file
 
 Place = tuple[str, int]
 """A partition's directory and the base offset of a segment."""
@@ -48,16 +47,11 @@ def wrong_file_findings(
     file = file_system.open(join(directory, log_file_name(base_offset)))
     log = LogFile(file_system, file, file.size())
     try:
-        check_first_batch(log, integrity.segments.get(base_offset, NOTHING_KNOWN))
-    except CorruptionError as error:
-        yield Finding(
-            kind=FindingKind.WRONG_FILE,
-            path=error.path,
-            position=error.position,
-            reason=error.reason,
-        )
+        found = wrong_file(log, integrity.segments.get(base_offset, NOTHING_KNOWN))
     finally:
         log.close()
+    if found is not None:
+        yield found
 
 
 def cut_short_findings(
@@ -86,13 +80,9 @@ def changed_index_findings(
     directory, base_offset = place
     path = join(directory, transaction_index_file_name(base_offset))
     facts = integrity.segments.get(base_offset, NOTHING_KNOWN)
-    if has_index_changed(file_system, path, facts):
-        yield Finding(
-            kind=FindingKind.TRANSACTION_INDEX,
-            path=path,
-            position=None,
-            reason=f"does not match its checksum in {INTEGRITY}",
-        )
+    found = changed_index(file_system, path, facts)
+    if found is not None:
+        yield found
 
 
 def lost_end_findings(

@@ -4,7 +4,7 @@ Format pages: docs/format/README.md. Each segment's log is read once, in order, 
 producers and epochs are compared with it on the way. Nothing is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TypeVar
 
@@ -30,7 +30,12 @@ from ottla.storage.diagnosis.integrity_checks import (
     wrong_file_findings,
 )
 from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
-from ottla.storage.diagnosis.producer_checks import ProducerReplay, SnapshotToCheck, is_compacted
+from ottla.storage.diagnosis.producer_checks import (
+    ProducerReplay,
+    SnapshotToCheck,
+    is_compacted,
+    snapshot_to_check,
+)
 from ottla.storage.diagnosis.roles import (
     SEGMENT_ROLES,
     FileDescription,
@@ -45,8 +50,12 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
 from ottla.storage.files.partition_files import listed_base_offsets
-from ottla.storage.findings import Finding, FindingKind, LostOffsets
-from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, read_snapshot
+from ottla.storage.findings import Finding, FindingKind, LostOffsets, finding_of
+from ottla.storage.index.producer_snapshot import (
+    JudgedSnapshot,
+    ProducerSnapshotEntry,
+    judged_snapshots,
+)
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.reading.lost_offsets import Gaps
 from ottla.storage.segment.log_order import is_flipped_offset
@@ -182,7 +191,7 @@ class _PartitionCheck:
         self._add(self._check_names(set(bases)))
         self._add(self._check_quorum_state())
         self._report.integrity, damage = read_own(self._files, self._path)
-        self._add(iter(damage))
+        self._add(damage)
         self._add(self._check_swaps(bases))
         report = self._report
         # Listed again, since compaction may have been replacing a segment.
@@ -204,7 +213,7 @@ class _PartitionCheck:
     def _at(self, name: str) -> str:
         return join(self._path, name)
 
-    def _add(self, findings: Iterator[Finding]) -> None:
+    def _add(self, findings: Iterable[Finding]) -> None:
         self._report.findings.extend(findings)
 
     def _offsets(self, role: Role) -> list[int]:
@@ -231,8 +240,7 @@ class _PartitionCheck:
             try:
                 voters_of(self._files, parent_directory(self._path))
             except CorruptionError as error:
-                kind, position = FindingKind.BROKER_FILE, error.position
-                yield Finding(kind=kind, path=error.path, position=position, reason=error.reason)
+                yield finding_of(FindingKind.BROKER_FILE, error)
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
         for name, described in self._names.items():
@@ -259,12 +267,7 @@ class _PartitionCheck:
         for group in swap_groups(one for one in parsed if one is not None):
             found = judge_swaps(self._files, self._path, group, bases, self._report.integrity)
             if found.fault is not None:
-                yield Finding(
-                    kind=FindingKind.DAMAGED_SWAP,
-                    path=found.fault.path,
-                    position=found.fault.position,
-                    reason=found.fault.reason,
-                )
+                yield found.fault
 
     # Segments
 
@@ -301,8 +304,13 @@ class _PartitionCheck:
         if newest is None or newest.offset <= report.end_offset:
             self._add(replay.check_snapshot())
         elif not self._options.is_live:
-            reason = f"is after the log's end at offset {report.end_offset}"
-            self._add(iter([_snapshot_finding(newest.path, None, reason)]))
+            finding = Finding(
+                kind=FindingKind.PRODUCER_SNAPSHOT,
+                path=newest.path,
+                position=None,
+                reason=f"is after the log's end at offset {report.end_offset}",
+            )
+            report.findings.append(finding)
 
     def _tight_from(self) -> int:
         gaps_before = MAX_OFFSET if self._is_compacted else self._options.cleaned_until
@@ -441,33 +449,28 @@ class _PartitionCheck:
 
     def _snapshots(
         self, first_offset: int
-    ) -> tuple[list[ProducerSnapshotEntry] | None, SnapshotToCheck | None]:
-        """The snapshot at the log's first offset, and the newest one; adds unreadable ones as
+    ) -> tuple[Sequence[ProducerSnapshotEntry] | None, SnapshotToCheck | None]:
+        """The snapshot at the log's first offset, and the newest one; adds damaged ones as
         findings.
         """
-        start: list[ProducerSnapshotEntry] | None = None
-        newest: SnapshotToCheck | None = None
+        start: Sequence[ProducerSnapshotEntry] | None = None
+        newest: JudgedSnapshot | None = None
         integrity = self._report.integrity
+        paths = {
+            one: self._at(filenames.producer_snapshot_file_name(one))
+            for one in self._offsets(Role.PRODUCER_SNAPSHOT)
+        }
         checksums = {} if integrity is None else integrity.snapshots
-        for offset in self._offsets(Role.PRODUCER_SNAPSHOT):
-            path = self._at(filenames.producer_snapshot_file_name(offset))
-            try:
-                entries, _ = read_snapshot(self._files, path, checksums.get(offset))
-            except CorruptionError as error:
-                self._add(iter([_snapshot_finding(path, error.position, error.reason)]))
+        for found in judged_snapshots(self._files, paths, checksums):
+            if found.fault is not None:
+                self._report.findings.append(found.fault)
                 continue
-            except FileNotFoundError:
-                continue
-            status = self._files.status(path)
-            newest = SnapshotToCheck(
-                path=path,
-                offset=offset,
-                entries=entries,
-                modified_ms=status.modified_ms if status else 0,
-            )
-            if offset == first_offset:
-                start = entries
-        return start, None if newest and newest.offset < first_offset else newest
+            if newest is None and found.offset >= first_offset:
+                newest = found
+            if found.offset == first_offset:
+                start = found.entries
+        to_check = None if newest is None else snapshot_to_check(self._files, newest)
+        return start, to_check
 
 
 class _SegmentCheck:
@@ -547,12 +550,7 @@ class _SegmentCheck:
                 path, index.entries, end_offset=end_offset, is_growing=is_growing
             )
         except CorruptionError as error:
-            yield Finding(
-                kind=FindingKind.TRANSACTION_INDEX,
-                path=path,
-                position=error.position,
-                reason=error.reason,
-            )
+            yield finding_of(FindingKind.TRANSACTION_INDEX, error)
         finally:
             index.close()
 
@@ -604,10 +602,6 @@ def _damage_text(region: DamagedRegion, lost: LostOffsets, offset: int | None) -
         where = "" if lost.last is None else " in this segment"
         return f"{region.reason}; nothing readable follows offset {lost.first - 1}{where}"
     return f"{region.reason}; the log continues at byte {region.end}"
-
-
-def _snapshot_finding(path: str, position: int | None, reason: str) -> Finding:
-    return Finding(kind=FindingKind.PRODUCER_SNAPSHOT, path=path, position=position, reason=reason)
 
 
 def _gone(path: str) -> Iterator[Finding]:

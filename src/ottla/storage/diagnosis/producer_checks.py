@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import islice
 
+from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
 from ottla.record.batch import NO_PRODUCER_ID, Batch
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.abort_entries import WrongEntry, wrong_entries
-from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
+from ottla.storage.index.producer_snapshot import JudgedSnapshot, ProducerSnapshotEntry
 from ottla.storage.index.transaction_index import ENTRY, AbortedTransaction
 from ottla.storage.log.producer_state import CompletedTransaction, ProducerState, take_batch
 from ottla.storage.log.snapshot_files import producer_entry, snapshot_entry
@@ -40,6 +41,14 @@ class SnapshotToCheck:
     offset: int
     entries: Sequence[ProducerSnapshotEntry]
     modified_ms: int
+
+
+def snapshot_to_check(file_system: FileSystem, found: JudgedSnapshot) -> SnapshotToCheck:
+    status = file_system.status(found.path)
+    modified_ms = status.modified_ms if status else 0
+    return SnapshotToCheck(
+        path=found.path, offset=found.offset, entries=found.entries, modified_ms=modified_ms
+    )
 
 
 class ProducerReplay:

@@ -18,7 +18,7 @@ from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
-from ottla.storage.index.producer_snapshot import read_snapshot
+from ottla.storage.index.producer_snapshot import newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex, index_text
 from ottla.storage.log.epoch_runs import EpochRuns
 from ottla.storage.log.leader_epochs import LeaderEpochs
@@ -71,13 +71,9 @@ def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
     """Reads every log once, in order; raises `CorruptionError` and `InvalidBatchError`."""
     bases = log_offsets(file_system, directory)
     first = bases[0] if bases else 0
-    start = None
     path = join(directory, filenames.producer_snapshot_file_name(first))
-    if file_system.status(path) is not None:
-        try:
-            start, _ = read_snapshot(file_system, path)
-        except CorruptionError:
-            start = None
+    found_start = newest_snapshot(file_system, {first: path}, {}, range(first, first + 1))
+    start = None if found_start is None else found_start.entries
     result = Replayed(ProducerReplay(first, start, None), EpochRuns())
     for base_offset, end_offset in zip_longest(bases, bases[1:]):
         log_path = join(directory, filenames.log_file_name(base_offset))

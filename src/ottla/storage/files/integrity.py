@@ -35,6 +35,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
 )
 from ottla.storage.files.losses import KnownLosses
+from ottla.storage.findings import Finding, FindingKind
 
 logger = logging.getLogger(__name__)
 
@@ -424,9 +425,16 @@ def begins_as(file_system: FileSystem, path: str, checksum: Checksum) -> bool:
     return len(content) >= size and crc32c(content[:size]) == expected
 
 
-def has_index_changed(file_system: FileSystem, path: str, facts: SegmentFacts) -> bool:
-    """Whether a segment's transaction index does not begin as it did when it was recorded."""
-    return facts.aborted is not None and not begins_as(file_system, path, facts.aborted)
+def changed_index(file_system: FileSystem, path: str, facts: SegmentFacts) -> Finding | None:
+    """The finding about a transaction index that does not begin as it did when it was recorded."""
+    if facts.aborted is None or begins_as(file_system, path, facts.aborted):
+        return None
+    return Finding(
+        kind=FindingKind.TRANSACTION_INDEX,
+        path=path,
+        position=None,
+        reason=f"it has changed on the disk, and does not match its checksum in {INTEGRITY}",
+    )
 
 
 def _content(file_system: FileSystem, path: str) -> bytes:

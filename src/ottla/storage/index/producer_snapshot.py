@@ -5,13 +5,14 @@ crash can leave a torn file only on a disk that ignores fsync. Kafka's counterpa
 `ProducerStateManager.writeSnapshot`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.base.values import dataclass
 from ottla.codec.crc32c import crc32c, extended_crc32c
+from ottla.storage.findings import Finding, FindingKind, finding_of
 
 HEADER = Struct(
     ">"
@@ -74,26 +75,46 @@ def checksum_of(content: bytes) -> int:
     return checksum
 
 
-def newest_snapshot(
-    file_system: FileSystem,
-    snapshots: Mapping[int, str],
-    *,
-    checksums: Mapping[int, int],
-    log_start_offset: int,
-    until_offset: int,
-) -> tuple[int, list[ProducerSnapshotEntry]] | None:
-    """Returns the newest readable snapshot in an offset range with its offset; `None` if none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedSnapshot:
+    """A snapshot file with its entries and checksum, or with what is wrong with it."""
+
+    offset: int
+    path: str
+    entries: Sequence[ProducerSnapshotEntry] = ()
+    checksum: int = 0
+    fault: Finding | None = None
+
+
+def judged_snapshots(
+    file_system: FileSystem, snapshots: Mapping[int, str], checksums: Mapping[int, int]
+) -> Iterator[JudgedSnapshot]:
+    """Reads snapshots, the newest first, and judges each; leaves out those that vanished meanwhile.
 
     `snapshots` are the paths of existing snapshots, `checksums` the recorded ones, by offset.
     """
     for offset, path in sorted(snapshots.items(), reverse=True):
-        if not log_start_offset <= offset <= until_offset:
-            continue
         try:
-            return offset, read_snapshot(file_system, path, checksums.get(offset))[0]
-        except (CorruptionError, FileNotFoundError):
+            entries, checksum = read_snapshot(file_system, path, checksums.get(offset))
+        except FileNotFoundError:
             continue
-    return None
+        except CorruptionError as error:
+            fault = finding_of(FindingKind.PRODUCER_SNAPSHOT, error)
+            yield JudgedSnapshot(offset=offset, path=path, fault=fault)
+        else:
+            yield JudgedSnapshot(offset=offset, path=path, entries=entries, checksum=checksum)
+
+
+def newest_snapshot(
+    file_system: FileSystem,
+    snapshots: Mapping[int, str],
+    checksums: Mapping[int, int],
+    usable: range,
+) -> JudgedSnapshot | None:
+    """The newest sound snapshot at a usable offset; `None` if there is none."""
+    some = {offset: path for offset, path in snapshots.items() if offset in usable}
+    found = judged_snapshots(file_system, some, checksums)
+    return next((one for one in found if one.fault is None), None)
 
 
 def write_snapshot(

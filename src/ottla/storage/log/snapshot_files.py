@@ -8,7 +8,6 @@ import logging
 from bisect import bisect_left
 from typing import Final
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.storage.files.filenames import (
     FileKind,
@@ -19,7 +18,7 @@ from ottla.storage.files.filenames import (
 from ottla.storage.index.producer_snapshot import (
     ProducerSnapshotEntry,
     checksum_of,
-    read_snapshot,
+    judged_snapshots,
     write_snapshot,
 )
 from ottla.storage.log.gradual_snapshot import GradualSnapshot, hash_table_order
@@ -134,19 +133,14 @@ class SnapshotFiles:
     def load_newest(self, state: ProducerState, *, log_start_offset: int) -> None:
         """Loads the newest valid snapshot and removes damaged ones; without one, clears `state`."""
         self.drop(state)
-        while self.offsets:
-            offset = self.offsets[-1]
-            try:
-                entries, checksum = read_snapshot(
-                    self._file_system, self.path(offset), self._checksums.get(offset)
-                )
-            except CorruptionError as error:
-                logger.warning("%s; it is removed, and an older snapshot is used", error)
-                self.remove(offset)
-                continue
-            self._checksums[offset] = checksum
-            state.load((producer_entry(entry) for entry in entries), offset)
-            return
+        paths = {one: self.path(one) for one in self.offsets}
+        for found in judged_snapshots(self._file_system, paths, self._checksums):
+            if found.fault is None:
+                self._checksums[found.offset] = found.checksum
+                state.load(map(producer_entry, found.entries), found.offset)
+                return
+            logger.warning("%s; it is removed, and an older snapshot is used", found.fault.text)
+            self.remove(found.offset)
         state.clear(log_start_offset)
         self._known_without = log_start_offset
 

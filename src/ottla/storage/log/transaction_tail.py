@@ -11,7 +11,7 @@ from dataclasses import replace
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch
 from ottla.record.control import parse_end_transaction_marker
-from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry
+from ottla.storage.index.producer_snapshot import JudgedSnapshot
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 
@@ -35,16 +35,13 @@ class TransactionTail:
 
     @classmethod
     def from_snapshot(
-        cls,
-        newest: tuple[int, list[ProducerSnapshotEntry]] | None,
-        log_start_offset: int,
+        cls, newest: JudgedSnapshot | None, log_start_offset: int
     ) -> "TransactionTail":
-        """Begins with a producer snapshot and its offset, or at the log start without one."""
+        """Begins with a producer snapshot, or at the log start without one."""
         if newest is None:
             return cls(log_start_offset)
-        offset, entries = newest
         return cls(
-            offset,
+            newest.offset,
             [
                 OpenTransaction(
                     producer_id=entry.producer_id,
@@ -52,7 +49,7 @@ class TransactionTail:
                     first_offset=entry.transaction_first_offset,
                     last_timestamp_ms=entry.timestamp_ms,
                 )
-                for entry in entries
+                for entry in newest.entries
                 if entry.transaction_first_offset is not None
             ],
         )

@@ -14,7 +14,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, parent_directory
 from ottla.record.batch import Batch
 from ottla.storage.files.filenames import FileKind, FileSuffix
-from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, has_index_changed
+from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, changed_index
 from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.findings import repair_hint
 from ottla.storage.index.abort_entries import missing_aborts, offsets_text
@@ -46,8 +46,9 @@ def indexed_transactions(
     for segment in segments:
         path = _index_path(file_system, segment)
         facts = known.get(segment.base_offset, NOTHING_KNOWN)
-        if has_index_changed(file_system, path, facts):
-            raise ChangedIndexError(path, 0, "it has changed on the disk")
+        changed = changed_index(file_system, path, facts)
+        if changed is not None:
+            raise ChangedIndexError(path, 0, changed.reason)
         index = TransactionIndex(file_system, path, base_offset=segment.base_offset, writable=False)
         with closing(index):
             some, is_complete = index.collect(*offsets)

@@ -8,12 +8,12 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.storage.damage_scan import ScannedBatch
 from ottla.storage.files.integrity import NOTHING_KNOWN
-from ottla.storage.findings import Finding, FindingKind, repair_hint, unreadable
+from ottla.storage.findings import Finding, repair_hint, unreadable
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import Gaps
 from ottla.storage.reading.offsets import OffsetsOnDisk
 from ottla.storage.reading.read_damage import cut_short, stretches
-from ottla.storage.segment.segment_facts import check_first_batch, first_checksum
+from ottla.storage.segment.segment_facts import first_checksum, wrong_file
 from ottla.storage.segment.segment_reader import SegmentReader
 
 
@@ -115,29 +115,25 @@ class DamageOnDisk:
         On a mismatch raises `CorruptionError`, or reports the damage if damage is skipped.
         """
         facts = self._facts
-        try:
-            try:
-                self._check_first_batch(reader)
-            except CorruptionError:
-                # Compaction may have replaced the segment and its recorded facts.
-                facts.forget_integrity()
-                self._check_first_batch(reader)
-        except CorruptionError as error:
-            if self._is_replaced(reader):
-                return True
-            if not facts.directory.steps_over_damage:
-                raise
-            facts.directory.report(
-                unreadable(
-                    FindingKind.WRONG_FILE,
-                    error.path,
-                    (0, reader.files.size),
-                    error.reason,
-                    (reader.files.base_offset, self._offsets.place(reader.files).limit),
-                )
+        found = self._wrong_file(reader)
+        if found is not None:
+            # Compaction may have replaced the segment and its recorded facts.
+            facts.forget_integrity()
+            found = self._wrong_file(reader)
+        if found is None or self._is_replaced(reader):
+            return True
+        if not facts.directory.steps_over_damage:
+            raise CorruptionError(found.path, 0, found.reason)
+        facts.directory.report(
+            unreadable(
+                found.kind,
+                found.path,
+                (0, reader.files.size),
+                found.reason,
+                (reader.files.base_offset, self._offsets.place(reader.files).limit),
             )
-            return False
-        return True
+        )
+        return False
 
     def _is_replaced(self, reader: SegmentReader) -> bool:
         """Whether the file name of an open segment now belongs to another file.
@@ -153,8 +149,9 @@ class DamageOnDisk:
         finally:
             now.close()
 
-    def _check_first_batch(self, reader: SegmentReader) -> None:
+    def _wrong_file(self, reader: SegmentReader) -> Finding | None:
         integrity = self._facts.integrity
-        if integrity is not None:
-            base_offset = reader.files.base_offset
-            check_first_batch(reader.log, integrity.segments.get(base_offset, NOTHING_KNOWN))
+        if integrity is None:
+            return None
+        facts = integrity.segments.get(reader.files.base_offset, NOTHING_KNOWN)
+        return wrong_file(reader.log, facts)

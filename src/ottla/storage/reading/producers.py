@@ -15,8 +15,7 @@ def producers_of(log: ReadOnlyLog) -> list[ProducerEntry]:
     state.clear(log.log_start_offset)
     newest = log.transactions.newest_snapshot()
     if newest is not None:
-        offset, entries = newest
-        state.load(map(producer_entry, entries), offset)
+        state.load(map(producer_entry, newest.entries), newest.offset)
     for batch in log.batches.headers(state.map_end_offset, log.log_end_offset):
         if batch.producer_id >= 0:
             completed = take_batch(state, batch)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ottla.base.errors import ApiError, CorruptionError
 from ottla.base.ids import Uuid
 from ottla.storage.files.integrity import Integrity
-from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, newest_snapshot
+from ottla.storage.index.producer_snapshot import JudgedSnapshot, newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.leader_epochs import EpochEntry
 from ottla.storage.log.transaction_tail import OpenTransaction, TransactionTail, overlapping
@@ -100,15 +100,14 @@ class TransactionsOnDisk:
             tail.take(batch)
         return tail
 
-    def newest_snapshot(self) -> tuple[int, list[ProducerSnapshotEntry]] | None:
-        """The newest usable producer snapshot up to the recovery point, with its offset."""
-        facts = self._facts
+    def newest_snapshot(self) -> JudgedSnapshot | None:
+        """The newest sound producer snapshot up to the recovery point."""
+        facts, offsets = self._facts, self._offsets
         return newest_snapshot(
             facts.file_system,
             facts.listed.files.snapshots,
-            checksums=facts.integrity.snapshots if facts.integrity else {},
-            log_start_offset=self._offsets.log_start_offset,
-            until_offset=self._offsets.recovery_point,
+            facts.integrity.snapshots if facts.integrity else {},
+            range(offsets.log_start_offset, offsets.recovery_point + 1),
         )
 
     def aborted(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:

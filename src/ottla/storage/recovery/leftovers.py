@@ -78,7 +78,9 @@ class _Leftovers:
                 self.replace(group, [one for one in live if found.replaces(group, one)])
                 continue
             logger.error(
-                "%s; it replaces no segment, and is set aside as *%s", found.fault, SET_ASIDE
+                "%s; it replaces no segment, and is set aside as *%s",
+                found.fault.text,
+                SET_ASIDE,
             )
             self._restore(group)
             for one in group.logs:

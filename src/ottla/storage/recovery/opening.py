@@ -12,13 +12,13 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
-from ottla.storage.files.integrity import has_index_changed
+from ottla.storage.files.integrity import changed_index
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
 from ottla.storage.recovery.transaction_check import check_transactions
 from ottla.storage.segment.segment import Segment
-from ottla.storage.segment.segment_facts import check_first_batch
+from ottla.storage.segment.segment_facts import wrong_file
 from ottla.storage.segment.segment_recovery import has_true_last_entries
 
 logger = logging.getLogger(__name__)
@@ -97,12 +97,10 @@ def _set_aside(log: OpenedLog, segment: Segment) -> None:
 
 
 def _is_wrong_file(log: OpenedLog, segment: Segment) -> bool:
-    try:
-        check_first_batch(segment.log, log.integrity.of_segment(segment.base_offset))
-    except CorruptionError as error:
-        logger.error("%s; it is kept, and not served", error)
-        return True
-    return False
+    found = wrong_file(segment.log, log.integrity.of_segment(segment.base_offset))
+    if found is not None:
+        logger.error("%s; it is kept, and not served", found.text)
+    return found is not None
 
 
 def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) -> bool:
@@ -111,21 +109,17 @@ def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) ->
         if request.was_clean_stop or segment.base_offset < request.recovery_point:
             logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
         return False
+    if FileKind.TIME_INDEX not in kinds:
+        return False
+    index, facts = segment.transaction_index.path, log.integrity.of_segment(segment.base_offset)
+    changed = changed_index(request.file_system, index, facts)
+    if changed is not None:
+        logger.warning("%s; the segment's indexes are rebuilt", changed.text)
+        return False
     try:
-        if FileKind.TIME_INDEX not in kinds:
-            return False
-        _check_transaction_index(log, segment)
         segment.transaction_index.sanity_check()
         check_transactions(segment, log.segments, gaps_before=request.gaps_before)
     except CorruptionError as error:
         logger.warning("%s; the segment's indexes are rebuilt", error)
         return False
     return True
-
-
-def _check_transaction_index(log: OpenedLog, segment: Segment) -> None:
-    """Raises `CorruptionError` if the transaction index does not match its recorded checksum."""
-    path = segment.transaction_index.path
-    facts = log.integrity.of_segment(segment.base_offset)
-    if has_index_changed(log.request.file_system, path, facts):
-        raise CorruptionError(path, 0, "it has changed on the disk")

@@ -14,8 +14,8 @@ from ottla.storage.files.integrity import (
     HELD_SOMETHING,
     Integrity,
     SegmentFacts,
+    changed_index,
     checksum_of,
-    has_index_changed,
 )
 from ottla.storage.files.losses import KnownLosses
 from ottla.storage.log.epoch_replay import check_epochs, complete_epochs
@@ -163,7 +163,7 @@ def _facts(log: OpenedLog, segment: Segment) -> SegmentFacts:
     file_system, index = log.request.file_system, segment.transaction_index.path
     known = log.integrity.of_segment(segment.base_offset)
     aborted = known.aborted
-    if aborted is None or has_index_changed(file_system, index, known):
+    if aborted is None or changed_index(file_system, index, known):
         is_known = log.integrity.known.aborts_are_indexed
         aborted = checksum_of(file_system, index) if is_known else None
     size = None

@@ -22,6 +22,7 @@ from ottla.storage.files.integrity import (
 )
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import KnownLosses
+from ottla.storage.findings import Finding, FindingKind
 
 if TYPE_CHECKING:
     from ottla.storage.segment.segment import Segment
@@ -50,8 +51,8 @@ def first_checksum(log: LogFile) -> int | None:
     return None if first is None else first.crc
 
 
-def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
-    """Raises `CorruptionError` if a log file begins with a sound batch other than the recorded one.
+def wrong_file(log: LogFile, facts: SegmentFacts) -> Finding | None:
+    """The finding about a log file that begins with a sound batch other than the recorded one.
 
     A first batch that is damaged is left to the checks of its own CRC.
     """
@@ -59,16 +60,17 @@ def check_first_batch(log: LogFile, facts: SegmentFacts) -> None:
     was_empty = facts.size == 0
     is_known = was_empty or facts.first_checksum is not None
     if not is_known or found is None or found == facts.first_checksum:
-        return
+        return None
     try:
         scan.sound_batch(log, 0)
     except CorruptionError:
-        return
+        return None
     had = "it was empty" if was_empty else f"had {facts.first_checksum:08x}"
-    raise CorruptionError(
-        log.path,
-        0,
-        f"its first batch has checksum {found:08x}, and {had}: this is the file of another "
+    return Finding(
+        kind=FindingKind.WRONG_FILE,
+        path=log.path,
+        position=0,
+        reason=f"its first batch has checksum {found:08x}, and {had}: this is the file of another "
         "segment; put the right one in its place",
     )
 

@@ -19,6 +19,7 @@ from ottla.storage.damage_scan import MAX_OFFSETS, DamagedRegion, scan_segment
 from ottla.storage.files.filenames import FileKind, FileName, FileSuffix, log_file_name
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, SegmentFacts
 from ottla.storage.files.log_file import LogFile
+from ottla.storage.findings import Finding, FindingKind, finding_of
 
 Range = tuple[int, int]
 """The first offset, and the one after the last."""
@@ -40,7 +41,7 @@ class SwapJudgement:
     """Whether a group may replace the segments that begin before `end`; `fault` if it may not."""
 
     end: int
-    fault: CorruptionError | None = None
+    fault: Finding | None = None
 
     def replaces(self, group: SwapGroup, base_offset: int) -> bool:
         return group.first <= base_offset < max(self.end, group.first + 1)
@@ -80,13 +81,14 @@ def judge_swaps(
             if base_offset < end:
                 old = join(directory, log_file_name(base_offset))
                 _check_coverage(file_system, old, base_offset, group, ranges)
-    except CorruptionError as fault:
+    except CorruptionError as error:
+        fault = finding_of(FindingKind.DAMAGED_SWAP, error)
         return SwapJudgement(end=group.first, fault=fault)
     except OSError as error:
         path = str(error.filename or join(directory, group.logs[0].text))
-        return SwapJudgement(
-            end=group.first, fault=CorruptionError(path, 0, str(error.strerror or error))
-        )
+        reason = str(error.strerror or error)
+        fault = Finding(kind=FindingKind.DAMAGED_SWAP, path=path, position=0, reason=reason)
+        return SwapJudgement(end=group.first, fault=fault)
     return SwapJudgement(end=end)
 
 

@@ -87,12 +87,7 @@ def test_a_whole_snapshot_that_is_not_the_expected_one_is_refused() -> None:
     write_snapshot(disk, PATH, [])
     with pytest.raises(CorruptionError, match="intact, but not the snapshot that was taken here"):
         read_snapshot(disk, PATH, expected)
-    assert (
-        newest_snapshot(
-            disk, {9: PATH}, checksums={9: expected}, log_start_offset=0, until_offset=20
-        )
-        is None
-    )
+    assert newest_snapshot(disk, {9: PATH}, {9: expected}, range(21)) is None
 
 
 def test_a_missing_file_is_an_error() -> None:

@@ -72,7 +72,7 @@ def snapshots() -> tuple[FakeFileSystem, dict[int, str]]:
 
 
 def tail_until(disk: FakeFileSystem, paths: dict[int, str], until: int) -> TransactionTail:
-    newest = newest_snapshot(disk, paths, checksums={}, log_start_offset=0, until_offset=until)
+    newest = newest_snapshot(disk, paths, {}, range(until + 1))
     return TransactionTail.from_snapshot(newest, 0)
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import join
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, SegmentFacts
+from ottla.storage.findings import FindingKind
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.segment.segment_facts import (
-    check_first_batch,
     first_checksum,
     known_losses,
     segment_facts,
+    wrong_file,
 )
 from ottla.testing import FakeFileSystem
 from tests.support.logs import fill, open_log
@@ -27,25 +27,28 @@ def test_the_facts_of_a_segment_are_those_of_its_files(log: PartitionLog) -> Non
     first = log.segments.first
     facts = segment_facts(log.file_system, first.log, join("data/t-0", "none.txnindex"))
     assert facts == SegmentFacts(first_checksum(first.log), (0, 0), first.log.size)
-    check_first_batch(first.log, facts)
+    assert wrong_file(first.log, facts) is None
 
 
 def test_another_sound_first_batch_is_another_segments_file(log: PartitionLog) -> None:
     first, second = log.segments.values[:2]
-    with pytest.raises(CorruptionError, match="this is the file of another segment"):
-        check_first_batch(first.log, SegmentFacts(first_checksum(second.log)))
-    with pytest.raises(CorruptionError, match="it was empty: this is the file of another"):
-        check_first_batch(first.log, SegmentFacts(size=0))
+    found = wrong_file(first.log, SegmentFacts(first_checksum(second.log)))
+    assert found is not None
+    assert (found.kind, found.path) == (FindingKind.WRONG_FILE, first.log.path)
+    assert "this is the file of another segment" in found.reason
+    found = wrong_file(first.log, SegmentFacts(size=0))
+    assert found is not None
+    assert "it was empty: this is the file of another" in found.reason
 
 
 def test_where_nothing_is_known_any_file_is_right(log: PartitionLog) -> None:
-    check_first_batch(log.segments.first.log, NOTHING_KNOWN)
+    assert wrong_file(log.segments.first.log, NOTHING_KNOWN) is None
 
 
 def test_a_first_batch_that_is_not_sound_is_damage_and_no_other_file(log: PartitionLog) -> None:
     first, second = log.segments.values[:2]
     log.file_system.open(first.log.path, writable=True).pwrite(b"\xff\xff", 70)
-    check_first_batch(first.log, SegmentFacts(first_checksum(second.log)))
+    assert wrong_file(first.log, SegmentFacts(first_checksum(second.log))) is None
 
 
 def test_a_segment_that_is_shorter_than_it_was_has_lost_its_end(log: PartitionLog) -> None:
