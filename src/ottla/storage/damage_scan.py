@@ -16,7 +16,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
-from ottla.storage.scan import first_offset_in_header, is_ahead, misplaced_text, out_of_place
+from ottla.storage.scan import ahead_of_next, first_offset_in_header, out_of_place
 
 WINDOW_SIZE = 1 << 20
 MAX_OFFSETS = 1 << 31
@@ -90,7 +90,8 @@ def scan_segment(
     """Like `scan_log`, but also reports a batch outside the segment's offsets, or out of order, as
     damage.
 
-    If a batch does not follow the previous one, either can be the misplaced one: see `is_ahead`.
+    If a batch does not follow the previous one, either can be the misplaced one: see
+    `ahead_of_next`.
     """
     size = file.size()
     held: ScannedBatch | None = None
@@ -100,9 +101,9 @@ def scan_segment(
         if isinstance(one, ScannedBatch):
             first = first_offset_in_header(one.batch)
             fits = out_of_place(one.batch, base_offset, due, limit) is None
-            if held is not None and fits and is_ahead(held.batch, due, first):
-                reason = f"the next batch begins at offset {first}"
-                yield misplaced_region(held, size, misplaced_text(held.batch, reason))
+            ahead = ahead_of_next(held.batch, due, first) if held is not None and fits else None
+            if held is not None and ahead is not None:
+                yield misplaced_region(held, size, ahead)
                 held = one
                 continue
             next_offset = due if held is None else held.batch.last_offset + 1

@@ -90,11 +90,10 @@ def batches(
     *,
     checks: Sequence[Check] = (),
     allow_torn_tail: bool = False,
-    ends_at_damage: bool = False,
 ) -> Iterator[Step]:
     """Yields the whole batches in bytes from position `start` of the file at `path`.
 
-    Raises `CorruptionError` like `headers`, or with `ends_at_damage` ends before a damaged batch.
+    Raises `CorruptionError` like `headers`.
     """
     position = start
     try:
@@ -104,8 +103,7 @@ def batches(
             yield position, batch
             position += batch.size
     except InvalidBatchError as error:
-        if not ends_at_damage:
-            raise CorruptionError(path, position, str(error)) from error
+        raise CorruptionError(path, position, str(error)) from error
 
 
 def search_offset(log: LogFile, offset: int, position: int) -> Step | None:
@@ -236,7 +234,7 @@ def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) ->
             ]
         # No checksum covers a base offset: only its neighbours can contradict it.
         if not span.next_offset <= offset <= last_offset < span.limit:
-            raise _misplaced(log, position + start, offset, last_offset)
+            raise _misplaced(log, position + start, offset, last_offset, span)
         if offset > span.due_offset and not is_legacy and span.on_gap is not None:
             span.on_gap(log.path, position + start, (span.due_offset, offset))
         span.next_offset = span.due_offset = last_offset + 1
@@ -253,14 +251,19 @@ def _check_gap(log: LogFile, position: int, span: Span) -> None:
     if header is None or header.magic < 2:
         return
     following = header_at(log, position + header.size)
-    is_ahead = following is not None and following.last_offset <= header.last_offset
-    if is_ahead or not span.next_offset <= header.base_offset < span.limit:
-        raise _misplaced(log, position, header.base_offset, header.last_offset)
+    if following is not None:
+        reason = ahead_of_next(header, span.next_offset, first_offset_in_header(following))
+        if reason is not None:
+            raise CorruptionError(log.path, position, reason)
+    if not span.next_offset <= header.base_offset < span.limit:
+        raise _misplaced(log, position, header.base_offset, header.last_offset, span)
 
 
-def _misplaced(log: LogFile, position: int, first: int, last: int) -> CorruptionError:
-    reason = f"a batch of offsets {first} to {last} is out of place"
-    return CorruptionError(log.path, position, reason)
+def _misplaced(log: LogFile, position: int, first: int, last: int, span: Span) -> CorruptionError:
+    reason = order_fault(first, last, 0, span.next_offset, span.limit)
+    return CorruptionError(
+        log.path, position, reason or misplaced_text(first, last, "it ends first")
+    )
 
 
 def _legacy_base_offset(log: LogFile, chunk: memoryview, start: int, position: int) -> int:
@@ -307,29 +310,38 @@ class Ascending:
 
 def out_of_place(batch: Batch, start: int, next_offset: int, limit: int) -> str | None:
     """Returns the reason why a batch is out of place, or `None`."""
-    first = first_offset_in_header(batch)
+    return order_fault(first_offset_in_header(batch), batch.last_offset, start, next_offset, limit)
+
+
+def order_fault(first: int, last: int, start: int, next_offset: int, limit: int) -> str | None:
+    """The reason why a batch with these first and last offsets is out of place, or `None`.
+
+    Its segment's offsets are from `start` to before `limit`, and those from `next_offset` are due.
+    """
     if first < start:
-        return misplaced_text(batch, f"the segment begins at offset {start}")
-    if batch.last_offset >= limit:
-        return misplaced_text(batch, f"the segment ends before offset {limit}")
+        return misplaced_text(first, last, f"the segment begins at offset {start}")
+    if last >= limit:
+        return misplaced_text(first, last, f"the segment ends before offset {limit}")
     if first < next_offset:
-        return misplaced_text(batch, f"offset {next_offset - 1} precedes it")
+        return misplaced_text(first, last, f"offset {next_offset - 1} precedes it")
     return None
 
 
-def is_ahead(batch: Batch, due: int, following: int) -> bool:
-    """Whether `batch`, expected at offset `due`, is misplaced, and not the next, at `following`.
+def ahead_of_next(batch: Batch, due: int, following: int) -> str | None:
+    """The reason why `batch`, expected at offset `due`, is misplaced, and not the next batch.
 
-    The two overlap, and the next batch would fit without this one, which is after it or has left a
-    gap.
+    The two overlap, and the next, at `following`, would fit without this one, which is after it or
+    has left a gap.
     """
-    first = first_offset_in_header(batch)
-    is_overlap = due <= following <= batch.last_offset
-    return is_overlap and (following < first or first != due)
+    first, last = first_offset_in_header(batch), batch.last_offset
+    is_overlap = due <= following <= last
+    if is_overlap and (following < first or first != due):
+        return misplaced_text(first, last, f"the next batch begins at offset {following}")
+    return None
 
 
-def misplaced_text(batch: Batch, reason: str) -> str:
-    return f"a batch of {offsets_of(batch)} is out of place: {reason}"
+def misplaced_text(first: int, last: int, reason: str) -> str:
+    return f"a batch of {_offsets_text(first, last)} is out of place: {reason}"
 
 
 def first_offset_in_header(batch: Batch) -> int:
@@ -339,5 +351,8 @@ def first_offset_in_header(batch: Batch) -> int:
 
 def offsets_of(batch: Batch) -> str:
     """Formats a batch's offsets for messages."""
-    first, last = first_offset_in_header(batch), batch.last_offset
+    return _offsets_text(first_offset_in_header(batch), batch.last_offset)
+
+
+def _offsets_text(first: int, last: int) -> str:
     return f"offset {last}" if first == last else f"offsets {first} to {last}"

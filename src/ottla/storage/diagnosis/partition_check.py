@@ -361,7 +361,8 @@ class _PartitionCheck:
         if damage is None:
             return False
         if is_flipped_offset(batch, due):
-            reason = scan.misplaced_text(batch, f"offset {due} is due")
+            offsets = batch.base_offset, batch.last_offset
+            reason = scan.misplaced_text(*offsets, f"offset {due} is due")
             region = misplaced_region(found, segment.size, reason)
             segment.skip(region)
             replay.skip()

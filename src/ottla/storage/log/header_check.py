@@ -243,7 +243,8 @@ class Walk:
                 )
             self.sound_end = place.position
         else:
-            error = self.error(place, f"it follows offset {before.last_offset}")
+            error = self._fault(place, next_offset=before.last_offset + 1)
+            assert error is not None
             if place.position >= wanted:
                 raise error
             self._passed = error
@@ -258,16 +259,21 @@ class Walk:
         self.before = place
 
     def _check_bounds(self, place: Place) -> None:
-        if self._start == 0 and place.position == 0 and place.base_offset < self._base_offset:
-            raise self.error(place, f"the segment begins at offset {self._base_offset}")
-        if place.last_offset >= self._limit:
-            raise self.error(place, f"the segment ends before offset {self._limit}")
+        is_first = self._start == 0 and place.position == 0
+        error = self._fault(place, start=self._base_offset if is_first else 0, limit=self._limit)
+        if error is not None:
+            raise error
+
+    def _fault(
+        self, place: Place, *, start: int = 0, next_offset: int = 0, limit: int = MAX_OFFSET + 1
+    ) -> CorruptionError | None:
+        offsets = place.base_offset, place.last_offset
+        reason = scan.order_fault(*offsets, start, next_offset, limit)
+        return None if reason is None else CorruptionError(self._log.path, place.position, reason)
 
     def error(self, place: Place, reason: str) -> CorruptionError:
-        offsets = f"offsets {place.base_offset} to {place.last_offset}"
-        return CorruptionError(
-            self._log.path, place.position, f"a batch of {offsets} is out of place: {reason}"
-        )
+        reason = scan.misplaced_text(place.base_offset, place.last_offset, reason)
+        return CorruptionError(self._log.path, place.position, reason)
 
 
 class EpochRanges:

@@ -18,6 +18,7 @@ from ottla.storage.damage_scan import (
     is_torn_append,
     scan_segment,
 )
+from ottla.storage.findings import Finding
 from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_view import TimestampOffset
@@ -30,19 +31,18 @@ def is_torn(segment: Segment, valid: int) -> bool:
     return is_torn_append(segment.log.reader(), segment.base_offset, valid, is_complete=True)
 
 
-def keep_flushed(segment: Segment, valid: int, on_batch: Callable[[Batch], None]) -> None:
-    """Passes the sound batches after the first `valid` bytes to `on_batch`; truncates nothing.
+def keep_flushed(segment: Segment, damage: Finding, on_batch: Callable[[Batch], None]) -> None:
+    """Passes the sound batches after the damage to `on_batch`; truncates nothing.
 
     The indexes are rebuilt over the whole segment if its headers are in order; otherwise they end
     before the damage.
     """
     logger.error(
-        "%s at byte %d: a flushed batch is damaged; it is kept, and not served; "
-        "`ottla log repair` removes it",
-        segment.log.path, valid,
-    )  # fmt: skip
+        "%s; this flushed batch is kept, and not served; `ottla log repair` removes it",
+        damage.text,
+    )
     for one in _sound_batches(segment):
-        if one.position > valid:
+        if one.position > (damage.position or 0):
             batch = one.batch
             on_batch(batch)
             segment.take_largest(TimestampOffset(batch.max_timestamp_ms, batch.last_offset))

@@ -86,26 +86,28 @@ def recover_segment(
     following = scan.header_at(after[0].log, 0) if after else None
     replay = _Replay(log, segment, state, following)
     gapless_from, cleaned_until = _gapless_from(log, segment), log.request.cleaned_until
-    valid = recover(segment, replay.take, _limit(log, segment), gapless_from, cleaned_until)
+    valid, damage = recover(segment, replay.take, _limit(log, segment), gapless_from, cleaned_until)
     if not replay.is_of_known_epochs:
         segment.forget_checks(segment.size)
-    damaged = segment.size - valid
-    if damaged and _is_kept(log, segment, valid, state.map_end_offset, has_after=bool(after)):
+    is_whole = damage is None
+    if damage is not None and _is_kept(
+        log, segment, valid, state.map_end_offset, has_after=bool(after)
+    ):
         from ottla.storage.recovery.damage import keep_flushed
 
-        keep_flushed(segment, valid, replay.take)
-        log.has_kept_damage = True
-        damaged = 0
-    elif damaged:
+        keep_flushed(segment, damage, replay.take)
+        log.has_kept_damage = is_whole = True
+    elif damage is not None:
         from ottla.storage.recovery.damage import name_dropped
 
         name_dropped([segment, *after], valid)
         # Before the truncation, so that after a crash in between the damage is found again.
         log.drop(after)
-        logger.warning("%s: %d damaged bytes are truncated", segment.log.path, damaged)
+        size = segment.size - valid
+        logger.warning("%s; %d damaged bytes are truncated", damage.text, size)
         segment.log.truncate_to(valid)
     snapshots.take(state)
-    return damaged == 0, state.map_end_offset
+    return is_whole, state.map_end_offset
 
 
 def _is_kept(

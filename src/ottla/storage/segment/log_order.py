@@ -6,7 +6,7 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.layout import BASE_OFFSET
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.scan import is_ahead
+from ottla.storage.scan import ahead_of_next, out_of_place
 
 logger = logging.getLogger(__name__)
 
@@ -24,20 +24,19 @@ class OffsetOverflowError(CorruptionError):
         self.base_offset = base_offset
 
 
-def is_misplaced(batch: Batch, due_offset: int, limit: int, view: memoryview) -> bool:
-    """Whether a batch that does not begin at `due_offset` has a damaged base offset.
+def damaged_offset(batch: Batch, due_offset: int, limit: int, view: memoryview) -> str | None:
+    """The reason why a batch that does not begin at `due_offset` has a damaged base offset.
 
     Its offsets then overlap with the batch before it, with the batch after it, or with the next
     segment, which begins at `limit`.
     """
     assert isinstance(batch, RecordBatch)
     end = batch.position + batch.size
-    if batch.base_offset < due_offset or batch.last_offset >= limit:
-        return True
-    if end + BASE_OFFSET.size <= len(view):
+    reason = out_of_place(batch, 0, due_offset, limit)
+    if reason is None and end + BASE_OFFSET.size <= len(view):
         following: int = BASE_OFFSET.unpack_from(view, end)[0]
-        return is_ahead(batch, due_offset, following)
-    return False
+        return ahead_of_next(batch, due_offset, following)
+    return reason
 
 
 def is_flipped_offset(batch: Batch, due_offset: int) -> bool:

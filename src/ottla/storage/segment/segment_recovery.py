@@ -10,10 +10,11 @@ from ottla.config.setting import INT32_MAX
 from ottla.record.batch import Batch, batch_at
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.findings import Finding, FindingKind, finding_of
 from ottla.storage.segment.log_order import (
     OffsetOverflowError,
+    damaged_offset,
     is_flipped_offset,
-    is_misplaced,
     warn_of_gap,
 )
 from ottla.storage.segment.segment import Segment
@@ -25,68 +26,98 @@ def recover(
     limit: int = MAX_OFFSET,
     gapless_from: int = MAX_OFFSET,
     cleaned_until: int = 0,
-) -> int:
-    """Checks every batch and rebuilds the indexes; returns the number of sound bytes.
+) -> tuple[int, Finding | None]:
+    """Checks every batch and rebuilds the indexes.
 
-    `on_batch` is called with each sound batch in order (for producer state and epochs). Their
-    offsets end before `limit`. From `gapless_from` on there should be no gaps: a base offset with
-    one flipped bit is repaired in the file, and another gap is logged. Gaps before `cleaned_until`
-    come from compaction, whatever the topic's policy is now. Nothing is truncated: the caller drops
-    the segments after this one first. Raises `OffsetOverflowError` if the segment must be split.
+    Returns the number of sound bytes, and what is wrong with the batch after them. `on_batch` is
+    called with each sound batch in order (for producer state and epochs). Their offsets end before
+    `limit`. From `gapless_from` on there should be no gaps: a base offset with one flipped bit is
+    repaired in the file, and another gap is logged. Gaps before `cleaned_until` come from
+    compaction, whatever the topic's policy is now. Nothing is truncated: the caller drops the
+    segments after this one first. Raises `OffsetOverflowError` if the segment must be split.
     """
     segment.begin_indexes_again()
     segment.transaction_index.delete()
     log = segment.log
     view = log.map()
     try:
-        valid = _recover_batches(segment, view, on_batch, limit, (gapless_from, cleaned_until))
+        walk = _Recovery(segment, view, on_batch, (gapless_from, cleaned_until))
+        damage = walk.run(limit)
     finally:
         view.release()
     segment.close_indexes_off()
-    segment.forget_checks(0 if valid == log.size else log.size)
-    return valid
+    segment.forget_checks(0 if damage is None else log.size)
+    return walk.valid, damage
 
 
-def _recover_batches(
-    segment: Segment,
-    view: memoryview,
-    on_batch: Callable[[Batch], None],
-    limit: int,
-    gaps: tuple[int, int],
-) -> int:
-    gapless_from, cleaned_until = gaps
-    log = segment.log
-    valid = 0
-    next_offset = segment.base_offset
-    max_offset = segment.base_offset + INT32_MAX
-    # An active segment is never compacted.
-    may_have_gaps = segment.is_compacted and limit < MAX_OFFSET
-    for position, batch in scan.batches(
-        view, log.path, checks=(scan.checksum,), ends_at_damage=True
-    ):
+class _Recovery:
+    """The walk over one segment; the first `valid` bytes are sound."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        view: memoryview,
+        on_batch: Callable[[Batch], None],
+        gaps: tuple[int, int],
+    ) -> None:
+        self._segment = segment
+        self._log = segment.log
+        self._view = view
+        self._on_batch = on_batch
+        self._gapless_from, self._cleaned_until = gaps
+        self._next_offset = segment.base_offset
+        self.valid = 0
+
+    def run(self, limit: int) -> Finding | None:
+        """Takes the batches up to the first that is damaged or out of place."""
+        path = self._log.path
+        batches = scan.batches(self._view, path, checks=(scan.checksum,))
+        while True:
+            try:
+                found = next(batches, None)
+            except CorruptionError as error:
+                return finding_of(FindingKind.LOG_DAMAGE, error)
+            if found is None:
+                return None
+            reason = self._take(*found, limit)
+            if reason is not None:
+                kind = FindingKind.LOG_DAMAGE
+                return Finding(kind=kind, path=path, position=found[0], reason=reason)
+
+    def _take(self, position: int, batch: Batch, limit: int) -> str | None:
+        """Indexes a batch, or returns the reason why it is out of place."""
+        segment, log, next_offset = self._segment, self._log, self._next_offset
+        is_tight = next_offset >= self._gapless_from
         is_gap = batch.magic == 2 and batch.base_offset != next_offset
-        if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+        if is_gap and is_tight and is_flipped_offset(batch, next_offset):
             log.stamp_base_offset(position, next_offset)
-            batch = batch_at(view, position)
+            batch = batch_at(self._view, position)
             is_gap = False
-        if is_gap and position == 0 and next_offset >= gapless_from:
-            break  # the file's name gives its first offset too, so the file is another log's
-        last_offset, end = batch.last_offset, position + batch.size
-        if last_offset < next_offset:
-            break
-        if is_gap and is_misplaced(batch, next_offset, limit, view):
-            break
-        is_known = may_have_gaps or next_offset < cleaned_until
-        is_suspect = end == len(view) or next_offset >= gapless_from
-        if is_gap and is_suspect and not is_known:
+        reason = None
+        if is_gap and is_tight and position == 0:
+            # The file's name gives its first offset too, so the file is another log's.
+            reason = f"the first batch begins at offset {batch.base_offset}"
+        elif is_gap:
+            reason = damaged_offset(batch, next_offset, limit, self._view)
+        elif batch.last_offset < next_offset:
+            reason = scan.out_of_place(batch, 0, next_offset, limit)
+        if reason is not None:
+            return reason
+        end = position + batch.size
+        if is_gap and (is_tight or end == len(self._view)) and not self._may_have_gap(limit):
             warn_of_gap(log, position, next_offset, batch.base_offset)
-        if last_offset > max_offset:
-            raise OffsetOverflowError(log, segment.base_offset, position, last_offset)
+        if batch.last_offset > segment.base_offset + INT32_MAX:
+            raise OffsetOverflowError(log, segment.base_offset, position, batch.last_offset)
         segment.index(position, batch)
-        on_batch(batch)
-        valid = end
-        next_offset = last_offset + 1
-    return valid
+        self._on_batch(batch)
+        self.valid = end
+        self._next_offset = batch.last_offset + 1
+        return None
+
+    def _may_have_gap(self, limit: int) -> bool:
+        """Whether compaction may have left the gap; an active segment is never compacted."""
+        is_compacted = self._segment.is_compacted and limit < MAX_OFFSET
+        return is_compacted or self._next_offset < self._cleaned_until
 
 
 def has_true_last_entries(segment: Segment) -> bool:

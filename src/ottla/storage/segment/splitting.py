@@ -12,7 +12,9 @@ crash before that, splits it again if they do not fit. Kafka's counterpart:
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
+from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
@@ -90,9 +92,9 @@ def _ends_of(log: LogFile) -> Iterator[tuple[int, int]]:
     """Positions and last offsets of the sound batches, with CRCs checked as in recovery."""
     view = log.map()
     try:
-        checks = (scan.checksum,)
-        for position, batch in scan.batches(view, log.path, checks=checks, ends_at_damage=True):
-            yield position, batch.last_offset
+        with suppress(CorruptionError):
+            for position, batch in scan.batches(view, log.path, checks=(scan.checksum,)):
+                yield position, batch.last_offset
     finally:
         view.release()
 

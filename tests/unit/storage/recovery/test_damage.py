@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.files import join, read_file, replace_file
 from ottla.storage.files.filenames import log_file_name
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.recovery.damage import end_after_damage, keep_flushed
 from ottla.storage.segment.segment import Segment
 from ottla.testing import CrashMode, FakeFileSystem
@@ -34,10 +35,13 @@ def test_what_follows_the_damage_is_told_to_the_caller_and_nothing_is_cut(
     segment, position = damaged_segment(batch_number)
     size = segment.log.size
     heard: list[int] = []
-    keep_flushed(segment, position, lambda batch: heard.append(batch.base_offset))
+    damage = Finding(
+        kind=FindingKind.LOG_DAMAGE, path=segment.log.path, position=position, reason="wrong"
+    )
+    keep_flushed(segment, damage, lambda batch: heard.append(batch.base_offset))
     assert heard == [BATCH_OFFSETS * one for one in range(batch_number + 1, COUNT)]
     assert segment.log.size == size
-    assert f"at byte {position}: a flushed batch is damaged; it is kept" in caplog.text
+    assert f"at byte {position}: wrong; this flushed batch is kept" in caplog.text
 
 
 @pytest.mark.parametrize(

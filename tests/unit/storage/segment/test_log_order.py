@@ -7,8 +7,8 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.segment.log_order import (
     OffsetOverflowError,
+    damaged_offset,
     is_flipped_offset,
-    is_misplaced,
     warn_of_gap,
 )
 from ottla.testing import FakeFileSystem
@@ -28,7 +28,7 @@ def stored(*offsets: int) -> bytes:
 
 def is_first_misplaced(due_offset: int, *offsets: int, limit: int = FAR) -> bool:
     view = memoryview(stored(*offsets))
-    return is_misplaced(RecordBatch(view, 0), due_offset, limit, view)
+    return damaged_offset(RecordBatch(view, 0), due_offset, limit, view) is not None
 
 
 def test_a_batch_that_begins_before_the_offset_due_is_misplaced() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.storage.findings import FindingKind
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_recovery import has_true_last_entries, recover
 from ottla.storage.segment.segment_view import TimestampOffset
@@ -41,7 +42,7 @@ def test_recovery_rebuilds_what_the_indexes_said(disk: FakeFileSystem, segment: 
         file.close()
     found = opened(disk)
     seen: list[int] = []
-    assert recover(found, lambda one: seen.append(one.base_offset)) == found.size
+    assert recover(found, lambda one: seen.append(one.base_offset)) == (found.size, None)
     assert seen == [BASE + number for number in range(COUNT)]
     again = [found.offset_index.entry(one) for one in range(found.offset_index.entry_count)]
     assert again == entries
@@ -56,7 +57,10 @@ def test_recovery_says_how_much_is_sound(disk: FakeFileSystem, segment: Segment)
     file.pwrite(b"\xff", 3 * size + 80)
     file.close()
     found = opened(disk)
-    assert recover(found, lambda one: None) == 3 * size
+    sound, damage = recover(found, lambda one: None)
+    assert sound == 3 * size
+    assert damage is not None
+    assert (damage.kind, damage.position) == (FindingKind.LOG_DAMAGE, sound)
     assert found.largest == TimestampOffset(TIMES_MS[2], BASE + 2)
     found.close_files()
 
@@ -76,7 +80,7 @@ def test_a_batch_that_is_gone_is_named_where_there_are_no_gaps(
     assert caplog.text == ""
     found.close_files()
     found = opened(disk)
-    assert recover(found, lambda one: None, gapless_from=BASE) == found.size
+    assert recover(found, lambda one: None, gapless_from=BASE) == (found.size, None)
     assert f"at byte {size}: offsets {BASE + 1} to {BASE + 1} are missing" in caplog.text
     found.close_files()
 
