@@ -21,7 +21,7 @@ from ottla.storage.damage_scan import (
     misplaced_region,
     scan_segment,
 )
-from ottla.storage.diagnosis.epoch_checks import EpochCheck
+from ottla.storage.diagnosis.epoch_checks import epoch_check
 from ottla.storage.diagnosis.index_checks import OffsetIndexCheck, TimeIndexCheck
 from ottla.storage.diagnosis.index_entries import parse_index
 from ottla.storage.diagnosis.integrity_checks import (
@@ -180,7 +180,7 @@ class _PartitionCheck:
                 self._folders.append(name)
             else:
                 self._names[name] = describe(name)
-        self._epochs = EpochCheck()
+        self._epochs = epoch_check(file_system, self._at(filenames.LEADER_EPOCHS))
         self._gaps = Gaps(file_system, path, lambda: options.cleaned_until)
         self._last_offset = -1
         self._is_compacted = False

@@ -6,7 +6,7 @@ fills `LeaderEpochFileCache`; Kafka does not fill gaps at the front.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
@@ -14,7 +14,8 @@ from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage import scan
 from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.log.epoch_runs import EpochRuns, agree
-from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -37,27 +38,27 @@ def check_epochs(
 ) -> None:
     """Compares the epochs with the batches at the start of each epoch and of each segment.
 
-    If any differs, all headers are read. If then a single batch differs from the file, that batch
-    is damaged, and reads of it are refused (`header_check`); if more differ, the file is rebuilt.
-    Kafka does not check the file.
+    If any differs, all headers are read, and judged as a check does (`epoch_runs`): the file is
+    rebuilt, or reads of damaged batches are refused (`header_check`). Kafka does not check the
+    file.
     """
     if all(_agrees(epochs, batch) for batch in _batches_at_edges(epochs, segments, start_offset)):
         return
-    batches = list(_headers(segments, start_offset, end_offset))
-    wrong = [batch for batch in batches if not _agrees(epochs, batch)]
-    if len(wrong) > 1:
-        logger.warning("%s contradicts the log; the leader epochs are rebuilt", epochs.path)
-        epochs.replace(epochs_of(batches))
-        wrong = [batch for batch in batches if not _agrees(epochs, batch)]
-    for batch in wrong:
-        segment = segments.from_offset(batch.base_offset)[0]
-        # So that `header_check` checks the batch even after recovery has checked the segment.
-        segment.forget_checks(size=segment.log.size)
-        logger.error(
-            "%s: offset %d has leader epoch %d, but %s has %s; its batch is not served",
-            segment.log.path, batch.base_offset, batch.partition_leader_epoch,
-            epochs.path, epochs.epoch_for_offset(batch.base_offset),
-        )  # fmt: skip
+    runs = EpochRuns(one.start_offset for one in epochs.entries)
+    for segment, position, batch in _headers(segments, start_offset, end_offset):
+        runs.take(batch, segment.log.path, position)
+    verdict = runs.judge(epochs, start_offset)
+    for finding in verdict.findings():
+        if finding is verdict.wrong_file:
+            logger.warning("%s; the leader epochs are rebuilt", finding.text)
+            epochs.replace(verdict.epochs.entries)
+        else:
+            logger.error("%s; its batch is not served", finding.text)
+    for run in verdict.damaged:
+        for segment in segments.from_offset(run.first_offset):
+            if segment.base_offset <= run.last_offset:
+                # So that `header_check` checks the batch even after recovery has checked it.
+                segment.forget_checks(size=segment.log.size)
 
 
 def _agrees(epochs: LeaderEpochs, batch: Batch) -> bool:
@@ -83,17 +84,13 @@ def _batches_at_edges(
         yield last
     for entry in epochs.entries[1:]:
         for offset in (entry.start_offset - 1, entry.start_offset):
-            batch = next(_headers(segments, offset, offset + 1), None)
-            if batch is not None:
-                yield batch
+            yield from _batch_at(segments, offset)
 
 
-def epochs_of(batches: Iterable[Batch]) -> list[EpochEntry]:
-    """The epochs of batches, without those that only a damaged batch can have."""
-    runs = EpochRuns()
-    for batch in batches:
-        runs.take(batch)
-    return runs.entries
+def _batch_at(segments: Segments, offset: int) -> list[Batch]:
+    """The header of the batch that holds an offset, or of the next; none after the last."""
+    found = next(_headers(segments, offset, offset + 1), None)
+    return [] if found is None else [found[2]]
 
 
 def take_epochs(epochs: LeaderEpochs, batches: Sequence[Batch]) -> None:
@@ -175,28 +172,32 @@ def complete_epochs(
     """
     known = epochs.entries
     unknown_until = min(known[0].start_offset, end_offset) if known else end_offset
-    if unknown_until <= start_offset or not _has_epoch(segments, unknown_until - 1):
+    if unknown_until <= start_offset or not any(
+        batch.partition_leader_epoch >= 0 for batch in _batch_at(segments, unknown_until - 1)
+    ):
         return
-    found = epochs_of(_headers(segments, start_offset, unknown_until))
-    epochs.assign_all([*found, *known])
+    runs = EpochRuns()
+    for _, _, batch in _headers(segments, start_offset, unknown_until):
+        runs.take(batch)
+    epochs.assign_all([*runs.entries, *known])
 
 
-def _has_epoch(segments: Segments, offset: int) -> bool:
-    batch = next(_headers(segments, offset, offset + 1), None)
-    return batch is not None and batch.partition_leader_epoch >= 0
+def _headers(
+    segments: Segments, start_offset: int, end_offset: int
+) -> Iterator[tuple[Segment, int, Batch]]:
+    """The headers of the batches that overlap with a range of offsets, up to the first damage.
 
-
-def _headers(segments: Segments, start_offset: int, end_offset: int) -> Iterator[Batch]:
-    """The headers of the batches that overlap with a range of offsets, up to the first damage."""
+    Yields each with its segment and position.
+    """
     for segment in segments.from_offset(start_offset):
         if segment.base_offset >= end_offset:
             return
         try:
-            for _, header in scan.headers(
+            for position, header in scan.headers(
                 segment.log, segment.offset_index.lookup(start_offset)[1]
             ):
                 if header.last_offset >= start_offset:
-                    yield header
+                    yield segment, position, header
                 # By the last offset, as an old wrapper's header does not have its first offset.
                 if header.last_offset >= end_offset - 1:
                     return

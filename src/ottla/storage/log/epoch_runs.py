@@ -1,13 +1,16 @@
 """The leader epochs of a log's batches, for comparison with the leader-epoch checkpoint.
 
-Recovery and checks collect the epochs here, rebuild a checkpoint from them, and ask whether a batch
-agrees with it. No checksum covers the epoch in a batch's header, nor the checkpoint.
+Recovery and checks collect the epochs here, and ask `EpochRuns.judge` which of the two is wrong. No
+checksum covers the epoch in a batch's header, nor the checkpoint.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, zip_longest
 
 from ottla.base.values import dataclass
 from ottla.record.batch import NO_LEADER_EPOCH, Batch
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 
 
@@ -23,11 +26,53 @@ class EpochRun:
     batch_count: int = 1
 
 
-class EpochRuns:
-    """Collects the runs of a log, from its first batch to its last."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochVerdict:
+    """What is wrong where batches and checkpoint contradict each other.
 
-    def __init__(self) -> None:
+    A single batch that contradicts the checkpoint is wrong; of more the checkpoint is, and is to be
+    rebuilt from them, except for what is out of order among the batches themselves.
+    """
+
+    epochs: LeaderEpochs
+    """The right epochs: those of the checkpoint, or of the batches."""
+    wrong_file: Finding | None
+    """The finding about the checkpoint."""
+    damaged: list[EpochRun]
+    """Batches with an epoch other than the right one."""
+
+    def findings(self) -> Iterator[Finding]:
+        if self.wrong_file is not None:
+            yield self.wrong_file
+        for run in self.damaged:
+            # Of several batches in a row nothing shows which side is right.
+            right = self.epochs.epoch_for_offset(run.first_offset)
+            yield out_of_order(run, right if run.batch_count == 1 else None)
+
+
+def out_of_order(run: EpochRun, right: int | None) -> Finding:
+    """The finding about batches with a wrong epoch; `right` is the right one, if known."""
+    should = "" if right is None else f", and should be {right}"
+    return Finding(
+        kind=FindingKind.BATCH_EPOCH,
+        path=run.path,
+        position=run.position,
+        reason=f"leader epoch {run.epoch} of offset {run.first_offset} is out of order{should}",
+        epoch=right,
+    )
+
+
+class EpochRuns:
+    """Collects the runs of a log, from its first batch to its last.
+
+    A run ends at each of the `boundaries`, the offsets where epochs begin by the checkpoint. So all
+    of its batches agree with that, or none.
+    """
+
+    def __init__(self, boundaries: Iterable[int] = ()) -> None:
         self.values: list[EpochRun] = []
+        self._boundaries = list(boundaries)
+        self._place = (0, 0)
 
     def take(self, batch: Batch, path: str = "", position: int = 0) -> None:
         """Adds the next batch; its path and position are for those who name it."""
@@ -35,12 +80,25 @@ class EpochRuns:
         if batch.magic < 2:
             # A batch in an old format clears all epochs before it, as on append.
             runs.clear()
-        elif runs and runs[-1].epoch == epoch:
-            runs[-1].last_offset = batch.last_offset
+            return
+        first, last = batch.base_offset, batch.last_offset
+        place = bisect_right(self._boundaries, first), bisect_right(self._boundaries, last)
+        if runs and runs[-1].epoch == epoch and self._place == place:
+            runs[-1].last_offset = last
             runs[-1].batch_count += 1
         else:
-            first = batch.base_offset
-            runs.append(EpochRun(epoch, first, batch.last_offset, path, position))
+            self._place = place
+            runs.append(EpochRun(epoch, first, last, path, position))
+
+    def judge(self, epochs: LeaderEpochs, log_start: int) -> EpochVerdict:
+        """Compares the batches with a checkpoint that was read."""
+        wrong = [run for run in self.values if not _agrees(run, epochs, log_start)]
+        if sum(run.batch_count for run in wrong) <= 1:
+            return EpochVerdict(epochs=epochs, wrong_file=None, damaged=wrong)
+        right = epochs.with_entries(self.entries)
+        damaged = [run for run in self.values if not _agrees(run, right, log_start)]
+        file = _wrong_file(epochs, wrong[0])
+        return EpochVerdict(epochs=right, wrong_file=file, damaged=damaged)
 
     @property
     def is_ascending(self) -> bool:
@@ -68,6 +126,32 @@ class EpochRuns:
             if not found or run.epoch > found[-1].epoch:
                 found.append(EpochEntry(run.epoch, run.first_offset))
         return found
+
+
+def _agrees(run: EpochRun, epochs: LeaderEpochs, log_start: int) -> bool:
+    """Whether a run has the epochs of the checkpoint."""
+    # Batches before the log start have no entry any more, or one that begins at the log start.
+    earliest, begin = epochs.earliest_epoch, epochs.earliest_start_offset
+    if earliest is None or begin is None:
+        return run.last_offset < log_start or run.epoch == NO_LEADER_EPOCH
+    if run.first_offset < begin and run.epoch > earliest:
+        return False
+    return agree(epochs, run.epoch, (run.first_offset, run.last_offset))
+
+
+def _wrong_file(epochs: LeaderEpochs, run: EpochRun) -> Finding:
+    offset = run.first_offset
+    if epochs.epoch_for_offset(offset) == run.epoch:
+        offset = run.last_offset
+    stated = epochs.epoch_for_offset(offset)
+    says = "no epoch" if stated is None else f"epoch {stated}"
+    return Finding(
+        kind=FindingKind.LEADER_EPOCHS,
+        path=epochs.path,
+        position=None,
+        reason=f"has {says} for offset {offset}, but its batches have epoch {run.epoch} "
+        f"(from {run.path} at byte {run.position})",
+    )
 
 
 def agree(epochs: LeaderEpochs, epoch: int, offsets: tuple[int, int]) -> bool:

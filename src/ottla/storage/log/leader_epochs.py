@@ -107,6 +107,10 @@ class LeaderEpochs:
             self._assign(entry.epoch, entry.start_offset)
         self._write()
 
+    def with_entries(self, entries: Iterable[EpochEntry]) -> "LeaderEpochs":
+        """Other entries of the same file, which are not written."""
+        return LeaderEpochs(self._file_system, self._path, entries)
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
         """The largest known epoch up to `epoch`, and its end offset.
 

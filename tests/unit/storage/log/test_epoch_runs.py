@@ -27,6 +27,8 @@ def runs_of(*epochs: int) -> EpochRuns:
         ((0, 0, 2, 2, 5), [(0, 0), (2, 2), (5, 4)]),
         ((1, 1, 7, 1, 1), [(1, 0)]),
         ((9, 1, 1), [(1, 1)]),
+        ((1, 1, 8), [(1, 0), (8, 2)]),
+        ((-1, -1, 4, 4), [(4, 2)]),
         ((1, 7, 7, 2, 2), [(1, 0), (7, 1)]),
         # A batch without an epoch, as a message of an old format has none, begins nothing.
         ((1, -1, 1), [(1, 0)]),
