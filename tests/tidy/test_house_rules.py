@@ -34,61 +34,6 @@ BANNED_IN_PRODUCT = {
 }
 MAY_READ_ENVIRONMENT = ("ottla/cli/", "ottla/spark/")
 
-PLAIN_WORDS = {
-    r"anew": "again, rebuilt or re-created",
-    r"(of )?(its|their) own accord": "automatically",
-    r"held against": "compared with",
-    r"mend(s|ed|ing)?": "repair or fix",
-    r"(goes|went) on": "continues, continued",
-    r"whoever": "the caller, the client or the reader",
-    r"tells": "says, reports or shows",
-    r"(is|are|was|were|be|been|being) told": "gets, or what is reported to it",
-    r"told (by|of|apart)": "reported, listed or distinguished by",
-    r"one behind the other": "one after the other",
-    r"(right|directly) behind": "right after",
-    r"lies behind": "follows",
-    r"passed over": "skipped or ignored",
-    r"in the place of": "in place of",
-    r"by turns": "alternately, or in turn",
-    r"as ever": "as always, or nothing",
-    r"broken off": "interrupted",
-    r"wants? to be": "has to be",
-    r"dearer": "more expensive",
-    r"nought": "zero",
-    r"on the wall": "elapsed time",
-    r"parted (by|from)": "separated by, diverged from",
-    r"looks? (a|the) \w+ over": "checks",
-    r"(comes?|came) to lie": "is placed, runs",
-    r"(put|set|puts|sets) right": "corrected",
-    r"holds at once": "takes effect at once",
-    r"are stated": "expected, or what the header says",
-    r"as the header has it": "according to the header",
-    r"the same again": "once more, repeated",
-    r"for (other|the other)s'? sakes?": "because of others",
-    r"made already": "existing",
-    r"for ever": "forever",
-    r"takes? note": "records",
-    r"lets? go of": "closes, frees or releases",
-    r"handed? in": "passes, passed",
-    r"hand(s|ed)? back": "returns, returned",
-    r"on (its|their) way out": "to be sent, or being deleted",
-    r"goes its own way": "is independent",
-    r"looked? through for": "checks for",
-    r"what came of": "the result of",
-    r"sees? to it|seen to": "makes sure, or handles",
-    r"asks? on": "continues",
-    r"gives? way": "yields",
-    r"unheard of": "inactive",
-    r"comes? whole": "is returned whole",
-    r"anybody": "anyone, or no one",
-    r"takes? on (other|limits|settings)": "applies",
-}
-"""What a reader from elsewhere stumbles over, and what to say instead."""
-DIALECT = {
-    re.compile(rf"\b{words}\b", re.IGNORECASE): plain for words, plain in PLAIN_WORDS.items()
-}
-ANY_DIALECT = re.compile(rf"\b(?:{'|'.join(PLAIN_WORDS)})\b", re.IGNORECASE)
-
 HOLDING_STATEMENTS = ("body", "orelse", "handlers", "finalbody", "cases")
 DOCSTRING = re.compile(r'(?:\s|#.*\n)*r?"""\s*[^\s"]')
 """How a module begins that has one: the rest need not be parsed for it."""
@@ -147,29 +92,3 @@ def banned_calls(path: Path) -> Iterator[str]:
 def test_a_module_says_what_it_is_for() -> None:
     silent = [path for path in PRODUCT if not DOCSTRING.match(path.read_text())]
     assert [name_of(path) for path in silent] == []
-
-
-def test_sources_and_documents_say_it_in_plain_words() -> None:
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    assert [fault for path in (*PRODUCT, *documents) for fault in dialect_of(path)] == []
-
-
-def test_functions_and_classes_have_names_of_plain_words() -> None:
-    assert [fault for path in PRODUCT for fault in dialect_in_names_of(path)] == []
-
-
-def dialect_in_names_of(path: Path) -> Iterator[str]:
-    for name in re.findall(r"\b(?:def|class) (\w+)", path.read_text()):
-        if found := ANY_DIALECT.search(name.replace("_", " ")):
-            yield f"{name_of(path)}: {name}: {found.group()!r}"
-
-
-def dialect_of(path: Path) -> Iterator[str]:
-    """A phrase is found over the end of a line too, and past the `#` of a comment."""
-    text = re.sub(r"\s+(# )?", " ", path.read_text())
-    if ANY_DIALECT.search(text) is None:
-        return
-    for pattern, plain in DIALECT.items():
-        for found in pattern.finditer(text):
-            around = text[max(found.start() - 30, 0) : found.end() + 20]
-            yield f"{name_of(path)}: ...{around}...: instead of {found.group()!r} say {plain}"
