@@ -52,7 +52,7 @@ def test_what_lies_before_damage_is_served_and_the_rest_is_named() -> None:
     found = log.reader.read(0, 1000, Isolation.HIGH_WATERMARK).records
     assert found is not None
     assert found.size == 182
-    with pytest.raises(CorruptionError, match=f"{FIRST}.log at byte 182: a batch of offsets 259"):
+    with pytest.raises(CorruptionError, match=f"{FIRST}.log at byte 182: a batch of offset 259"):
         log.reader.read(3, 1000, Isolation.HIGH_WATERMARK)
 
 

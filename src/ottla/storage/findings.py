@@ -159,6 +159,11 @@ class Finding:
         """The reason, and the offsets that cannot be read."""
         return f"{self.reason}; {self.lost.text} cannot be read" if self.lost else self.reason
 
+    def as_loss(self, position: int | None = None) -> "Finding":
+        """The finding as a check lists it, with the lost offsets in the reason."""
+        reason = f"{self.reason}; {self.offsets} are lost"
+        return Finding(kind=self.kind, path=self.path, position=position, reason=reason)
+
     def __str__(self) -> str:
         return f"{self.path} at byte {self.position}: {self.unreadable_text}"
 

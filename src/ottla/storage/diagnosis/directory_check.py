@@ -328,8 +328,7 @@ class _DirectoryCheck:
             place = self._files, log.path, log.start_offset, start
             front = lost_front(*place, is_same_boot=written is not None)
             if front is not None:
-                reason = f"{front.reason}; {front.offsets} are lost"
-                yield _finding(FindingKind.LOST_OFFSETS, front.path, None, reason)
+                yield front.as_loss()
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)
             cleaned_until = checkpoints[filenames.CHECKPOINT_CLEANER].get(key, 0)
             integrity = log.integrity or Integrity()
@@ -354,7 +353,7 @@ class _DirectoryCheck:
             for gap in log.gaps:
                 path = join(log.path, filenames.log_file_name(gap.base_offset))
                 missing = f"offsets {gap.end_offset} to {gap.base_offset - 1}"
-                lost = losses.within(max(gap.end_offset, start), gap.base_offset)
+                lost = losses.before(path, 0, (max(gap.end_offset, start), gap.base_offset))
                 if gaps.is_hole(gap, log.wrong_files):
                     yield Finding(
                         kind=FindingKind.GAP,
@@ -365,8 +364,7 @@ class _DirectoryCheck:
                         entry=(*key, log.end_offset),
                     )
                 elif lost is not None:
-                    reason = f"offsets {lost[0]} to {lost[1] - 1} before it are lost"
-                    yield _finding(FindingKind.LOST_OFFSETS, path, None, reason)
+                    yield lost.as_loss()
 
 
 def lost_partitions(

@@ -370,10 +370,7 @@ class _PartitionCheck:
             self._flush(segment, [region], last_offset)
             self._last_offset = last_offset
             return True
-        reason = f"{damage.offsets} before it are lost"
-        kind, position = FindingKind.LOST_OFFSETS, found.position
-        finding = Finding(kind=kind, path=damage.path, position=position, reason=reason)
-        self._report.findings.append(finding)
+        self._report.findings.append(damage.as_loss(found.position))
         return False
 
     def _take(self, segment: "_SegmentCheck", found: ScannedBatch, replay: ProducerReplay) -> None:

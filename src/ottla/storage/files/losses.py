@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
+from ottla.storage.findings import Finding, FindingKind, unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,31 @@ class KnownLosses:
             return None
         return min(first for first, _ in lost), max(last for _, last in lost)
 
+    def before(self, path: str, position: int, gap: tuple[int, int]) -> Finding | None:
+        """The finding about batches that are lost in a gap before a position of a log file."""
+        lost = self.within(*gap)
+        if lost is None:
+            return None
+        reason = "the batches before it are missing"
+        return unreadable(FindingKind.LOST_OFFSETS, path, (position, position), reason, lost)
+
 
 NO_LOSSES = KnownLosses()
+
+
+def missing_front(
+    begun: tuple[int, str] | None, path: str, first_offset: int, recorded_start: int
+) -> Finding | None:
+    """The finding about a log's first segment, at `path`, if those before it are lost.
+
+    `begun` is where the log began, and the file that says so, if only Ottla has written the log.
+    Retention has deleted what is before the recorded start.
+    """
+    if begun is None or max(begun[0], recorded_start) >= first_offset:
+        return None
+    reason = f"the segments before it are missing: {begun[1]} begins at offset {begun[0]}"
+    lost = max(begun[0], recorded_start), first_offset
+    return unreadable(FindingKind.LOST_OFFSETS, path, (0, 0), reason, lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from ottla.storage.files.integrity import (
     is_integrity_lost,
     read_integrity,
 )
-from ottla.storage.files.losses import NO_LOSSES, KnownLosses
+from ottla.storage.files.losses import NO_LOSSES, KnownLosses, missing_front
 from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.log.leader_epochs import LeaderEpochs
@@ -52,16 +52,7 @@ class Gaps:
             return None
         # Compaction may have left this gap after the facts were read.
         self._known = self._recorded()
-        lost = self._known.within(*gap)
-        if lost is None:
-            return None
-        return unreadable(
-            FindingKind.LOST_OFFSETS,
-            path,
-            (position, position),
-            "the batches before it are missing",
-            lost,
-        )
+        return self._known.before(path, position, gap)
 
     def check(self, path: str, position: int, gap: tuple[int, int]) -> None:
         """As `damage`, but raises `LostOffsetsError`."""
@@ -121,13 +112,5 @@ def lost_front(
         found = integrity.begin_of_missing(first_offset, epochs_begin, is_same_boot=is_same_boot)
     elif epochs_begin is not None and is_integrity_lost(file_system, directory):
         found = epochs_begin, LEADER_EPOCHS
-    if found is None or max(found[0], recorded_start) >= first_offset:
-        return None
-    begun, witness = found
-    return unreadable(
-        FindingKind.LOST_OFFSETS,
-        join(directory, log_file_name(first_offset)),
-        (0, 0),
-        f"the segments before it are missing: {witness} begins at offset {begun}",
-        (max(begun, recorded_start), first_offset),
-    )
+    path = join(directory, log_file_name(first_offset))
+    return missing_front(found, path, first_offset, recorded_start)

@@ -38,7 +38,7 @@ def keep_flushed(segment: Segment, damage: Finding, on_batch: Callable[[Batch], 
     before the damage.
     """
     logger.error(
-        "%s; this flushed batch is kept, and not served; `ottla log repair` removes it",
+        "%s; the batch was flushed: it is kept, and not served; `ottla log repair` removes it",
         damage.text,
     )
     for one in _sound_batches(segment):

@@ -9,7 +9,7 @@ import logging
 from itertools import pairwise
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.files.losses import KnownLosses
+from ottla.storage.files.losses import KnownLosses, missing_front
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
@@ -19,20 +19,12 @@ logger = logging.getLogger(__name__)
 def name_missing_front(
     begun: tuple[int, str] | None, segments: Segments, recorded_start: int
 ) -> None:
-    """Logs the offsets that are missing before the first segment.
-
-    `begun` is where the log began and the file that says so, if it is known. Callers make sure that
-    only Ottla has written the log.
-    """
+    """Logs the offsets that are missing before the first segment; see `missing_front`."""
     first = segments.first
-    if begun is None or max(begun[0], recorded_start) >= first.base_offset:
-        return
-    start = max(begun[0], recorded_start)
-    logger.error(
-        "%s is the log's first segment, but %s begins at offset %d; offsets %d to %d are lost, and "
-        "the log starts at offset %d",
-        first.log.path, begun[1], begun[0], start, first.base_offset - 1, first.base_offset,
-    )  # fmt: skip
+    found = missing_front(begun, first.log.path, first.base_offset, recorded_start)
+    if found is not None:
+        text = found.as_loss().text
+        logger.error("%s, and the log starts at offset %d", text, first.base_offset)
 
 
 def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> list[int]:
@@ -49,14 +41,12 @@ def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start
             end = before.next_offset()
         except CorruptionError:
             continue  # damage, which reads report
-        lost = losses.within(max(end, recorded_start), segment.base_offset)
-        if lost is not None:
+        gap = max(end, recorded_start), segment.base_offset
+        found = losses.before(segment.log.path, 0, gap)
+        if found is not None:
             begun.append(end)
-            logger.error(
-                "%s begins at offset %d, but the segment before it ends at %d: offsets %d to %d "
-                "are lost; fetches of these offsets return the records after them",
-                segment.log.path, segment.base_offset, end, lost[0], lost[1] - 1,
-            )  # fmt: skip
+            text = found.as_loss().text
+            logger.error("%s; fetches of these offsets return the records after them", text)
     return begun
 
 

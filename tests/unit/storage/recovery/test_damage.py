@@ -41,7 +41,7 @@ def test_what_follows_the_damage_is_told_to_the_caller_and_nothing_is_cut(
     keep_flushed(segment, damage, lambda batch: heard.append(batch.base_offset))
     assert heard == [BATCH_OFFSETS * one for one in range(batch_number + 1, COUNT)]
     assert segment.log.size == size
-    assert f"at byte {position}: wrong; this flushed batch is kept" in caplog.text
+    assert f"at byte {position}: wrong; the batch was flushed: it is kept" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,10 @@ def test_a_check_finds_it_and_a_repair_accepts_it(
 ) -> None:
     lose_segment(disk)
     kinds = [(one.kind, one.reason) for one in check(disk, DIRECTORY).findings]
-    assert (FindingKind.LOST_OFFSETS, f"offsets {GONE} to {NEXT - 1} before it are lost") in kinds
+    assert (
+        FindingKind.LOST_OFFSETS,
+        f"the batches before it are missing; offsets {GONE} to {NEXT - 1} are lost",
+    ) in kinds
     repair(disk, DIRECTORY, RepairOptions(now_ms=NOW_MS))
     caplog.clear()
     open_directory(disk, COMPACTED).close()
