@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.patterns import lazy_pattern
+from ottla.objects.addresses import is_address
 from ottla.table import Moment
 from ottla.table import files as table_files
-from ottla.tables import Table, is_address
+from ottla.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

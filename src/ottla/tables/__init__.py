@@ -60,15 +60,7 @@ if TYPE_CHECKING:
         requested_layout,
         sampled_layout,
     )
-    from ottla.tables.stores.object_store import refusal
-    from ottla.tables.stores.store import (
-        ICEBERG,
-        TableStore,
-        check_location,
-        full_address,
-        is_address,
-        open_store,
-    )
+    from ottla.tables.stores.store import ICEBERG, TableStore, check_location, open_store
     from ottla.tables.table import Table, columns_of
     from ottla.tables.upserts.upserting import LEAST_ROWS
     from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
@@ -100,8 +92,7 @@ _NAMES = {
     "maintenance.optimize": "OptimizeOptions OptimizeReport optimize",
     "maintenance.sorting": "SortColumn",
     "schemas": "given_schema header_columns needs_sample requested_layout sampled_layout",
-    "stores.object_store": "refusal",
-    "stores.store": "ICEBERG TableStore check_location full_address is_address open_store",
+    "stores.store": "ICEBERG TableStore check_location open_store",
     "table": "Table columns_of",
     "upserts.upserting": "LEAST_ROWS",
     "maintenance.vacuum": "VacuumReport vacuum",

@@ -187,7 +187,7 @@ class Table:
     def remove_files(self, paths: Sequence[str]) -> None:
         """Removes data files (relative paths) that were not committed."""
         for path in set(paths):
-            self.store.remove(path)
+            self.store.delete(path)
 
     def sizes(self) -> dict[str, int]:
         """The sizes of all existing files, including those not in the table."""

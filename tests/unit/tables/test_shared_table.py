@@ -98,12 +98,12 @@ def test_the_layout_comes_with_the_commit_that_wins(url: str) -> None:
 def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:
     store = Table(url).store
     for content in (b"", b"rows", b"other rows", bytes(300_000)):
-        store.replace("a/b", content)
+        store.put("a/b", content)
         assert store.read("a/b") == content
     assert (store.names("a"), store.names("nowhere")) == (["b"], [])
     assert [(file.path, file.size) for file in store.find("")] == [("a/b", 300_000)]
-    store.remove("a/b")
-    store.remove("a/b")
+    store.delete("a/b")
+    store.delete("a/b")
     assert not store.has("a/b")
     with pytest.raises(FileNotFoundError):
         store.read("a/b")
@@ -111,7 +111,7 @@ def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:
 
 def test_an_address_with_other_things_is_refused(url: str) -> None:
     table = Table(url)
-    table.store.replace("thesis.tex", b"chapter one")
+    table.store.put("thesis.tex", b"chapter one")
     with pytest.raises(UserError, match=r"files that ottla did not load \(thesis\.tex\)"):
         table.claim().__enter__()
 

@@ -34,7 +34,7 @@ def check_routes(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 def named_routes(source: str, topics: Sequence[str], given: Mapping[str, Any]) -> "list[LoadRoute]":
     """Returns the named topics, each with its own table; raises `UserError`."""
     from ottla.loading.job import LoadRoute
-    from ottla.tables import full_address
+    from ottla.objects.addresses import full_address
 
     names = dict.fromkeys(topics)
     into = given["into"]
@@ -50,8 +50,8 @@ def named_routes(source: str, topics: Sequence[str], given: Mapping[str, Any]) -
 def matching_routes(source: str, given: Mapping[str, Any]) -> "list[LoadRoute]":
     """Returns the topics that match the pattern now; raises `UserError`."""
     from ottla.loading.job import LoadRoute
+    from ottla.objects.addresses import full_address
     from ottla.sources.opening import choice_options, open_log
-    from ottla.tables import full_address
 
     client = read_client_settings(given["source_config"])
     # Of whole names, as its option says; Spark's option finds parts of them.

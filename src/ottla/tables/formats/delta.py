@@ -22,6 +22,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
+from ottla.objects.cloud_store import STORAGE_OPTIONS, refusal
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, grown_schema
 from ottla.tables.formats.transaction_log import (
@@ -34,7 +35,6 @@ from ottla.tables.formats.transaction_log import (
     partition_values,
     version_made,
 )
-from ottla.tables.stores.object_store import STORAGE_OPTIONS, refusal
 from ottla.tables.stores.store import TableStore
 
 if TYPE_CHECKING:
@@ -163,16 +163,16 @@ class DeltaLog:
         names = self._store.names(LOG_DIRECTORY)
         entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
         while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
-            self._store.remove(f"{LOG_DIRECTORY}/{entries.pop()}")
+            self._store.delete(f"{LOG_DIRECTORY}/{entries.pop()}")
         if entries:
             # Other programs do not sync, and entries before a commit of ours must not be lost.
             self._store.sync([f"{LOG_DIRECTORY}/{one}" for one in entries])
         checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
         if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
-            self._store.remove(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
-            self._store.remove(LAST_CHECKPOINT)
+            self._store.delete(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
+            self._store.delete(LAST_CHECKPOINT)
         elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
-            self._store.remove(LAST_CHECKPOINT)
+            self._store.delete(LAST_CHECKPOINT)
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()

@@ -206,7 +206,7 @@ class IcebergLog:
                 lambda: table.maintenance.expire_snapshots().by_ids(sorted(expired)).commit()
             )
         for path in found:
-            self.store.remove(path)
+            self.store.delete(path)
         return found
 
     def _try(self, table: Table | None, change: Change) -> None:

@@ -30,7 +30,7 @@ def announce_hours(
         name = f"{hour.name}.json"
         if name not in there:
             store.make_directories([HOURS_DIRECTORY])
-            store.replace(f"{HOURS_DIRECTORY}/{name}", _marker(hour), durably=False)
+            store.put(f"{HOURS_DIRECTORY}/{name}", _marker(hour), durably=False)
 
 
 def _marker(hour: CompleteHour) -> bytes:

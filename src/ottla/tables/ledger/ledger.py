@@ -102,7 +102,7 @@ class Ledger:
 
     def append(self, entry: LedgerEntry) -> None:
         """Writes an entry durably; a repair may write the same entry again."""
-        self._store.replace(_entry_path(entry.commit_id), format_entry(entry))
+        self._store.put(_entry_path(entry.commit_id), format_entry(entry))
         if (entry.commit_id + 1) % ROLLED == 0:
             self._roll_up(entry.commit_id + 1 - ROLLED)
 
@@ -113,11 +113,11 @@ class Ledger:
         lines.append((json.dumps(_state_fields(self.state())) + "\n").encode())
         # Durably before an entry is removed: a crash in between leaves entries in both places, and
         # the combined file is the one that is read.
-        self._store.replace(_rolled_path(first), b"".join(lines))
+        self._store.put(_rolled_path(first), b"".join(lines))
         rolled, single = self._names()
         for commit_id in single:
             if any(one <= commit_id < one + ROLLED for one in rolled):
-                self._store.remove(_entry_path(commit_id))
+                self._store.delete(_entry_path(commit_id))
 
     def _names(self) -> tuple[list[int], list[int]]:
         """First commits of combined files, and commits with a separate file, in order."""

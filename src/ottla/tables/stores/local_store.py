@@ -1,8 +1,6 @@
 """A table in a directory of this machine, or of a shared disk.
 
-A crash leaves a small file with its old or its new content, and perhaps a `.tmp` file, which the
-next write of the same name reuses. A killed task leaves a file with a dot before its name, which
-readers ignore.
+A killed task leaves a file with a dot before its name, which readers ignore.
 """
 
 import os
@@ -11,29 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.base.files import (
-    FileSystem,
-    OsFileSystem,
-    join,
-    parent_directory,
-    read_file,
-    remove_if_present,
-    replace_file,
-    sync_file,
-)
-from ottla.tables.stores.store import StoredFile, full_address
+from ottla.base.files import join, parent_directory, remove_if_present, sync_file
+from ottla.objects.directory_store import DirectoryStore
 
 LOCK = "_ottla/lock"
 
 
-class LocalStore:
+class LocalStore(DirectoryStore):
     """Implements `TableStore`."""
 
     is_shared = False
-
-    def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        self.address = full_address(path)
-        self.file_system = file_system or OsFileSystem()
 
     def check_place(self) -> None:
         """Raises `UserError` if a file is in place of the directory, or of one above it."""
@@ -63,30 +48,6 @@ class LocalStore:
         for one in directories:
             self._make_directory(self._at(one))
 
-    def names(self, directory: str) -> list[str]:
-        path = self._at(directory)
-        status = self.file_system.status(path)
-        return [] if status is None else self.file_system.list(path)
-
-    def find(self, directory: str) -> list[StoredFile]:
-        return [
-            StoredFile(path=path, size=status.size)
-            for path in self._below(directory)
-            if (status := self.file_system.status(self._at(path)))
-        ]
-
-    def has(self, path: str) -> bool:
-        return self.file_system.status(self._at(path)) is not None
-
-    def read(self, path: str) -> bytes:
-        return read_file(self.file_system, self._at(path))
-
-    def replace(self, path: str, content: bytes, *, durably: bool = True) -> None:
-        replace_file(self.file_system, self._at(path), content, durably=durably)
-
-    def remove(self, path: str) -> None:
-        remove_if_present(self.file_system, self._at(path))
-
     def sync(self, paths: Sequence[str]) -> None:
         for path in paths:
             sync_file(self.file_system, self._at(path))
@@ -114,18 +75,6 @@ class LocalStore:
         except BaseException:
             remove_if_present(self.file_system, hidden)
             raise
-
-    def _at(self, path: str) -> str:
-        return join(self.address, path) if path else self.address
-
-    def _below(self, directory: str) -> Iterator[str]:
-        for name in self.names(directory):
-            path = join(directory, name)
-            status = self.file_system.status(self._at(path))
-            if status is not None and status.is_directory:
-                yield from self._below(path)
-            elif status is not None:
-                yield path
 
     def _make_directory(self, path: str) -> None:
         """Creates a directory and missing parents durably."""

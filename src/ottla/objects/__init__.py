@@ -1,0 +1,1 @@
+"""Stores of objects: a directory, S3, Google Cloud Storage, Azure."""
