@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ottla.base.partitions import OffsetRange, TopicPartition
     from ottla.base.principal import Principal
     from ottla.client.administration.admin import Admin
-    from ottla.client.administration.config_values import ConfigEntry, ConfigOrigin, ResourceKind
+    from ottla.client.administration.config_values import ConfigEntry, ConfigOrigin
     from ottla.client.administration.descriptions import (
         ActiveProducer,
         GroupDescription,
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from ottla.client.producing.serializers import AvroSerializer, SerializationError
     from ottla.client.refusals import RefusedError, UnknownTopicError
     from ottla.codec.compression import Compression
+    from ottla.config.resource_kinds import ResourceKind
     from ottla.config.setting import SettingError
     from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
@@ -221,7 +222,7 @@ _NAMES = {
     "ottla.base.partitions": "OffsetRange TopicPartition",
     "ottla.base.principal": "Principal",
     "ottla.client.administration.admin": "Admin",
-    "ottla.client.administration.config_values": "ConfigEntry ConfigOrigin ResourceKind",
+    "ottla.client.administration.config_values": "ConfigEntry ConfigOrigin",
     "ottla.client.administration.descriptions": (
         "ActiveProducer GroupDescription GroupMember ListedGroup ListedTransaction "
         "PartitionActivity PartitionDescription PartitionLag TopicActivity "
@@ -254,6 +255,7 @@ _NAMES = {
     "ottla.client.refusals": "RefusedError UnknownTopicError",
     "ottla.client.connecting.security": "AuthenticationError",
     "ottla.codec.compression": "Compression",
+    "ottla.config.resource_kinds": "ResourceKind",
     "ottla.config.setting": "SettingError",
     "ottla.embedded.compacting": "CompactedPartition",
     "ottla.embedded.followed": "FollowedLog",
@@ -278,13 +280,14 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 
 _MODULES = ("aio", "table", "testing")
 
+if not TYPE_CHECKING:  # A type checker would take any name for one that `__getattr__` finds.
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"ottla.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"ottla.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ottla.codec.compression import Compression
+from ottla.config.resource_kinds import ResourceKind
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -11,7 +12,6 @@ from ottla.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
-from ottla.metadata.image import TOPIC_RESOURCE
 from ottla.metadata.records import ConfigRecord, encode_record
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
@@ -75,6 +75,6 @@ def test_the_records_of_a_transaction_on_the_page_are_what_is_written() -> None:
 
 def test_the_metadata_record_on_the_page_is_what_is_written() -> None:
     record = ConfigRecord(
-        resource_type=TOPIC_RESOURCE, resource_name="logs", name="retention.ms", value="-1"
+        resource_type=ResourceKind.TOPIC, resource_name="logs", name="retention.ms", value="-1"
     )
     assert examples("cluster-metadata.md") == [encode_record(record)]

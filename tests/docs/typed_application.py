@@ -105,6 +105,16 @@ def with_clients(log: ottla.Log) -> None:
         assert_type(admin.list_topics(), list[str])
 
 
+def names_that_do_not_exist() -> list[object]:
+    """Each is an error to a type checker, since an unused `type: ignore` would be one."""
+    return [
+        ottla.Consummer,  # type: ignore[attr-defined]
+        ottla.aio.Consummer,  # type: ignore[attr-defined]
+        ottla.testing.LocalBrocker,  # type: ignore[attr-defined]
+        ottla.table.raed,  # type: ignore[attr-defined]
+    ]
+
+
 async def with_an_event_loop(log: ottla.Log) -> None:
     async with ottla.aio.Producer(log) as producer:
         assert_type(await producer.send_and_wait("orders", b"tea"), SentRecord)

@@ -8,7 +8,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import uuid_text
-from ottla.metadata.image import BROKER_RESOURCE, MetadataImage
+from ottla.config.resource_kinds import ResourceKind
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import MetadataFile, read_log
 from tests.golden.test_golden_metadata import RECORDED
 
@@ -67,7 +68,7 @@ def test_settings_of_brokers_quotas_and_features_are_those_that_kafka_reported(
 ) -> None:
     brokers = told()["brokerConfigs"]
     assert image.configs == {
-        BROKER_RESOURCE: {
+        ResourceKind.BROKER: {
             "" if name == "default" else name: values for name, values in brokers.items()
         }
     }

@@ -45,13 +45,11 @@ from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.metadata.image import (
     ALL_BROKERS,
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
     Configs,
     MetadataImage,
     merged,
@@ -219,11 +217,13 @@ class Admin:
 
         def changed(image: MetadataImage) -> Decision | None:
             nonlocal before, values, config
-            before = image.configs_of(BROKER_RESOURCE, name)
+            before = image.configs_of(ResourceKind.BROKER, name)
             values = alteration.apply(before, broker_settings())
             check_dynamic(values, scope)
             config = self._checked_config({**self._stored(image), scope: values})
-            return None if validate_only else _with_configs(image, BROKER_RESOURCE, {name: values})
+            return (
+                None if validate_only else _with_configs(image, ResourceKind.BROKER, {name: values})
+            )
 
         with storage_failures_answered():
             self._metadata.change(changed)
@@ -271,7 +271,7 @@ class Admin:
             left, refused = refused, [one for one in refused if not is_taken(one)]
         if stored is not ours:
             changed = {self._resource_of(scope): values for scope, values in stored.items()}
-            self._metadata.replace(*_with_configs(image, BROKER_RESOURCE, changed))
+            self._metadata.replace(*_with_configs(image, ResourceKind.BROKER, changed))
             self._apply(config)
         return [one for one in new if one not in refused], refused
 
@@ -305,7 +305,7 @@ class Admin:
 
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal before
-            before = image.configs.get(GROUP_RESOURCE, {})
+            before = image.configs.get(ResourceKind.GROUP, {})
             for group_id in alterations:
                 try:
                     alteration = alterations[group_id]()
@@ -318,12 +318,12 @@ class Admin:
                     refusals[group_id] = error.without_traceback()
             if validate_only or not changed:
                 return None
-            return _with_configs(image, GROUP_RESOURCE, changed)
+            return _with_configs(image, ResourceKind.GROUP, changed)
 
         def follow() -> None:
             if not validate_only:
                 for group_id in changed:
-                    values = self._metadata.image.configs_of(GROUP_RESOURCE, group_id)
+                    values = self._metadata.image.configs_of(ResourceKind.GROUP, group_id)
                     self._settings.groups.change(group_id, values)
 
         try:
@@ -341,7 +341,7 @@ class Admin:
         """Changes a subscription to clients' metrics, which need not exist."""
         before: Configs = {}
         values: Configs = {}
-        kind = CLIENT_METRICS_RESOURCE
+        kind = ResourceKind.CLIENT_METRICS
 
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal before, values

@@ -26,12 +26,6 @@ if TYPE_CHECKING:  # Lazy: a start on an empty directory needs no records.
 K = TypeVar("K")
 V = TypeVar("V")
 
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-CLIENT_METRICS_RESOURCE = 16
-GROUP_RESOURCE = 32
-"""The types of resources with settings (Kafka: `ConfigResource.Type`)."""
-
 METADATA_VERSION = "metadata.version"
 FIRST_WITH_SCRAM = 11
 FIRST_WITH_TRANSACTIONS = 13

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
-    TOPIC_RESOURCE,
     Acls,
     Configs,
     MetadataImage,
@@ -112,7 +112,7 @@ def _topics(
 ) -> Iterator[VersionedRecord]:
     for name, gone in old.topics.items():
         if name not in new.topics or new.topics[name].topic_id != gone.topic_id:
-            yield from config_records(TOPIC_RESOURCE, name, gone.configs, {})
+            yield from config_records(ResourceKind.TOPIC, name, gone.configs, {})
             yield RemoveTopicRecord(topic_id=gone.topic_id), 0
     for name, topic in new.topics.items():
         before = old.topics.get(name)
@@ -124,7 +124,7 @@ def _topics(
                 version = 1 if has_directories else 0
                 yield partition_record(topic, index, partition, version), version
         configs = {} if before is None else before.configs
-        yield from config_records(TOPIC_RESOURCE, name, configs, topic.configs)
+        yield from config_records(ResourceKind.TOPIC, name, configs, topic.configs)
 
 
 def partition_record(

@@ -15,9 +15,10 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.scram import ScramCredential
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.quotas import QuotaEntity
 from ottla.metadata.records import (
     NO_LEADER_CHANGE,
@@ -178,7 +179,7 @@ class MetadataReplay:
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self._names.pop(record.topic_id)
         del self._partitions[record.topic_id]
-        self._configs.get(TOPIC_RESOURCE, {}).pop(name, None)
+        self._configs.get(ResourceKind.TOPIC, {}).pop(name, None)
         self._shared.discard(record.topic_id)
         self._removed.add(record.topic_id)
 
@@ -270,7 +271,7 @@ class MetadataReplay:
     def image(self) -> MetadataImage:
         """A copy of the current state, which later records do not change."""
         self._shared_acls = set(self._acls)
-        configs = self._configs.get(TOPIC_RESOURCE, {})
+        configs = self._configs.get(ResourceKind.TOPIC, {})
         topics = {
             name: TopicImage(
                 name=name,
@@ -288,7 +289,7 @@ class MetadataReplay:
             configs={
                 kind: {name: dict(values) for name, values in of_kind.items()}
                 for kind, of_kind in self._configs.items()
-                if of_kind and kind != TOPIC_RESOURCE
+                if of_kind and kind != ResourceKind.TOPIC
             },
             quotas={entity: dict(values) for entity, values in self._quotas.items()},
             credentials=dict(self._credentials),

@@ -14,7 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
-from ottla.metadata.image import GROUP_RESOURCE
+from ottla.config.resource_kinds import ResourceKind
 from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
@@ -258,7 +258,7 @@ def test_a_group_with_invalid_stored_settings_can_be_changed_and_cleared_of_them
     heartbeat, session = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
     stored = {"g": {heartbeat: "often", session: "50000"}}
     image = broker.admin._metadata.image
-    broker.admin._metadata.replace(image.with_configs(GROUP_RESOURCE, stored), ())
+    broker.admin._metadata.replace(image.with_configs(ResourceKind.GROUP, stored), ())
 
     def altered(one: ConfigChange) -> dict[str, ApiError]:
         return broker.admin.alter_groups({"g": lambda: Alteration(changes=[one])})

@@ -5,6 +5,7 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.control import (
     LeaderChangeMessage,
     SnapshotFooterRecord,
@@ -12,7 +13,7 @@ from ottla.metadata.control import (
     control_key,
     encode_control_record,
 )
-from ottla.metadata.image import TOPIC_RESOURCE, MetadataImage
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.records import (
     AbortTransactionRecord,
@@ -50,7 +51,9 @@ def topic(name: str = "t", topic_id: Uuid = ONE) -> list[Message]:
 
 
 def config(name: str, value: str | None, topic: str = "t") -> ConfigRecord:
-    return ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value)
+    return ConfigRecord(
+        resource_type=ResourceKind.TOPIC, resource_name=topic, name=name, value=value
+    )
 
 
 def image_of(*records: Message) -> MetadataImage:

@@ -1,17 +1,7 @@
-"""The kinds of things that have settings, by Kafka's numbers (`ConfigResource.Type`)."""
-
-from enum import IntEnum
+"""Checks of the names of what has settings (Kafka: `ConfigResource`)."""
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 def check_broker_name(name: str, node_id: int) -> None:

@@ -20,18 +20,12 @@ from ottla.config.broker import (
     topic_settings_by_broker_name,
 )
 from ottla.config.listeners import client_listeners
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import LISTENER_PREFIX
 from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING
 from ottla.config.usable import usable
-from ottla.metadata.image import (
-    ALL_BROKERS,
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    Configs,
-    MetadataImage,
-)
+from ottla.metadata.image import ALL_BROKERS, Configs, MetadataImage
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +52,8 @@ Stored = Mapping[ConfigSource, Configs]
 
 def stored_configs(image: MetadataImage, node_id: int) -> Stored:
     return {
-        ConfigSource.ALL_BROKERS: image.configs_of(BROKER_RESOURCE, ALL_BROKERS),
-        ConfigSource.BROKER: image.configs_of(BROKER_RESOURCE, str(node_id)),
+        ConfigSource.ALL_BROKERS: image.configs_of(ResourceKind.BROKER, ALL_BROKERS),
+        ConfigSource.BROKER: image.configs_of(ResourceKind.BROKER, str(node_id)),
     }
 
 
@@ -81,8 +75,8 @@ class BrokerSettings:
         self.ignored: dict[ScopedSetting, SettingError] = {}
         config = self._usable_config(self._stored)
         self.follow(self._stored, config)
-        self.groups = GroupConfigs(config, image.configs.get(GROUP_RESOURCE, {}))
-        self.client_metrics = image.configs.get(CLIENT_METRICS_RESOURCE, {})
+        self.groups = GroupConfigs(config, image.configs.get(ResourceKind.GROUP, {}))
+        self.client_metrics = image.configs.get(ResourceKind.CLIENT_METRICS, {})
 
     def complete(self, facts: Mapping[str, str]) -> None:
         """Adds values that were found in the directories, as if they had been given as settings."""

@@ -12,12 +12,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns, turn_dict, turn_list, yield_turn
 from ottla.broker.admin import Admin
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
-from ottla.broker.configs.resources import (
-    ResourceType,
-    check_broker_name,
-    check_group_name,
-    no_settings,
-)
+from ottla.broker.configs.resources import check_broker_name, check_group_name, no_settings
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource
 from ottla.broker.control.controller import (
     NOT_YET,
@@ -35,6 +30,7 @@ from ottla.broker.topics.topics import (
     Topics,
     check_total_count,
 )
+from ottla.config.resource_kinds import ResourceKind
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
@@ -176,7 +172,7 @@ class AloneController:
         groups: dict[str, Callable[[], Alteration]] = turn_dict()
         for one in wanted:
             try:
-                if one.resource_type == ResourceType.GROUP:
+                if one.resource_type == ResourceKind.GROUP:
                     check_group_name(one.resource_name)
                     groups[one.resource_name] = one.alteration
                 else:
@@ -190,7 +186,7 @@ class AloneController:
         return [
             result
             or (
-                refusals.get(one.resource_name) if one.resource_type == ResourceType.GROUP else None
+                refusals.get(one.resource_name) if one.resource_type == ResourceKind.GROUP else None
             )
             for one, result in zip(wanted, results, strict=True)
         ]
@@ -198,16 +194,16 @@ class AloneController:
     def _alter(self, wanted: ResourceAlteration, *, validate_only: bool) -> None:
         admin, name, alteration = self._admin, wanted.resource_name, wanted.alteration()
         match wanted.resource_type:
-            case ResourceType.TOPIC:
+            case ResourceKind.TOPIC:
                 check_name(name)
                 admin.alter_topic(name, alteration, validate_only=validate_only)
-            case ResourceType.BROKER:
+            case ResourceKind.BROKER:
                 scope = ConfigSource.ALL_BROKERS
                 if name:
                     check_broker_name(name, self._node_id)
                     scope = ConfigSource.BROKER
                 admin.alter_broker(scope, alteration, validate_only=validate_only)
-            case ResourceType.CLIENT_METRICS:
+            case ResourceKind.CLIENT_METRICS:
                 admin.alter_client_metrics(name, alteration, validate_only=validate_only)
             case _:
                 raise no_settings(wanted.resource_type)

@@ -12,7 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.encoded_passwords import KeptPasswords
-from ottla.broker.configs.resources import ResourceType, check_broker_name, no_settings
+from ottla.broker.configs.resources import check_broker_name, no_settings
 from ottla.broker.configs.settings import (
     BrokerSettings,
     ConfigSource,
@@ -25,6 +25,7 @@ from ottla.broker.topics.topic_rules import check_changed_settings, check_name
 from ottla.broker.waiting import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
@@ -81,12 +82,12 @@ def _plan(wanted: ResourceAlteration, known: Known) -> tuple[str, Change]:
     """The entity, and the change; raises `ApiError`."""
     name, alteration = wanted.resource_name, wanted.alteration()
     match wanted.resource_type:
-        case ResourceType.TOPIC:
+        case ResourceKind.TOPIC:
             check_name(name)
             if name not in known.metadata.topics:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return f"topics/{name}", _topic_change(alteration, known.settings)
-        case ResourceType.BROKER:
+        case ResourceKind.BROKER:
             if not name:
                 change = _broker_change(alteration, ConfigSource.ALL_BROKERS, known.settings)
                 return f"brokers/{DEFAULT_ENTITY}", change

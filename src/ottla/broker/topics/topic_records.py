@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.topics.topics import Topic
 from ottla.broker.topics.unconfirmed import Unconfirmed
-from ottla.metadata.image import FIRST_WITH_DIRECTORIES, TOPIC_RESOURCE, Configs
+from ottla.config.resource_kinds import ResourceKind
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES, Configs
 from ottla.storage.files.known_topics import TopicEntry
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class TopicChanges:
 def configured(topic: str, before: Configs, after: Configs) -> "Iterator[VersionedRecord]":
     from ottla.metadata.image_changes import config_records
 
-    return config_records(TOPIC_RESOURCE, topic, before, after)
+    return config_records(ResourceKind.TOPIC, topic, before, after)
 
 
 def deleted(entry: TopicEntry) -> "Iterator[VersionedRecord]":

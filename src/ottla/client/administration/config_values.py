@@ -1,7 +1,7 @@
 """Settings with the origin of each value: values, independent of how they were read."""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from ottla.base.values import dataclass
@@ -11,20 +11,6 @@ if TYPE_CHECKING:
 
 ALL_BROKERS = ""
 """The name of the settings that are the defaults of every broker."""
-
-
-class ResourceKind(IntEnum):
-    """Kinds of resources with settings, by Kafka's numbers.
-
-    >>> ottla.ResourceKind.TOPIC.name
-    'TOPIC'
-    """
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigOrigin(Enum):

@@ -9,12 +9,12 @@ from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.config_values import (
     ConfigEntry,
     ConfigOrigin,
-    ResourceKind,
     broker_rows,
     default_of,
     topic_rows,
 )
 from ottla.client.connecting.connection import Connection
+from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from ottla.client.administration.admin import Admin
-from ottla.client.administration.config_values import ResourceKind
 from ottla.client.administration.replica_plans import Move
+from ottla.config.resource_kinds import ResourceKind
 
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"

@@ -7,8 +7,8 @@ from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
-from ottla.broker.configs.resources import ResourceType
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.connection import CLIENT, LocalConnection
 from ottla.embedded.read_only.broker import ReadOnlyBroker
 from ottla.embedded.read_only.known_settings import check_known
@@ -95,9 +95,9 @@ class ReadOnlyConnection(LocalConnection):
         what = READS[api_key]
         if api_key == ApiKey.DESCRIBE_CONFIGS:
             kinds = {one.resource_type for one in request.resources}  # type: ignore[attr-defined]
-            if ResourceType.BROKER_LOGGER in kinds:
+            if ResourceKind.BROKER_LOGGER in kinds:
                 raise no_loggers()
-            if kinds - {ResourceType.TOPIC}:
+            if kinds - {ResourceKind.TOPIC}:
                 what = "settings of brokers and groups"
         if what is not None:
             check_known(self._broker.opened, what)

@@ -7,7 +7,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.turns import turn_dict, turn_list
-from ottla.broker.configs.resources import ResourceType as ConfigType
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (
@@ -243,8 +243,8 @@ def create_partitions(
 
 
 CONFIG_RESOURCES = {
-    ConfigType.TOPIC: (ResourceType.TOPIC, DENIED),
-    ConfigType.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ResourceKind.TOPIC: (ResourceType.TOPIC, DENIED),
+    ResourceKind.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
 }
 """Settings of other resource types need access to the cluster."""
 

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns, turn_list
-from ottla.broker.configs.resources import (
-    ResourceType,
-    check_broker_name,
-    check_group_name,
-    no_settings,
-)
+from ottla.broker.configs.resources import check_broker_name, check_group_name, no_settings
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -47,7 +43,7 @@ FoundTopics = Mapping[str, "Topic"]
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
     names = turn_list(
-        [one.resource_name for one in request.resources if one.resource_type == ResourceType.TOPIC]
+        [one.resource_name for one in request.resources if one.resource_type == ResourceKind.TOPIC]
     )
 
     def answer(found: FoundTopics) -> DescribeConfigsResponse:
@@ -89,24 +85,24 @@ def _entries(
 ) -> list[ConfigEntry]:
     broker, name = context.broker, resource.resource_name
     match resource.resource_type:
-        case ResourceType.TOPIC:
+        case ResourceKind.TOPIC:
             check_name(name)
             topic = found.get(name)
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return topic_entries(topic.config, topic.overrides, broker.settings)
-        case ResourceType.BROKER if name == "":
+        case ResourceKind.BROKER if name == "":
             return all_brokers_entries(broker.settings)
-        case ResourceType.BROKER:
+        case ResourceKind.BROKER:
             check_broker_name(name, broker.node_id)
             return broker_entries(broker.settings)
-        case ResourceType.GROUP:
+        case ResourceKind.GROUP:
             check_group_name(name)
             return group_entries(name, broker.settings)
-        case ResourceType.BROKER_LOGGER:
+        case ResourceKind.BROKER_LOGGER:
             check_logger_name(name, broker.node_id)
             return logger_entries(logger_levels())
-        case ResourceType.CLIENT_METRICS if broker.controller.has_client_metrics:
+        case ResourceKind.CLIENT_METRICS if broker.controller.has_client_metrics:
             if not name:
                 message = "Client metrics subscription name must not be empty"
                 raise ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -8,7 +8,7 @@ Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import in_turns
-from ottla.broker.configs.resources import ResourceType
+from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -21,23 +21,23 @@ def handle(
     request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
     context.may_take_long()
-    wanted = set(request.resource_types) or set(ResourceType)
+    wanted = set(request.resource_types) or set(ResourceKind)
     if context.api_version == 0:
-        wanted = {ResourceType.CLIENT_METRICS}
-    if not wanted <= set(ResourceType):
+        wanted = {ResourceKind.CLIENT_METRICS}
+    if not wanted <= set(ResourceKind):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     node = str(context.broker.node_id)
     names = {
-        ResourceType.TOPIC: sorted(topic.name for topic in context.broker.topics),
-        ResourceType.BROKER: [node],
-        ResourceType.BROKER_LOGGER: [node],
-        ResourceType.CLIENT_METRICS: sorted(context.broker.settings.client_metrics),
-        ResourceType.GROUP: sorted(context.broker.settings.groups.overrides),
+        ResourceKind.TOPIC: sorted(topic.name for topic in context.broker.topics),
+        ResourceKind.BROKER: [node],
+        ResourceKind.BROKER_LOGGER: [node],
+        ResourceKind.CLIENT_METRICS: sorted(context.broker.settings.client_metrics),
+        ResourceKind.GROUP: sorted(context.broker.settings.groups.overrides),
     }
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in sorted(wanted)
-            for name in in_turns(names.get(ResourceType(kind), ()))
+            for name in in_turns(names.get(ResourceKind(kind), ()))
         ]
     )

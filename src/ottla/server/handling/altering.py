@@ -9,9 +9,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import counted, turn_list
 from ottla.broker.configs.config_changes import ResourceAlteration
-from ottla.broker.configs.resources import ResourceType
 from ottla.broker.control.controller import Outcome, Soon
 from ottla.broker.waiting import Later
+from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalAlterConfigsResource,
@@ -38,7 +38,7 @@ def alter_all(
         result: Outcome = None
         if counts[one.resource_type, one.resource_name] > 1:
             result = ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        elif one.resource_type == ResourceType.BROKER_LOGGER:
+        elif one.resource_type == ResourceKind.BROKER_LOGGER:
             result = _alter_loggers(context, one, validate_only=validate_only)
         else:
             left.append(one)

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.base.errors import ProtocolError
 from ottla.codec.schema import Message
 from ottla.config.any_setting import is_sensitive, setting_row
-from ottla.metadata.image import BROKER_RESOURCE
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.records import ConfigRecord, UserScramCredentialRecord, decode_record
 from ottla.storage.diagnosis.rows import RecordRow, Row
 
@@ -35,7 +35,7 @@ def _text(record: Message) -> str:
         fields |= dict.fromkeys(SECRETS, HIDDEN)
     elif (
         isinstance(record, ConfigRecord)
-        and record.resource_type == BROKER_RESOURCE
+        and record.resource_type == ResourceKind.BROKER
         and record.value is not None
         and is_sensitive(setting_row(record.name))
     ):

@@ -17,8 +17,8 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import STANDARD_AUTHORIZER
-from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -54,7 +54,7 @@ def topic(name: str = "t", topic_id: Uuid = T, partition_count: int = 1) -> list
 
 
 def config(
-    name: str, value: str | None, *, resource: str = "t", kind: int = TOPIC_RESOURCE
+    name: str, value: str | None, *, resource: str = "t", kind: int = ResourceKind.TOPIC
 ) -> ConfigRecord:
     return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
 
@@ -123,11 +123,11 @@ def test_quotas_groups_and_broker_settings_follow_kafka_too(kafkas: FakeFileSyst
     told = [
         *topic(),
         quota,
-        config("log.retention.ms", "5000", resource="", kind=BROKER_RESOURCE),
-        config("log.segment.bytes", "5000", resource="1", kind=BROKER_RESOURCE),
-        config("log.segment.bytes", "6000", resource="2", kind=BROKER_RESOURCE),
-        config("advertised.nonsense", "x", resource="", kind=BROKER_RESOURCE),
-        config("consumer.session.timeout.ms", "50000", resource="g", kind=GROUP_RESOURCE),
+        config("log.retention.ms", "5000", resource="", kind=ResourceKind.BROKER),
+        config("log.segment.bytes", "5000", resource="1", kind=ResourceKind.BROKER),
+        config("log.segment.bytes", "6000", resource="2", kind=ResourceKind.BROKER),
+        config("advertised.nonsense", "x", resource="", kind=ResourceKind.BROKER),
+        config("consumer.session.timeout.ms", "50000", resource="g", kind=ResourceKind.GROUP),
         ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=9000),
     ]
     write_log(kafkas, told)
@@ -140,7 +140,7 @@ def test_quotas_groups_and_broker_settings_follow_kafka_too(kafkas: FakeFileSyst
     assert broker.settings.config.unknown == ["advertised.nonsense"]  # kept, as a plugin's
     broker.close()
     gone = ClientQuotaRecord(entity=entity, key="producer_byte_rate", remove=True)
-    back = config("log.retention.ms", None, resource="", kind=BROKER_RESOURCE)
+    back = config("log.retention.ms", None, resource="", kind=ResourceKind.BROKER)
     write_records(kafkas, gone, back)
     again = open_broker(kafkas)
     assert again.settings.config.topic_defaults.retention_ms == 604_800_000

@@ -23,6 +23,7 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.schema import Message
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.acls import (
     Acl,
@@ -34,7 +35,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.metadata.image import CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE, Acls
+from ottla.metadata.image import Acls
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     BeginTransactionRecord,
@@ -430,7 +431,7 @@ def test_a_crash_anywhere_leaves_what_a_broker_and_the_next_handover_finish() ->
 
 def retention(value: str | None) -> ConfigRecord:
     return ConfigRecord(
-        resource_type=TOPIC_RESOURCE, resource_name="t", name="retention.ms", value=value
+        resource_type=ResourceKind.TOPIC, resource_name="t", name="retention.ms", value=value
     )
 
 
@@ -446,7 +447,7 @@ def test_what_kafka_changes_counts_here(stopped: FakeFileSystem) -> None:
 def subscription(name: str, **values: str) -> list[ConfigRecord]:
     return [
         ConfigRecord(
-            resource_type=CLIENT_METRICS_RESOURCE,
+            resource_type=ResourceKind.CLIENT_METRICS,
             resource_name=name,
             name=key.replace("_", "."),
             value=value,
@@ -463,7 +464,7 @@ def test_subscriptions_to_clients_metrics_go_there_and_back(stopped: FakeFileSys
     hand_over(stopped)
 
     def theirs() -> dict[str, dict[str, str]]:
-        configs = image_of(stopped).configs[CLIENT_METRICS_RESOURCE]
+        configs = image_of(stopped).configs[ResourceKind.CLIENT_METRICS]
         return {name: dict(one) for name, one in configs.items()}
 
     assert theirs() == {"kept": {"interval.ms": "5000"}, "gone": {"interval.ms": "5000"}}

@@ -15,8 +15,8 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.config.group import GroupConfig
+from ottla.config.resource_kinds import ResourceKind
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
-from ottla.metadata.image import GROUP_RESOURCE
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import at, disk, open_broker
@@ -175,7 +175,7 @@ def with_stored(**stored: str) -> FileSystem:
     file_system = disk("/d")
     open_broker(file_system).close()
     values = {name.replace("_", "."): value for name, value in stored.items()}
-    write_records(file_system, *stored_settings(GROUP_RESOURCE, "g", values))
+    write_records(file_system, *stored_settings(ResourceKind.GROUP, "g", values))
     return file_system
 
 

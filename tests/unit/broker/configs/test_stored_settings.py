@@ -12,9 +12,9 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config, broker_settings
+from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError
 from ottla.config.usable import name_among, usable
-from ottla.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.metadata import settings, write_records
@@ -32,11 +32,11 @@ def store_settings(
     if not file_system.list("/d"):
         open_broker(file_system).close()
     records = [
-        *settings(BROKER_RESOURCE, "", of_all or {}),
-        *settings(BROKER_RESOURCE, "1", own),
+        *settings(ResourceKind.BROKER, "", of_all or {}),
+        *settings(ResourceKind.BROKER, "1", own),
     ]
     for name, values in (groups or {}).items():
-        records += settings(GROUP_RESOURCE, name, values)
+        records += settings(ResourceKind.GROUP, name, values)
     write_records(file_system, *records)
 
 
@@ -125,7 +125,7 @@ def with_old_records(file_system: FakeFileSystem, **overrides: str) -> None:
         broker.appends.write_out()
     broker.close()
     stored = {name.replace("_", "."): text for name, text in overrides.items()}
-    write_records(file_system, *settings(TOPIC_RESOURCE, "t", stored))
+    write_records(file_system, *settings(ResourceKind.TOPIC, "t", stored))
 
 
 def start_after_retention(broker: Broker) -> int:

@@ -20,8 +20,8 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import AclFilter
-from ottla.metadata.image import TOPIC_RESOURCE
 from ottla.metadata.records import (
     BeginTransactionRecord,
     ConfigRecord,
@@ -275,7 +275,7 @@ def filled(files: FileSystem, count: int, limits: SnapshotLimits) -> MetadataLog
 
 def change_setting(log: MetadataLog, number: int) -> None:
     record = ConfigRecord(
-        resource_type=TOPIC_RESOURCE, resource_name="t", name="retention.ms", value=str(number)
+        resource_type=ResourceKind.TOPIC, resource_name="t", name="retention.ms", value=str(number)
     )
     log.commit([(record, 0)])
 

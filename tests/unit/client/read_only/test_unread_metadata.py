@@ -12,8 +12,8 @@ import ottla
 from ottla.base.errors import RefusalError
 from ottla.base.ids import Uuid
 from ottla.cli.directory.adopt import adopt_command
-from ottla.client.administration.config_values import ALL_BROKERS, ResourceKind
-from ottla.metadata.image import TOPIC_RESOURCE
+from ottla.client.administration.config_values import ALL_BROKERS
+from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
@@ -29,7 +29,7 @@ TOPIC_ID = Uuid(bytes(15) + b"\x07")
 RECORDS = [
     TopicRecord(name="kept", topic_id=TOPIC_ID),
     ConfigRecord(
-        resource_type=TOPIC_RESOURCE,
+        resource_type=ResourceKind.TOPIC,
         resource_name="kept",
         name="cleanup.policy",
         value="compact",
