@@ -65,9 +65,7 @@ def _latest(path: str, place: TopicPartition) -> LatestRecords:
     def read(log: ReadOnlyLog) -> LatestRecords:
         start = log.log_start_offset
         latest = LatestRecords()
-        for _ in latest.take_all(
-            log.batches.read(start, max(start, replicated_end(log))), log.path
-        ):
+        for _ in latest.take_all(log.batches.read(start, replicated_end(log)), log.path):
             pass
         for one in log.damage.lost_parts():
             log.directory.report(one)  # if it lies after what was read

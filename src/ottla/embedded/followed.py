@@ -202,5 +202,4 @@ class FollowedLog(ReadableLog):
 
 
 def _bounds(log: ReadOnlyLog) -> tuple[int, int]:
-    start = log.log_start_offset
-    return start, max(start, replicated_end(log))
+    return log.log_start_offset, replicated_end(log)

@@ -10,11 +10,12 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
 def replicated_end(log: ReadOnlyLog) -> int:
-    """Returns the offset before which a log is replicated.
+    """Returns the offset before which a log is replicated, which is not before its start.
 
     Marker files identify the directories of Ottla's brokers, and those of a cluster's members.
     """
-    return log.offsets.high_watermark if log.directory.is_replicated else log.log_end_offset
+    end = log.offsets.high_watermark if log.directory.is_replicated else log.log_end_offset
+    return max(log.log_start_offset, end)
 
 
 class StableEnds:

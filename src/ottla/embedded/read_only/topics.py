@@ -147,7 +147,11 @@ class ReadOnlyTopics:
         return not is_known and topic.topic_id in known.gone
 
     def name_by_id(self, topic_id: bytes) -> str | None:
-        return next((one.name for one in self if one.topic_id == topic_id), None)
+        return self._names.get(topic_id)
+
+    @cached_property
+    def _names(self) -> Mapping[bytes, str]:
+        return {one.topic_id: one.name for one in self if one.topic_id != ZERO_UUID}
 
     # The view
 
@@ -237,7 +241,7 @@ def readable_end(log: ReadOnlyLog, isolation: Isolation) -> int:
     """The offset before which a consumer reads."""
     if isolation is Isolation.LOG_END:
         return log.log_end_offset
-    end = max(log.log_start_offset, replicated_end(log))
+    end = replicated_end(log)
     return (
         min(end, log.transactions.last_stable_offset) if isolation is Isolation.LAST_STABLE else end
     )
