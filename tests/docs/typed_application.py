@@ -115,6 +115,11 @@ def names_that_do_not_exist() -> list[object]:
     ]
 
 
+def with_files_alone(path: Path) -> None:
+    with ottla.Admin([str(path)], read_only=True) as admin:
+        assert_type(admin.list_topics(), list[str])
+
+
 async def with_an_event_loop(log: ottla.Log) -> None:
     async with ottla.aio.Producer(log) as producer:
         assert_type(await producer.send_and_wait("orders", b"tea"), SentRecord)

@@ -4,12 +4,10 @@ Calls may come from any thread; one lock orders them. An append that has returne
 operating system: it survives the death of the process; `flush` makes it survive a power failure.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from ottla.base.addresses import names_brokers
 from ottla.base.arguments import (
     check_count,
     check_partition,
@@ -38,6 +36,7 @@ from ottla.config.topic import TopicConfig
 from ottla.embedded.environment import Environment
 from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
+from ottla.embedded.paths import Paths, paths_of
 from ottla.embedded.readable import ReadableLog
 from ottla.record.batch import BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder, single_record_batch
@@ -71,8 +70,6 @@ class RecordMetadata(NamedTuple):
 
 _made: Callable[[tuple[Any, ...]], RecordMetadata] = partial(tuple.__new__, RecordMetadata)
 
-Paths = str | os.PathLike[str] | Sequence[str]
-
 
 @overload
 def open(
@@ -95,8 +92,9 @@ def open(
     Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is a
     temporary one, removed when the log is closed. `settings` are a broker's, by Kafka's names, such
     as `{"log.segment.bytes": 1 << 20}`. With `read_only` nothing is written or locked: a broker,
-    also Apache Kafka, may run on the directory, and its appends can be read. See `FollowedLog`.
-    Raises `UserError` when the directory is in use or holds something else, or a setting is wrong.
+    also Apache Kafka, may run on the directory, and its appends can be read. See `FollowedLog`;
+    `ottla.Admin(path, read_only=True)` tells the rest. Raises `UserError` when the directory is in
+    use or holds something else, or a setting is wrong.
 
     >>> with ottla.open(directory, {"log.segment.bytes": 1 << 20}) as log:
     ...     log.create_topic("teas")
@@ -113,27 +111,7 @@ def open(
         raise UserError("settings are for a log that is written; omit them with read_only")
     from ottla.embedded.followed import FollowedLog  # Writers need not import it.
 
-    return FollowedLog(_paths(path))
-
-
-def _paths(path: Paths) -> Sequence[str]:
-    """The directories of a path or of several; raises `UserError` for anything else."""
-    paths = [path] if isinstance(path, str | os.PathLike) else path
-    if isinstance(paths, Mapping) or not isinstance(paths, Iterable):
-        raise UserError(f"a log's path is a str, a Path or a list of them, not {path!r}")
-    return [_directory(one) for one in paths]
-
-
-def _directory(path: Any) -> str:
-    if not isinstance(path, str | os.PathLike):
-        raise UserError(f"a log's path is a str or a Path, not {path!r}")
-    if isinstance(path, str) and names_brokers(path):
-        raise UserError(
-            f"{path}: a broker's address, where a data directory is opened; read and write a "
-            f"broker's topics with ottla.Consumer, ottla.Producer and ottla.Admin, or write "
-            f"./{path} for a directory of that name"
-        )
-    return str(os.fspath(path))
+    return FollowedLog(paths_of(path))
 
 
 def open_in(
@@ -147,7 +125,7 @@ def open_in(
     on_close: Callable[[], None] = leave
     if path == MEMORY:
         path, on_close = make_directory()
-    reopen = partial(_loaded_broker, _paths(path), texts, environment)
+    reopen = partial(_loaded_broker, paths_of(path), texts, environment)
     log: Log | None = None
     try:
         # Ctrl-C between locking the directory and creating the log that holds it would leave it

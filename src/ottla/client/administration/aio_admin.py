@@ -6,8 +6,8 @@ one thread at a time.
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping
-from functools import wraps
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ottla.base.closing import AsyncClosing
@@ -47,11 +47,14 @@ class Admin(AsyncClosing):
 
     @answers_unknown_arguments
     def __init__(
-        self, target: "Target | Cluster", settings: Mapping[str, Any] | None = None
+        self,
+        target: "Target | Cluster | Sequence[str]",
+        settings: Mapping[str, Any] | None = None,
+        *,
+        read_only: bool = False,
     ) -> None:
         """Opens nothing before the first call, which then raises as `ottla.Admin` does."""
-        self._target = target
-        self._settings = settings
+        self._open = partial(admin.Admin, target, settings, read_only=read_only)
         self._admin: admin.Admin | None = None
         self._turn = asyncio.Lock()
 
@@ -66,7 +69,7 @@ class Admin(AsyncClosing):
 
     async def _opened(self) -> admin.Admin:
         if self._admin is None:
-            self._admin = await asyncio.to_thread(admin.Admin, self._target, self._settings)
+            self._admin = await asyncio.to_thread(self._open)
         return self._admin
 
     abort_at = _in_thread(admin.Admin.abort_at)

@@ -27,7 +27,7 @@ def in_process(
     if isinstance(target, ReadableLog):
         raise UserError(
             "a log that was opened with read_only=True serves no clients; read it with its own "
-            "read, scan and tail"
+            "read, scan and tail, and ask for the rest with ottla.Admin(PATH, read_only=True)"
         )
     if not isinstance(target, str | os.PathLike):
         raise UserError(

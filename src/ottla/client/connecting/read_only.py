@@ -25,10 +25,11 @@ IMPATIENT = ClientSettings(patience_s=0.0)
 class ReadOnlyTransport:
     """All connections lead to one broker that only reads."""
 
-    broker: ReadOnlyBroker
+    path: str
+    broker_for: Callable[[int], ReadOnlyBroker]
 
     def connect(self, address: Address) -> Connection:
-        return ReadOnlyConnection(self.broker, client_id=IMPATIENT.client_id)
+        return ReadOnlyConnection(self.path, self.broker_for, client_id=IMPATIENT.client_id)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -40,14 +41,26 @@ class ReadOnlyTransport:
 def open_to_read(paths: Sequence[str], on_lost: OnLost = refuse_loss) -> Cluster:
     """Opens the directories of one broker; an `Admin` reads them as it reads a broker.
 
-    Damage is raised as `CorruptionError`, but for that of groups and transactional ids: `on_lost`
-    takes a line for each partition of which a part cannot be read, or that is `UserError` too.
+    They are shown as they were when each part of them was first looked at. Damage is raised as
+    `CorruptionError`, but for that of groups and transactional ids: `on_lost` takes a line for each
+    partition of which a part cannot be read, or that is `UserError` too.
     """
     broker = ReadOnlyBroker(read_directories(paths), on_lost)
+    return _cluster(paths[0], lambda api_key: broker)
+
+
+def open_to_follow(paths: Sequence[str]) -> Cluster:
+    """As `open_to_read`; each request finds the directories as they are then."""
+    from ottla.embedded.read_only.following import FollowedBroker  # Commands need it not.
+
+    return _cluster(paths[0], FollowedBroker(paths, refuse_loss).broker_for)
+
+
+def _cluster(path: str, broker_for: Callable[[int], ReadOnlyBroker]) -> Cluster:
     return Cluster(
         [(HOST, 0)],
         IMPATIENT,
         sleep=time.sleep,
         topics=(),
-        transport=ReadOnlyTransport(broker),
+        transport=ReadOnlyTransport(path, broker_for),
     )

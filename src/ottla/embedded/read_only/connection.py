@@ -64,14 +64,18 @@ class ReadOnlyContext:
 class ReadOnlyConnection(LocalConnection):
     """Requests that would change something raise `UserError`."""
 
-    def __init__(self, broker: ReadOnlyBroker, *, client_id: str) -> None:
+    def __init__(
+        self, path: str, broker_for: Callable[[int], ReadOnlyBroker], *, client_id: str
+    ) -> None:
+        """`broker_for` is called with the API key of each request."""
         super().__init__(client_id)
-        self._broker = broker
+        self._path = path
+        self._broker_for = broker_for
         self._clock: Clock = SystemClock()
 
     @property
     def address(self) -> str:
-        return self._broker.opened.opened[0].path
+        return self._path
 
     def answers(self, api_key: ApiKey) -> bool:
         return api_key in READS
@@ -81,26 +85,34 @@ class ReadOnlyConnection(LocalConnection):
         `CorruptionError` for damage that prevents it.
         """
         header = self._header_of(request, newest)
-        self._check(request, header.api_key)
+        self._check_is_read(ApiKey(header.api_key))
+        broker = self._broker_for(header.api_key)
+        _check_known(broker, request, header.api_key)
         handle: Callable[[Message, Any], Any] = handler_of(ApiKey(header.api_key))
-        answer = handle(request, ReadOnlyContext(self._broker, read_clock(self._clock), header))
+        answer = handle(request, ReadOnlyContext(broker, read_clock(self._clock), header))
         return lambda: answer
 
-    def _check(self, request: Message, api_key: int) -> None:
-        if api_key not in READS:
-            raise UserError(
-                f"{self.address} is only read, and {ApiKey(api_key).name} would change it; open "
-                "the directory, or run a broker on it"
-            )
-        what = READS[api_key]
-        if api_key == ApiKey.DESCRIBE_CONFIGS:
-            kinds = {one.resource_type for one in request.resources}  # type: ignore[attr-defined]
-            if ResourceKind.BROKER_LOGGER in kinds:
-                raise no_loggers()
-            if kinds - {ResourceKind.TOPIC}:
-                what = "settings of brokers and groups"
-        if what is not None:
-            check_known(self._broker.opened, what)
+    def _check_is_read(self, api_key: ApiKey) -> None:
+        if api_key in READS:
+            return
+        if api_key.name.startswith(("DESCRIBE_", "LIST_")):
+            why, mend = "is answered by a running broker alone", "ask one"
+        else:
+            why, mend = "would change it", "open it without read_only, or ask a broker on it"
+        raise UserError(f"{self._path} is only read, and {api_key.name} {why}; {mend}: HOST:PORT")
+
+
+def _check_known(broker: ReadOnlyBroker, request: Message, api_key: int) -> None:
+    """Raises `UserError` for what a directory cannot tell."""
+    what = READS[api_key]
+    if api_key == ApiKey.DESCRIBE_CONFIGS:
+        kinds = {one.resource_type for one in request.resources}  # type: ignore[attr-defined]
+        if ResourceKind.BROKER_LOGGER in kinds:
+            raise no_loggers()
+        if kinds - {ResourceKind.TOPIC}:
+            what = "settings of brokers and groups"
+    if what is not None:
+        check_known(broker.opened, what)
 
 
 def no_loggers() -> UserError:

@@ -186,6 +186,10 @@ class ReadOnlyTopics:
 
     # Partitions
 
+    def look_again(self) -> None:
+        """Looks at each log again where it is asked next."""
+        self._logs.clear()
+
     def __contains__(self, place: TopicPartition) -> bool:
         return place.partition in self._located.get(place.topic, ())
 
