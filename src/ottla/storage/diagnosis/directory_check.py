@@ -13,7 +13,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.storage.diagnosis.dump import dump_file
-from ottla.storage.diagnosis.integrity_checks import cut_short_findings, lost_end_findings
+from ottla.storage.diagnosis.integrity_checks import cut_short_findings
 from ottla.storage.diagnosis.metadata_snapshot_check import metadata_snapshot_findings
 from ottla.storage.diagnosis.partition_check import (
     CheckOptions,
@@ -39,7 +39,7 @@ from ottla.storage.files.integrity import (
     read_integrity,
 )
 from ottla.storage.files.known_topics import read_known_topics
-from ottla.storage.files.losses import KnownLosses, UnflushedGaps
+from ottla.storage.files.losses import KnownLosses, UnflushedGaps, lost_end
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.ownership import check_owner
@@ -340,10 +340,12 @@ class _DirectoryCheck:
             if not self._options.is_live:
                 yield from cut_short_findings(self._files, log.path, integrity, start)
             if is_complete:
-                offsets = log.base_offsets, log.end_offset
-                is_ours = is_ours_still(self._files, log.path)
-                noted = written if is_ours else None
-                yield from lost_end_findings(log.path, integrity, offsets, noted)
+                is_noted = written is not None and is_ours_still(self._files, log.path)
+                noted = written.of(base_name(log.path)) if written and is_noted else 0
+                listed = integrity.end_of_missing(log.base_offsets)
+                ended = lost_end(log.path, log.end_offset, listed=listed, written=noted)
+                if ended is not None:
+                    yield ended
             gaps = UnflushedGaps(
                 recovery_point=recovery_point,
                 tight_from=log.tight_from,

@@ -3,13 +3,11 @@
 Format page: docs/format/ottla-integrity.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
-from ottla.base.files import FileSystem, base_name, join
-from ottla.storage.files.boot_note import WrittenEnds
+from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import (
-    BOOT_NOTE,
     INTEGRITY,
     log_file_name,
     transaction_index_file_name,
@@ -83,25 +81,3 @@ def changed_index_findings(
     found = changed_index(file_system, path, facts)
     if found is not None:
         yield found
-
-
-def lost_end_findings(
-    path: str,
-    integrity: Integrity,
-    offsets: tuple[Iterable[int], int],
-    written: WrittenEnds | None,
-) -> Iterator[Finding]:
-    """What a log has lost at its end, unless a power failure can have taken it.
-
-    `offsets` are the base offsets of its segments, and its end.
-    """
-    base_offsets, end_offset = offsets
-    missing = integrity.end_of_missing(base_offsets)
-    noted = 0 if written is None else written.of(base_name(path))
-    end = max(missing, noted)
-    if end > end_offset:
-        reason = f"ends at offset {end_offset}, but {BOOT_NOTE} says that it was written to {noted}"
-        if end > noted:
-            reason = f"its last segments are missing, though {INTEGRITY} lists them"
-        reason += f": offsets {end_offset} to {end - 1} are lost"
-        yield Finding(kind=FindingKind.LOST_OFFSETS, path=path, position=None, reason=reason)

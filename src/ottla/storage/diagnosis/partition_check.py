@@ -49,7 +49,11 @@ from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
-from ottla.storage.files.partition_files import listed_base_offsets
+from ottla.storage.files.partition_files import (
+    listed_base_offsets,
+    missing_index,
+    orphan_index,
+)
 from ottla.storage.findings import Finding, FindingKind, LostOffsets, finding_of
 from ottla.storage.index.producer_snapshot import (
     JudgedSnapshot,
@@ -66,7 +70,10 @@ T = TypeVar("T")
 ATTEMPTS = 5
 """How often a log is checked if its segments are replaced meanwhile."""
 
-INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+INDEX_ROLES = {
+    SEGMENT_ROLES[kind]
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,22 +251,18 @@ class _PartitionCheck:
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
         for name, described in self._names.items():
-            found = _judge_name(name, described, bases)
+            found = _judge_name(name, described)
             if found is not None:
                 kind, reason = found
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
+            elif described.role in INDEX_ROLES and described.offset not in bases:
+                yield orphan_index(self._at(name))
             if described.is_whole_snapshot:
                 yield from metadata_snapshot_findings(self._files, self._at(name))
         for base_offset in sorted(bases)[:-1]:
             for index_kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-                name = FileName(offset=base_offset, kind=index_kind).text
-                if name not in self._names:
-                    yield Finding(
-                        kind=FindingKind.MISSING_INDEX,
-                        path=self._at(name),
-                        position=None,
-                        reason="is missing, though its segment is not the active one",
-                    )
+                if FileName(offset=base_offset, kind=index_kind).text not in self._names:
+                    yield missing_index(self._path, base_offset, index_kind)
 
     def _check_swaps(self, bases: list[int]) -> Iterator[Finding]:
         """Swaps that must not replace segments, and that the next start sets aside."""
@@ -553,9 +556,7 @@ class _SegmentCheck:
             index.close()
 
 
-def _judge_name(
-    name: str, described: FileDescription, bases: set[int]
-) -> tuple[FindingKind, str] | None:
+def _judge_name(name: str, described: FileDescription) -> tuple[FindingKind, str] | None:
     """The finding about a file by its name alone, if any."""
     if name.endswith(".tmp"):
         return FindingKind.LEFTOVER, "was being written"
@@ -567,9 +568,6 @@ def _judge_name(
         return FindingKind.UNFINISHED_SWAP, "has not replaced the segments that it was made from"
     if described.suffix is not FileSuffix.LIVE:
         return FindingKind.LEFTOVER, "will be removed"
-    is_index = described.role in {SEGMENT_ROLES[kind] for kind in INDEX_KINDS}
-    if is_index and described.offset not in bases:
-        return FindingKind.ORPHAN_INDEX, "has no log file: its segment's records are lost"
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ottla.base.values import dataclass
 from ottla.config.setting import INT32_MAX
+from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.storage.findings import Finding, FindingKind, unreadable
 
 
@@ -55,6 +56,22 @@ def missing_front(
     reason = f"the segments before it are missing: {begun[1]} begins at offset {begun[0]}"
     lost = max(begun[0], recorded_start), first_offset
     return unreadable(FindingKind.LOST_OFFSETS, path, (0, 0), reason, lost)
+
+
+def lost_end(path: str, end_offset: int, *, listed: int, written: int) -> Finding | None:
+    """The finding about a log that ends before what Ottla's own files say.
+
+    `listed` is its least end with the segments that the integrity file lists, `written` its end by
+    the boot note; 0 if unknown. Callers make sure that no power failure can have taken the end.
+    """
+    end = max(listed, written)
+    if end <= end_offset:
+        return None
+    reason = f"ends at offset {end_offset}, but {BOOT_NOTE} says that it was written to {written}"
+    if listed > written:
+        reason = f"its last segments are missing, though {INTEGRITY} lists them"
+    reason += f": offsets {end_offset} to {end - 1} are lost"
+    return Finding(kind=FindingKind.LOST_OFFSETS, path=path, position=None, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

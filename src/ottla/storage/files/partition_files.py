@@ -22,6 +22,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
     parse_file_name,
 )
+from ottla.storage.findings import Finding, FindingKind
 
 LISTING_ATTEMPTS = 100
 
@@ -40,6 +41,18 @@ class SegmentFiles:
         assert log is not None
         name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
         return join(parent_directory(self.log_path), name)
+
+
+def missing_index(directory: str, base_offset: int, kind: FileKind) -> Finding:
+    """The finding about an index that a segment lacks which is not the active one."""
+    path = join(directory, FileName(offset=base_offset, kind=kind).text)
+    reason = "is missing, though its segment is not the active one"
+    return Finding(kind=FindingKind.MISSING_INDEX, path=path, position=None, reason=reason)
+
+
+def orphan_index(path: str) -> Finding:
+    reason = "has no log file: its segment's records are lost"
+    return Finding(kind=FindingKind.ORPHAN_INDEX, path=path, position=None, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

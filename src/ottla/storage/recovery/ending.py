@@ -10,6 +10,8 @@ from ottla.base.errors import CorruptionError
 from ottla.base.values import dataclass
 from ottla.storage.damage_scan import MAX_OFFSETS
 from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
+from ottla.storage.files.losses import lost_end
+from ottla.storage.findings import Finding, FindingKind, finding_of
 from ottla.storage.log.header_check import checked_end
 from ottla.storage.recovery.missing_segments import name_missing_end
 from ottla.storage.recovery.opened_log import OpenedLog
@@ -85,24 +87,29 @@ def _end_of_active(log: OpenedLog) -> int:
     request, active = log.request, log.segments.active
     try:
         end = checked_end(active, request.recovery_point if request.was_clean_stop else None)
-        least = max(request.least_end, log.lost_end, request.written_end)
-        if end >= least:
+        lost = lost_end(active.log.path, end, listed=log.lost_end, written=request.written_end)
+        if end < request.least_end:
+            at_stop = f"at its clean shutdown it ended at {request.least_end}"
+            lost = Finding(
+                kind=FindingKind.LOST_OFFSETS,
+                path=active.log.path,
+                position=active.log.size,
+                reason=f"the log ends at offset {end}, but {at_stop}",
+            )
+        if lost is None:
             return end
-        when = "at its clean shutdown" if end < request.least_end else f"by {_witness(log)}"
-        reason = f"the log ends at offset {end}, but {when} it ended at {least}"
-        raise CorruptionError(active.log.path, active.log.size, reason)
     except CorruptionError as error:
-        from ottla.storage.recovery.damage import end_after_damage
+        lost = finding_of(FindingKind.LOG_DAMAGE, error)
+    from ottla.storage.recovery.damage import end_after_damage
 
-        # A lost end is not reused either: consumers would take a new record at an acknowledged
-        # offset for the lost one.
-        is_same_boot = request.is_same_boot
-        end = end_after_damage(active, request.known_end, trusts_headers=is_same_boot)
-        end = max(end, _end_of_lost(log))
-        log.has_kept_damage = True
-        logger.error("%s; it is kept, and the log continues at offset %d", error, end)
-        log.continue_at(end)
-        return end
+    # A lost end is not reused either: consumers would take a new record at an acknowledged
+    # offset for the lost one.
+    end = end_after_damage(active, request.known_end, trusts_headers=request.is_same_boot)
+    end = max(end, _end_of_lost(log))
+    log.has_kept_damage = True
+    logger.error("%s; it is kept, and the log continues at offset %d", lost.text, end)
+    log.continue_at(end)
+    return end
 
 
 def _end_of_lost(log: OpenedLog) -> int:

@@ -13,6 +13,7 @@ from ottla.base.files import join, remove_if_present
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
 from ottla.storage.files.integrity import changed_index
+from ottla.storage.files.partition_files import missing_index, orphan_index
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
@@ -63,7 +64,7 @@ def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
             indexes[one.offset].add(one.kind)
         elif one.kind in INDEX_KINDS:
             path = join(directory, one.text)
-            logger.warning("%s has no log file and is removed", path)
+            logger.warning("%s; it is removed", orphan_index(path).text)
             remove_if_present(file_system, path)
     return indexes
 
@@ -105,11 +106,12 @@ def _is_wrong_file(log: OpenedLog, segment: Segment) -> bool:
 
 def _has_sane_indexes(log: OpenedLog, segment: Segment, kinds: set[FileKind]) -> bool:
     request = log.request
-    if FileKind.OFFSET_INDEX not in kinds:
-        if request.was_clean_stop or segment.base_offset < request.recovery_point:
-            logger.warning("%s has no offset index; it is rebuilt", segment.log.path)
-        return False
-    if FileKind.TIME_INDEX not in kinds:
+    missing = [one for one in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) if one not in kinds]
+    if missing:
+        is_flushed = request.was_clean_stop or segment.base_offset < request.recovery_point
+        for kind in missing if is_flushed else ():
+            found = missing_index(request.directory, segment.base_offset, kind)
+            logger.warning("%s; it is rebuilt", found.text)
         return False
     index, facts = segment.transaction_index.path, log.integrity.of_segment(segment.base_offset)
     changed = changed_index(request.file_system, index, facts)
