@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from ottla.codec.api_messages import encode_record
 from ottla.codec.compression import Compression
 from ottla.config.resource_kinds import ResourceKind
 from ottla.coordinator.transaction.records import (
@@ -12,7 +13,7 @@ from ottla.coordinator.transaction.records import (
     encode_key,
     encode_value,
 )
-from ottla.metadata.records import ConfigRecord, encode_record
+from ottla.metadata.records import ConfigRecord
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message

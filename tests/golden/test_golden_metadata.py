@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.base.ids import parse_uuid
+from ottla.codec.api_messages import encode_record
 from ottla.codec.fields import Field
 from ottla.codec.schema import Message, Struct
 from ottla.metadata.control import (
@@ -18,7 +19,7 @@ from ottla.metadata.control import (
     decode_control_record,
     encode_control_record,
 )
-from ottla.metadata.records import decode_record, encode_record
+from ottla.metadata.records import decode_record
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import control_type
@@ -119,14 +120,18 @@ def check_struct(struct: Struct, data: dict[str, Any]) -> None:
 
 
 def check_value(field: Field, value: Any, told: Any) -> None:
-    if field.struct is not None:
+    if field.kind == "nested":
+        check_struct(value, told)
+    elif field.struct is not None:
         for one, data in zip(value, told, strict=True):
             check_struct(one, data)
     elif value is not None and "uuid" in (field.kind, field.element and field.element.kind):
         texts = told if isinstance(value, list) else [told]
         assert (value if isinstance(value, list) else [value]) == list(map(parse_uuid, texts))
+    elif field.kind == "binary" and told is not None:
+        assert value == base64.b64decode(told)
     else:
-        assert value == (base64.b64decode(told) if field.kind == "binary" else told)
+        assert value == told
 
 
 def camel(name: str) -> str:

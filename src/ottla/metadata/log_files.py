@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.values import dataclass
+from ottla.codec.api_messages import UnknownRecordError
 from ottla.codec.schema import Message
 from ottla.metadata.control import LeaderChangeMessage, VotersRecord, decode_control_record
 from ottla.metadata.image import MetadataImage
@@ -19,7 +20,6 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnfenceBrokerRecord,
-    UnknownRecordError,
     UnregisterBrokerRecord,
     decode_record,
 )

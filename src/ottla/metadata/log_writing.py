@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ottla.base.ids import Uuid
+from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
 from ottla.metadata.control import (
     LeaderChangeMessage,
@@ -25,7 +26,6 @@ from ottla.metadata.records import (
     BeginTransactionRecord,
     EndTransactionRecord,
     ZkMigrationStateRecord,
-    encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
 

@@ -1,7 +1,7 @@
 """The records of `__cluster_metadata`, one class each (KIP-631).
 
 Format page: docs/format/cluster-metadata.md. Kafka's counterparts: the JSON files of the package
-`org.apache.kafka.common.metadata`, `MetadataRecordSerde`, `AbstractApiMessageSerde`.
+`org.apache.kafka.common.metadata`, `MetadataRecordSerde`.
 
 All versions are flexible. The first version of a record is that of Kafka 3.0, or of the Kafka that
 introduced the record; the last is that of Kafka 4.0.
@@ -9,9 +9,9 @@ introduced the record; the last is that of Kafka 4.0.
 
 from typing import Final
 
-from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
+from ottla.codec.api_messages import decode_api_message
 from ottla.codec.fields import (
     array,
     binary,
@@ -25,24 +25,10 @@ from ottla.codec.fields import (
     uint16,
     uuid,
 )
-from ottla.codec.primitives import Output
-from ottla.codec.schema import Message, Struct, reader, writer
-from ottla.codec.varint import VarintError, read_unsigned_varint, write_unsigned_varint
-
-FRAME_VERSION = 1
-"""The only frame version so far (Kafka: `AbstractApiMessageSerde.DEFAULT_FRAME_VERSION`)."""
+from ottla.codec.schema import Message, Struct
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
-
-
-class UnknownRecordError(ProtocolError):
-    """A record of an unknown type or version."""
-
-    def __init__(self, api_key: int, version: int) -> None:
-        super().__init__(f"metadata record {api_key} of version {version} is not known here")
-        self.api_key = api_key
-        self.version = version
 
 
 class EndPoint(Struct):
@@ -302,34 +288,6 @@ RECORDS: Final[tuple[type[Message], ...]] = (
 BY_KEY: Final = {record.API_KEY: record for record in RECORDS}
 
 
-def encode_record(record: Message, version: int = 0) -> bytes:
-    """A record's value: frame version, API key, version, and the message of that version."""
-    assert record.API_KEY is not None
-    output = Output()
-    for number in (FRAME_VERSION, record.API_KEY, version):
-        write_unsigned_varint(output.data, number)
-    writer(type(record), version)(record, output)
-    return bytes(output.data)
-
-
 def decode_record(value: Buffer) -> tuple[Message, int]:
-    """The record in a value, and its version.
-
-    Unknown tagged fields are skipped, as in all messages (KIP-482). Raises `UnknownRecordError` for
-    a type or version of a later Kafka, and `ProtocolError` for an invalid record.
-    """
-    try:
-        frame, position = read_unsigned_varint(value, 0)
-        if frame != FRAME_VERSION:
-            raise ProtocolError(f"a metadata record has frame version {frame}, not {FRAME_VERSION}")
-        api_key, position = read_unsigned_varint(value, position)
-        version, position = read_unsigned_varint(value, position)
-    except VarintError as error:
-        raise ProtocolError(f"a metadata record: {error}") from error
-    kind = BY_KEY.get(api_key)
-    if kind is None or version not in kind.VERSIONS:
-        raise UnknownRecordError(api_key, version)
-    record, end = reader(kind, version)(value, position)
-    if end != len(value):
-        raise ProtocolError(f"{kind.__name__}: {len(value) - end} bytes are left over")
-    return record, version
+    """The record in a value, and its version; raises as `decode_api_message` does."""
+    return decode_api_message(value, BY_KEY)

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
+from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
 from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.control import (
@@ -27,7 +28,6 @@ from ottla.metadata.records import (
     QuotaEntity,
     RemoveTopicRecord,
     TopicRecord,
-    encode_record,
 )
 from ottla.metadata.replay import MetadataReplay
 from ottla.record.builder import RecordBatchBuilder

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ProtocolError
+from ottla.codec.api_messages import UnknownRecordError, encode_record
 from ottla.codec.schema import Message
 from ottla.metadata.control import (
     CONTROL_RECORDS,
@@ -18,9 +19,7 @@ from ottla.metadata.records import (
     RECORDS,
     BeginTransactionRecord,
     PartitionChangeRecord,
-    UnknownRecordError,
     decode_record,
-    encode_record,
 )
 from ottla.record.control import ControlRecordType, control_type
 from tests.support.random_messages import random_message

@@ -16,6 +16,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.broker.topics.topics import NewTopic
+from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
 from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import STANDARD_AUTHORIZER
@@ -30,7 +31,6 @@ from ottla.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UserScramCredentialRecord,
-    encode_record,
 )
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.diagnosis.directory_check import check
