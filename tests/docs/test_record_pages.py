@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from ottla.base.ids import Uuid
 from ottla.codec.api_messages import encode_record
 from ottla.codec.compression import Compression
 from ottla.config.resource_kinds import ResourceKind
@@ -17,6 +18,12 @@ from ottla.metadata.records import ConfigRecord
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.legacy import build_message
+from ottla.storage.remote.metadata_records import SegmentUpdate, encode_event
+from ottla.storage.remote.segment_metadata import (
+    RemoteLogSegmentMetadata,
+    SegmentState,
+    TopicIdPartition,
+)
 from tests.support.old_messages import build_wrapper
 
 PAGES = Path(__file__).parents[2] / "docs" / "format"
@@ -79,3 +86,27 @@ def test_the_metadata_record_on_the_page_is_what_is_written() -> None:
         resource_type=ResourceKind.TOPIC, resource_name="logs", name="retention.ms", value="-1"
     )
     assert examples("cluster-metadata.md") == [encode_record(record)]
+
+
+def test_the_records_of_an_upload_on_the_page_are_what_is_written() -> None:
+    partition = TopicIdPartition("t", Uuid(bytes(range(1, 17))), 3)
+    upload = Uuid(bytes(range(0x21, 0x31)))
+    begun = RemoteLogSegmentMetadata(
+        partition=partition,
+        segment_id=upload,
+        start_offset=140,
+        end_offset=209,
+        broker_id=1,
+        max_timestamp_ms=TIME_MS,
+        event_timestamp_ms=TIME_MS + 250,
+        leader_epochs=((0, 140), (2, 180)),
+        size=7000,
+    )
+    finished = SegmentUpdate(
+        partition=partition,
+        segment_id=upload,
+        broker_id=1,
+        event_timestamp_ms=TIME_MS + 500,
+        state=SegmentState.COPY_SEGMENT_FINISHED,
+    )
+    assert examples("remote-log-metadata.md") == [encode_event(begun), encode_event(finished)]

@@ -79,6 +79,7 @@ REMEDIES_OF_FINDINGS = {
     FindingKind.LOST_PARTITION: Remedy.PUT_BACK,
     FindingKind.LOST_OFFSETS: Remedy.SHOW_REPAIR,
     FindingKind.METADATA_SNAPSHOT: Remedy.RESTORE_SNAPSHOT,
+    FindingKind.REMOTE_LOG_METADATA: Remedy.RESTORE,
     FindingKind.PARTITION_METADATA: Remedy.SHOW_REPAIR,
     FindingKind.META_PROPERTIES: Remedy.RESTORE,
     FindingKind.BROKER_FILE: Remedy.RESTORE,

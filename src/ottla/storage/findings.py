@@ -47,6 +47,8 @@ class FindingKind(Enum):
     """A gap that was not there before, or a log file that has lost its end."""
     METADATA_SNAPSHOT = "metadata_snapshot"
     """A damaged snapshot of Kafka's metadata, which only a backup or Kafka can replace."""
+    REMOTE_LOG_METADATA = "remote_log_metadata"
+    """A record of `__remote_log_metadata` that cannot be read, or contradicts those before it."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"

@@ -6,6 +6,7 @@ of an earlier attempt. Format page: docs/format/remote-log-metadata.md.
 
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import zip_longest
 
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
@@ -18,6 +19,24 @@ class SegmentState(IntEnum):
     COPY_SEGMENT_FINISHED = 1
     DELETE_SEGMENT_STARTED = 2
     DELETE_SEGMENT_FINISHED = 3
+
+    def may_become(self, state: "SegmentState") -> bool:
+        """Kafka: `RemoteLogSegmentState.isValidTransition`."""
+        if self is SegmentState.COPY_SEGMENT_STARTED:
+            return state is not SegmentState.DELETE_SEGMENT_FINISHED
+        return 0 <= state - self <= 1
+
+
+class PartitionDeleteState(IntEnum):
+    """How far the deletion of a partition's uploads is; the states follow each other."""
+
+    DELETE_PARTITION_MARKED = 0
+    DELETE_PARTITION_STARTED = 1
+    DELETE_PARTITION_FINISHED = 2
+
+    def may_become(self, state: "PartitionDeleteState") -> bool:
+        """Kafka: `RemotePartitionDeleteState.isValidTransition`."""
+        return 0 <= state - self <= 1
 
 
 class IndexType(IntEnum):
@@ -37,6 +56,9 @@ class TopicIdPartition:
     topic: str
     topic_id: Uuid
     partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +83,13 @@ class RemoteLogSegmentMetadata:
     has_no_transactions: bool = False
 
     def epoch_ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Each leader epoch with its first and its last offset in the segment."""
-        for number, (epoch, start) in enumerate(self.leader_epochs):
-            is_last = number + 1 == len(self.leader_epochs)
-            end = self.end_offset if is_last else self.leader_epochs[number + 1][1] - 1
-            yield epoch, start, end
+        """Each leader epoch with its first and its last offset in the segment.
+
+        An epoch in which nothing was written is left out.
+        """
+        starts = [start for _, start in self.leader_epochs]
+        for (epoch, start), following in zip_longest(self.leader_epochs, starts[1:]):
+            first = max(start, self.start_offset)
+            last = self.end_offset if following is None else min(following - 1, self.end_offset)
+            if first <= last:
+                yield epoch, first, last
