@@ -11,8 +11,8 @@ import pytest
 
 from ottla.base.ids import parse_uuid
 from ottla.codec.api_messages import decode_api_message
-from ottla.storage.reading.metadata_reader import read_remote_log_metadata
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.metadata_reader import RemoteLogMetadata, read_remote_log_metadata
+from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.remote.lineage import Chain, chain, is_in_lineage
 from ottla.storage.remote.metadata_partition import metadata_partition
@@ -45,8 +45,9 @@ def told(case: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-def directories(case: str) -> list[ReadOnlyLogDirectory]:
-    return [open_for_reading(str(path)) for path in sorted((RECORDED / case).glob("logdir*"))]
+@cache
+def metadata_in(path: Path) -> RemoteLogMetadata:
+    return read_remote_log_metadata([open_for_reading(str(path))])
 
 
 class TieredLog:
@@ -57,7 +58,7 @@ class TieredLog:
         path = RECORDED / case / Path(row["dir"]).parent
         self.directory = open_for_reading(str(path))
         self.log: ReadOnlyLog = self.directory.partition(row["topic"], row["partition"])
-        metadata = read_remote_log_metadata([self.directory])
+        metadata = metadata_in(path)
         assert metadata.findings == ()
         index = metadata.indexes.find(parse_uuid(row["topicId"]), row["partition"])
         assert index is not None
@@ -105,8 +106,8 @@ def test_the_files_of_the_topic_say_what_its_records_say(case: str) -> None:
     indexes = SegmentIndexes()
     for row in told(case):
         assert indexes.apply(decode_event(base64.b64decode(row["value"]))) is None
-    for directory in directories(case):
-        metadata = read_remote_log_metadata([directory])
+    for path in sorted((RECORDED / case).glob("logdir*")):
+        metadata = metadata_in(path)
         assert metadata.findings == ()
         assert uploads(metadata.indexes) == uploads(indexes)
 
@@ -168,7 +169,6 @@ def test_whole_uploads_of_the_log_are_in_its_lineage_and_others_are_not(case: st
 
 
 def test_a_topic_that_was_deleted_and_created_again_has_two_ids() -> None:
-    (directory,) = directories("6-deleted-topics")
-    indexes = read_remote_log_metadata([directory]).indexes
+    indexes = metadata_in(RECORDED / "6-deleted-topics" / "logdir").indexes
     assert sorted(len(one) for one in indexes.named("again", 0)) == [0, 4]
     assert [len(one) for one in indexes.named("gone", 0)] == [0]
