@@ -402,6 +402,13 @@ def metadata_garbled(files: Files) -> Place:
     return f"{PARTITION}/partition.metadata", 21
 
 
+def empty_log_inside(files: Files) -> Place:
+    base_offset = files.bases[0] + 1
+    for kind in (FileKind.LOG, FileKind.OFFSET_INDEX):
+        files[f"{PARTITION}/{FileName(offset=base_offset, kind=kind).text}"] = bytearray()
+    return f"{PARTITION}/{log_file_name(base_offset)}", None
+
+
 def unfinished_swap(files: Files) -> Place:
     names = files.log(0), files.index(0), files.time_index(0)
     for name in names:
@@ -476,6 +483,7 @@ DERIVED_CASES = [
     Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, after"),
     Case(metadata_garbled, FindingKind.PARTITION_METADATA, "is not a Kafka id"),
     Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "has not replaced"),
+    Case(empty_log_inside, FindingKind.EMPTY_LOG, "lies inside the segment before it"),
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),
     Case(high_watermark_beyond_log, FindingKind.CHECKPOINT_ENTRY, "5000 of t-0 is outside"),
 ]

@@ -28,6 +28,8 @@ class FindingKind(Enum):
     MISSING_INDEX = "missing_index"
     ORPHAN_INDEX = "orphan_index"
     """An index without a log file."""
+    EMPTY_LOG = "empty_log"
+    """An empty log file inside the segment before it, which the next start sets aside."""
     PRODUCER_SNAPSHOT = "producer_snapshot"
     LEADER_EPOCHS = "leader_epochs"
     """The checkpoint is unreadable, or contradicts batches that are consistent."""

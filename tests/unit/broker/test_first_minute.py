@@ -351,7 +351,7 @@ def test_an_empty_log_file_inside_a_segment_hides_none_of_its_records(
         found = log.reader.read(offset, 1, Isolation.HIGH_WATERMARK).records
         assert found is not None
         assert batch_at(found.read()).base_offset == offset
-    assert f"{path} is empty, and lies inside the segment before it" in caplog.text
+    assert f"{path}: is empty, and lies inside the segment before it" in caplog.text
 
 
 def test_a_torn_append_is_cut_off_after_a_kill() -> None:

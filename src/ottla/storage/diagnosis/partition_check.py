@@ -50,6 +50,7 @@ from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
 from ottla.storage.files.partition_files import (
+    empty_log,
     listed_base_offsets,
     missing_index,
     orphan_index,
@@ -193,13 +194,15 @@ class _PartitionCheck:
         self._is_compacted = False
 
     def run(self) -> PartitionReport:
-        bases = self._offsets(Role.LOG)
+        listed = self._offsets(Role.LOG)
+        bases = self._without_empty(listed)
         self._add(self._check_folders())
-        self._add(self._check_names(set(bases)))
+        self._add(self._check_names(set(listed)))
+        self._add(self._check_indexes(bases))
         self._add(self._check_quorum_state())
         self._report.integrity, damage = read_own(self._files, self._path)
         self._add(damage)
-        self._add(self._check_swaps(bases))
+        self._add(self._check_swaps(listed))
         report = self._report
         # Listed again, since compaction may have been replacing a segment.
         report.base_offsets = {*bases, *listed_base_offsets(self._files, self._path)}
@@ -230,6 +233,17 @@ class _PartitionCheck:
             if one.role is role and one.is_live_segment_file
         )
 
+    def _without_empty(self, listed: Sequence[int]) -> list[int]:
+        """Leaves out empty log files inside other segments, and adds findings about them."""
+        bases: list[int] = []
+        for one in listed:
+            found = empty_log(self._files, self._path, one, bases[-1] if bases else None)
+            if found is None:
+                bases.append(one)
+            else:
+                self._report.findings.append(found)
+        return bases
+
     # Names
 
     def _check_folders(self) -> Iterator[Finding]:
@@ -259,7 +273,10 @@ class _PartitionCheck:
                 yield orphan_index(self._at(name))
             if described.is_whole_snapshot:
                 yield from metadata_snapshot_findings(self._files, self._at(name))
-        for base_offset in sorted(bases)[:-1]:
+
+    def _check_indexes(self, bases: Sequence[int]) -> Iterator[Finding]:
+        """Indexes that inactive segments lack."""
+        for base_offset in bases[:-1]:
             for index_kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
                 if FileName(offset=base_offset, kind=index_kind).text not in self._names:
                     yield missing_index(self._path, base_offset, index_kind)

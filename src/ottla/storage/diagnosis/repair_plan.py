@@ -42,7 +42,7 @@ class ActionKind(Enum):
     """Accepts the gaps of a log; the path is the partition's directory."""
     WRITE_TOPIC_ID = "write_topic_id"
     SET_ASIDE = "set_aside"
-    """Renames an unreadable checkpoint, without which the next start continues."""
+    """Renames a file without which the next start continues: a checkpoint, or an empty log."""
     SET_CHECKPOINT = "set_checkpoint"
     """Moves a checkpoint's offset into its log, or a recovery point to the log's end."""
 
@@ -92,6 +92,7 @@ SIMPLE_ACTIONS = {
     FindingKind.LOST_OFFSETS: ActionKind.ACCEPT_LOSS,
     FindingKind.PARTITION_METADATA: ActionKind.WRITE_TOPIC_ID,
     FindingKind.CHECKPOINT: ActionKind.SET_ASIDE,
+    FindingKind.EMPTY_LOG: ActionKind.SET_ASIDE,
     FindingKind.CHECKPOINT_ENTRY: ActionKind.SET_CHECKPOINT,
 }
 

@@ -55,6 +55,23 @@ def orphan_index(path: str) -> Finding:
     return Finding(kind=FindingKind.ORPHAN_INDEX, path=path, position=None, reason=reason)
 
 
+def empty_log(
+    file_system: FileSystem, directory: str, base_offset: int, before: int | None
+) -> Finding | None:
+    """The finding about an empty log file with an offset that the segment `before` it has.
+
+    Fetches of that segment's later records would search the empty one.
+    """
+    path = join(directory, log_file_name(base_offset))
+    status = file_system.status(path)
+    if before is None or status is None or status.size:
+        return None
+    if not _reaches(file_system, join(directory, log_file_name(before)), base_offset):
+        return None
+    reason = "is empty, and lies inside the segment before it"
+    return Finding(kind=FindingKind.EMPTY_LOG, path=path, position=None, reason=reason)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFiles:
     """What a partition's directory held when it was listed."""

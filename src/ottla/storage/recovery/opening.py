@@ -6,14 +6,12 @@ not served. Kafka's counterpart: `LogLoader.loadSegmentFiles`.
 
 import logging
 from bisect import bisect_right
-from contextlib import suppress
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
-from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
 from ottla.storage.files.integrity import changed_index
-from ottla.storage.files.partition_files import missing_index, orphan_index
+from ottla.storage.files.partition_files import empty_log, missing_index, orphan_index
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
@@ -36,8 +34,7 @@ def open_segments(log: OpenedLog) -> None:
     followings = [*log.base_offsets, None][1:]
     for base_offset, following in zip(tuple(log.base_offsets), followings, strict=True):
         segment = log.open_segment(base_offset)
-        if not segment.size and _is_inside_another(log, base_offset):
-            _set_aside(log, segment)
+        if not segment.size and _is_set_aside(log, segment):
             continue
         if _is_wrong_file(log, segment):
             log.wrong_files.append(segment)
@@ -77,24 +74,21 @@ def _first_to_recover(log: OpenedLog) -> int:
     return log.base_offsets[index] if index >= 0 else 0
 
 
-def _is_inside_another(log: OpenedLog, base_offset: int) -> bool:
-    """Whether the segment before has a record at this offset: fetches would not find it."""
-    end = 0
-    if log.segments.values:
-        with suppress(CorruptionError):
-            for _, header in scan.headers(log.segments.active.log):
-                end = header.last_offset + 1
-    return end > base_offset
-
-
-def _set_aside(log: OpenedLog, segment: Segment) -> None:
+def _is_set_aside(log: OpenedLog, segment: Segment) -> bool:
+    """Sets an empty segment aside that lies inside another."""
+    file_system, base_offset = log.request.file_system, segment.base_offset
+    before = log.segments.active.base_offset if log.segments.values else None
+    found = empty_log(file_system, log.request.directory, base_offset, before)
+    if found is None:
+        return False
+    logger.error("%s; it is set aside", found.text)
     *indexes, path = segment.files()
-    logger.error("%s is empty, and lies inside the segment before it; it is set aside", path)
     segment.close_files()
     for one in indexes:
-        remove_if_present(log.request.file_system, one)
-    log.request.file_system.rename(path, path + SET_ASIDE)
-    log.base_offsets.remove(segment.base_offset)
+        remove_if_present(file_system, one)
+    file_system.rename(path, path + SET_ASIDE)
+    log.base_offsets.remove(base_offset)
+    return True
 
 
 def _is_wrong_file(log: OpenedLog, segment: Segment) -> bool:
