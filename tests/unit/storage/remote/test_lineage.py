@@ -189,11 +189,13 @@ some_epochs = st.dictionaries(st.integers(0, 5), offsets, min_size=1, max_size=4
 
 
 @st.composite
-def uploads_of(draw: st.DrawFn, log: dict[int, int]) -> list[RemoteLogSegmentMetadata]:
-    """Uploads of the log's history, and of others."""
+def uploads_of(
+    draw: st.DrawFn, log: dict[int, int], *, others: bool = True
+) -> list[RemoteLogSegmentMetadata]:
+    """Uploads of the log's history, and with `others` of more histories."""
     made = []
     for number in range(draw(st.integers(0, 10))):
-        history = log if draw(st.booleans()) else draw(some_epochs)
+        history = draw(some_epochs) if others and draw(st.booleans()) else log
         start, end = sorted((draw(offsets), draw(offsets)))
         start = max(start, min(history.values()))
         epochs = cut(history, start, end)
@@ -249,7 +251,8 @@ def test_a_chain_has_each_offset_that_a_finished_upload_has_once(
     in_lineage = [one for one in finished if is_in_lineage(one, entries(log), END)]
     for segment in in_lineage:
         here = range(max(segment.start_offset, log_start), min(segment.end_offset + 1, until))
-        assert wanted.issuperset(here)
+        # Of an upload, epochs before the log's first one are not compared.
+        assert wanted.issuperset(one for one in here if not ids(segment, one).isdisjoint(log))
     check_findings(found, set(range(log_start, until)) - wanted)
 
 
@@ -287,3 +290,15 @@ def test_a_chain_without_the_logs_epochs_has_no_offset_twice_and_later_epochs_wi
         epochs = ids(piece.segment, piece.last_offset)
         assert max(epochs) >= epoch
         due, epoch = piece.last_offset + 1, max(epochs)
+
+
+@pytest.mark.slow
+@given(st.data(), some_epochs)
+def test_of_a_single_history_the_chain_is_the_same_without_the_logs_epochs(
+    data: st.DataObject, log: dict[int, int]
+) -> None:
+    index = index_of(*data.draw(uploads_of(log, others=False)))
+    with_epochs = chain(index, entries(log), min(log.values()), END)
+    without = chain(index, (), min(log.values()), END)
+    assert without.pieces == with_epochs.pieces
+    assert lost(without) == lost(with_epochs)
