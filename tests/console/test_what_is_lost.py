@@ -77,3 +77,60 @@ def test_transactions_and_groups_are_shown_as_far_as_they_are_sound(
         elif damage is not flip_last:
             answer = browser.get("/group?name=billing")
             assert name in answer.text
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x55
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", "meta.properties", "orders-0/partition.metadata"]
+)
+def test_the_overview_stands_whatever_file_is_damaged(
+    sound: Path, tmp_path: Path, name: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(sound, data)
+    with console_over(data) as browser:
+        before = browser.json("/")
+    flip(data / name)
+    with console_over(data) as browser:
+        after = browser.json("/")
+    for key in ("topic_count", "internal_count", "partition_count"):
+        assert after[key] == before[key]
+    assert [one["size"] for one in after["directories"]] == [
+        one["size"] for one in before["directories"]
+    ]
+
+
+def test_a_list_of_topics_shows_the_rest_and_says_which_partition_is_lost(
+    sound: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(sound, data)
+    remove(data / "orders-1")
+    with console_over(data) as browser:
+        found = browser.json("/topics")
+        (row,) = found["topics"]
+        assert row["name"] == "orders"
+        assert row["size"] > 0
+        (line,) = found["lost"]
+        assert line.startswith(str(data / "orders-1"))
+        assert line in browser.text("/topics")
+        assert [one["partition_count"] for one in browser.json("/")["directories"]] == [3]
+
+
+def test_a_transaction_hangs_only_if_all_that_coordinators_know_can_be_read(
+    sound: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(sound, data)
+    remove(data / "__transaction_state-0")
+    with console_over(data) as browser:
+        found = browser.json("/transactions?everywhere=1")
+    assert not found["is_complete"]
+    (one,) = found["open"]
+    assert one["verdict"] == "unknown"
+    assert one["began_ms"] is not None  # of its first record, as no coordinator says it

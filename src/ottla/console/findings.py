@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from ottla.base.errors import OttlaError
 from ottla.base.values import dataclass
-from ottla.client.administration.doctor import complaints_of_broker
+from ottla.client.administration.doctor import complaints, local_directories
 from ottla.console.targets import Place
 from ottla.diagnosis.complaints import Complaint
-from ottla.diagnosis.doctor import check_directories
 
 FRESH_S = 30.0
 FIRST_WAIT_S = 1.5
@@ -28,13 +27,10 @@ class Findings:
 
 def look(place: Place, now_ms: int) -> list[Complaint]:
     """All distinct complaints of doctor, notes last. Raises `OttlaError`."""
-    if place.has_broker:
-        with place.admin() as admin:
-            found = list(complaints_of_broker(admin, now_ms))
-    else:
-        files = place.files()
-        assert files is not None
-        found = list(check_directories(files, now_ms))
+    with place.broker() as admin:
+        # A broker names its directories itself: the target may be one of several.
+        files = place.files() if admin is None else local_directories(admin)
+        found = list(complaints(admin, files, now_ms))
     return sorted(dict.fromkeys(found), key=lambda one: one.is_note)
 
 

@@ -130,6 +130,15 @@ class Place:
             yield Admin(cluster)
 
     @contextmanager
+    def broker(self) -> Iterator[Admin | None]:
+        """As `admin`, for what only a broker tells; `None` if none is reachable."""
+        if not self.has_broker:
+            yield None
+            return
+        with self.admin() as admin:
+            yield admin
+
+    @contextmanager
     def reading(self, on_lost: OnLost = refuse_loss) -> Iterator[Admin]:
         """As `admin`; without a broker the files answer, and `on_lost` takes lines about damaged
         ones of groups and transactional ids.
@@ -156,6 +165,9 @@ class Place:
 
     def files(self, topic: str | None = None) -> Directories | None:
         """The directories, or those that hold a topic; `None` if they are not on this machine.
+
+        They tell what Kafka's protocol does not carry: segments, what retention and compaction are
+        about to do, and damage. All else is asked of `reading`.
 
         The files of a broker are read only if its response to this user names their directories: a
         user who may not see sizes may not see files either. Raises `UserError`.

@@ -51,6 +51,10 @@ class LocalConnection(Closing):
         self._is_closed = False
 
     @property
+    def has_all_transactions(self) -> bool:
+        return True
+
+    @property
     def address(self) -> str:
         """The data directory."""
         raise NotImplementedError

@@ -59,26 +59,23 @@ def doctor_command(
 
 def _of_broker(target: Target, *, deep: bool) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
-    from ottla.client.administration.doctor import complaints_of_broker
+    from ottla.client.administration.doctor import complaints, local_directories
 
     with target.admin() as admin:
-        yield from complaints_of_broker(admin, SystemClock().now_ms(), deep=deep)
+        yield from complaints(admin, local_directories(admin), SystemClock().now_ms(), deep=deep)
 
 
 def _of_directories(
     paths: tuple[str, ...], config_file: str | None, *, deep: bool
 ) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
+    from ottla.client.administration.doctor import complaints
     from ottla.diagnosis.directories import read_directories
-    from ottla.diagnosis.doctor import check_directories, deep_complaints
 
-    now_ms = SystemClock().now_ms()
     with named_files(paths[0]):
         properties = None if config_file is None else read_server_properties(config_file)
         opened = read_directories(paths, properties=properties)
-        yield from check_directories(opened, now_ms)
-        if deep:
-            yield from deep_complaints(paths)
+        yield from complaints(None, opened, SystemClock().now_ms(), deep=deep)
 
 
 def _show(found: "list[Complaint]", target: str, output: Output) -> None:

@@ -1,6 +1,6 @@
-"""Checks a running broker: its directories if they are on this machine, otherwise only remotely."""
+"""Checks a broker and its log directories, as far as there are such, and they are here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import DiskSpace
@@ -42,27 +42,36 @@ def local_directories(
     if not found and topic is not None and topic not in admin.list_topics(internal=True):
         raise admin.unknown_topic(topic)
     online = [one.path for one in found if one.error is ErrorCode.NONE]
-    if not found or not are_local(online, admin.cluster_id()):
+    if not online or not are_local(online, admin.cluster_id()):
         return None
     directories = read_directories(online, given=given)
     return with_broker(directories, admin.topic_settings, admin.broker_settings())
 
 
-def complaints_of_broker(admin: Admin, now_ms: int, *, deep: bool = False) -> Iterator[Complaint]:
-    """All problems of a broker and its directories. `deep` reads every batch."""
-    yield from complaints_of_cluster(cluster_status(admin))
-    described = admin.log_directories()
+def complaints(
+    admin: Admin | None, files: Directories | None, now_ms: int, *, deep: bool = False
+) -> Iterator[Complaint]:
+    """All problems of a broker, if one runs, and of its files, if they are on this machine. `deep`
+    reads every batch.
+    """
+    described = [] if admin is None else admin.log_directories()
+    if admin is not None:
+        yield from complaints_of_cluster(cluster_status(admin))
     for one in described:
         yield from _check_described(one)
-    online = [one for one in described if one.error is ErrorCode.NONE]
-    paths = tuple(one.path for one in online)
-    if online and are_local(paths, admin.cluster_id()):
-        opened = with_broker(read_directories(paths), admin.topic_settings, admin.broker_settings())
-        yield from check_directories(opened, now_ms)
+    if files is not None:
+        yield from check_directories(files, now_ms)
         if deep:
-            yield from deep_complaints(paths)
-        return
+            yield from deep_complaints(tuple(one.path for one in files.opened))
+    elif admin is not None:
+        yield from _check_from_afar(admin, described)
+
+
+def _check_from_afar(
+    admin: Admin, described: Iterable[LogDirectoryDescription]
+) -> Iterator[Complaint]:
     broker = described_config(admin.broker_settings())
+    online = [one for one in described if one.error is ErrorCode.NONE]
     for topic in sorted({name for one in online for name, _ in one.sizes}):
         config = with_values(TopicConfig(), admin.topic_settings(topic))
         yield from check_settings(topic, config, broker)

@@ -199,7 +199,8 @@ class TransactionAdmin(TopicAdmin):
         return found
 
     def coordinator_view(self) -> CoordinatorView:
-        """All transactions that the brokers coordinate; incomplete if they do not report them.
+        """All transactions that the brokers coordinate; incomplete if they do not report them,
+        and of files if some are damaged or a cluster's other brokers have more.
 
         >>> view = admin.coordinator_view()
         >>> view.is_complete
@@ -212,7 +213,8 @@ class TransactionAdmin(TopicAdmin):
         ]
         # An id may expire between the two requests.
         known = [_coordinated(one) for one in described if not one.error_code]
-        return CoordinatorView(transactions=known, is_complete=True)
+        is_complete = all(one.has_all_transactions for one in self._cluster.brokers())
+        return CoordinatorView(transactions=known, is_complete=is_complete)
 
     def fence(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
         """Aborts an open transaction and fences the producer; returns the new producer id and

@@ -27,6 +27,10 @@ class Connection(Protocol):
     def answers(self, api_key: ApiKey) -> bool:
         """Whether the broker supports an API, in any version."""
 
+    @property
+    def has_all_transactions(self) -> bool:
+        """Whether the broker lists all transactions that it coordinates: not from damaged files."""
+
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
         """The newest version of an API that both support, at most `newest`; raises `UserError`."""
 

@@ -113,6 +113,10 @@ class SocketConnection(Closing):
     def answers(self, api_key: ApiKey) -> bool:
         return api_key in self._versions
 
+    @property
+    def has_all_transactions(self) -> bool:
+        return True
+
     def ask(self, request: Message, *, newest: int | None = None) -> Any:
         return self.send(request, newest=newest)()
 

@@ -1,9 +1,7 @@
 """The first page: the findings of doctor, and an overview."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections import Counter
 
-from ottla.base.errors import UserError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
 from ottla.console.views.topics import INTERNAL
@@ -49,18 +47,14 @@ def _fields(one: Complaint, target: str) -> Fields:
 
 
 def _facts(place: Place) -> Fields:
-    return _of_broker(place) if place.has_broker else _of_files(place)
-
-
-def _of_broker(place: Place) -> Fields:
-    with place.admin() as admin:
+    with place.reading() as admin:
         cluster = admin.describe_cluster()
         topics = admin.partitions()
         directories = admin.log_directories()
-        groups = admin.list_groups()
-    states: dict[str, int] = {}
-    for group in groups:
-        states[group.state or "unknown"] = states.get(group.state or "unknown", 0) + 1
+        # Nobody listens for files, and their groups are in all records of a topic.
+        brokers = cluster.brokers if place.has_broker else {}
+        groups = admin.list_groups() if place.has_broker else []
+    states = Counter(one.state or "unknown" for one in groups)
     return {
         "cluster_id": cluster.cluster_id,
         "brokers": [
@@ -70,10 +64,10 @@ def _of_broker(place: Place) -> Fields:
                 "port": port,
                 "is_controller": number == cluster.controller_id,
             }
-            for number, (host, port) in sorted(cluster.brokers.items())
+            for number, (host, port) in sorted(brokers.items())
         ],
         "topic_count": len(topics),
-        "internal_count": _internal_count(topics),
+        "internal_count": sum(one.startswith(INTERNAL) for one in topics),
         "partition_count": sum(map(len, topics.values())),
         "directories": [
             {
@@ -88,42 +82,6 @@ def _of_broker(place: Place) -> Fields:
             for one in directories
         ],
         "groups": dict(sorted(states.items())),
-    }
-
-
-def _internal_count(topics: Iterable[str]) -> int:
-    return sum(one.startswith(INTERNAL) for one in topics)
-
-
-def _of_files(place: Place) -> Fields:
-    files = place.files()
-    assert files is not None
-    partitions = [len(indexes) for one in files.opened for indexes in one.topics().values()]
-    directories: list[dict[str, Any]] = []
-    for one in files.opened:
-        try:
-            space = files.file_system.space(one.path)
-        except OSError as error:
-            raise UserError(f"{one.path}: {error.strerror}") from error
-        directories.append(
-            {
-                "broker": None,
-                "path": one.path,
-                "error": "",
-                "size": None,
-                "partition_count": sum(map(len, one.topics().values())),
-                "usable_size": space.usable,
-                "total_size": space.total,
-            }
-        )
-    return {
-        "cluster_id": None,
-        "brokers": [],
-        "topic_count": len(files.topics),
-        "internal_count": _internal_count(files.topics),
-        "partition_count": sum(partitions),
-        "directories": directories,
-        "groups": {},
     }
 
 

@@ -1,6 +1,6 @@
 """Topics: the list, its figures, which are loaded later, and the page of one topic."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import uuid_text
@@ -16,10 +16,12 @@ from ottla.client.administration.descriptions import (
 )
 from ottla.client.administration.topics import ListedOffset
 from ottla.client.refusals import RefusedError
+from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import retention_text
+from ottla.storage.reading.read_only_directory import LostPartitionError
 
 PER_PAGE = 100
 MOST_PER_PAGE = 1000
@@ -51,8 +53,9 @@ def topics(ask: Ask) -> Page:
         }
         for name, indexes in sorted(partitions.items())
     ]
+    lost: list[str] = []
     if sort == "size":
-        _fill_in_sizes(ask.place, rows, partitions)
+        lost = _fill_in_sizes(ask.place, rows, partitions)
     if sort in SORTS[1:]:
         rows.sort(key=lambda row: (-(row[sort] or 0), row["name"]))
     per = ask.number("per", PER_PAGE, least=1, most=MOST_PER_PAGE)
@@ -63,7 +66,7 @@ def topics(ask: Ask) -> Page:
     if ask.query.get("figures") == "1":
         figures = _figures(ask, [row["name"] for row in shown])
     if sort != "size":
-        _fill_in_sizes(ask.place, shown, partitions)
+        lost = _fill_in_sizes(ask.place, shown, partitions)
     for row in shown:
         row.update(figures.get(row["name"], {"records": None, "rate": None, "lag": None}))
     return Page(
@@ -72,6 +75,7 @@ def topics(ask: Ask) -> Page:
         section="topics",
         data={
             "topics": shown,
+            "lost": [visible(line) for line in lost],
             "count": len(rows),
             "page_number": number,
             "page_count": pages,
@@ -92,18 +96,31 @@ def _partitions(place: Place) -> Mapping[str, Sequence[int]]:
 
 def _fill_in_sizes(
     place: Place, rows: Sequence[Fields], partitions: Mapping[str, Sequence[int]]
-) -> None:
-    with place.reading() as admin:
-        sizes = _sizes(admin, {row["name"]: partitions[row["name"]] for row in rows})
-    for row in rows:
-        row["size"] = sizes.get(row["name"])
-
-
-def _sizes(admin: Admin, partitions: Mapping[str, Sequence[int]]) -> dict[str, int]:
+) -> list[str]:
+    """Returns a line for each topic of which a partition is lost, which only files tell."""
+    shown = {row["name"]: partitions[row["name"]] for row in rows}
     found: dict[str, int] = {}
-    for place, size in _partition_sizes(admin, partitions).items():
-        found[place.topic] = found.get(place.topic, 0) + size
-    return found
+    with place.reading() as admin:
+        sizes = _partition_sizes(admin, shown)
+        lost = [] if place.has_broker else list(_lost(admin, shown, sizes))
+    for one, size in sizes.items():
+        found[one.topic] = found.get(one.topic, 0) + size
+    for row in rows:
+        row["size"] = found.get(row["name"])
+    return lost
+
+
+def _lost(
+    admin: Admin, shown: Mapping[str, Sequence[int]], sizes: Container[TopicPartition]
+) -> Iterator[str]:
+    for topic, indexes in shown.items():
+        places = (TopicPartition(topic, index) for index in indexes)
+        absent = [one for one in places if one not in sizes]
+        try:
+            if absent:
+                admin.bounds(absent)
+        except LostPartitionError as error:
+            yield str(error)
 
 
 def _partition_sizes(

@@ -1,18 +1,22 @@
 """Transactions: hanging ones first, then those of the coordinators; and the form to abort one."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.partitions import MAX_PARTITION
+from ottla.base.partitions import MAX_PARTITION, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.administration.admin import Admin
-from ottla.client.administration.stuck import abort_by_id, find_hanging
+from ottla.client.administration.stuck import abort_by_id
+from ottla.client.refusals import RefusedError
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.views.view import View, check_writes
-from ottla.diagnosis.stuck import coordinators_on_disk, held_on_disk
 from ottla.diagnosis.words.transactions import verdict_text, ways_out
 from ottla.storage.diagnosis.open_transactions import (
     CoordinatedTransaction,
     CoordinatorView,
+    Holding,
     Judged,
     Verdict,
     began_ms,
@@ -32,27 +36,22 @@ LISTED = 200
 
 
 def transactions(ask: Ask) -> Page:
-    """The transactions of one topic, or all open ones that coordinators know.
+    """The transactions of one topic, or all open ones in topics that coordinators know.
 
     A transaction that no coordinator knows hangs in a partition. Such transactions are looked up
-    for a named topic, or in all topics with `everywhere=1`, because each partition must be asked.
+    in all topics with `everywhere=1`, because each partition must be asked. Of damaged files what
+    is sound is shown.
     """
     topic = ask.query.get("topic", "").strip()
     is_everywhere = ask.query.get("everywhere") == "1"
     lost: list[str] = []
-    if ask.place.has_broker:
-        with ask.place.admin() as admin:
-            view = admin.coordinator_view()
-            judged = _open(admin, view, topic, ask.now_ms)
-            if is_everywhere:
-                known = {one.holding.identity for one in judged}
-                judged += [
-                    one
-                    for one in find_hanging(admin, None, ask.now_ms)
-                    if one.holding.identity not in known
-                ]
-    else:
-        view, judged = _on_disk(ask, topic, lost)
+    with ask.place.reading(lost.append) as admin:
+        view = admin.coordinator_view()
+        if topic or is_everywhere:
+            topics = sorted(admin.partitions([topic] if topic else None))
+        else:
+            topics = sorted({place.topic for one in view.transactions for place in one.partitions})
+        judged = [_with_begin(admin, one) for one in _judged(admin, view, topics, ask, lost)]
     judged.sort(key=lambda one: (URGENCY[one.verdict], one.holding.last_timestamp_ms))
     listed = sorted(view.transactions, key=lambda one: (one.due_ms is None, one.transactional_id))
     return Page(
@@ -62,7 +61,7 @@ def transactions(ask: Ask) -> Page:
         data={
             "topic": topic,
             "lost": [visible(line) for line in lost],
-            "is_everywhere": is_everywhere or not ask.place.has_broker,
+            "is_everywhere": is_everywhere,
             "open": [_fields(one, ask) for one in judged],
             "stuck_count": sum(one.verdict in (Verdict.HANGING, Verdict.OVERDUE) for one in judged),
             "transactions": [_listed(one) for one in listed[:LISTED]],
@@ -72,31 +71,39 @@ def transactions(ask: Ask) -> Page:
     )
 
 
-def _open(admin: Admin, view: CoordinatorView, topic: str, now_ms: int) -> list[Judged]:
-    """Open transactions in the partitions that coordinators name, or in those of a topic."""
-    places = {place for one in view.transactions for place in one.partitions}
-    if topic:
-        places = set(admin.places([topic]))
-    holdings = admin.open_transactions(admin.existing(places)) if places else []
-    return [judge(one, view, now_ms) for one in holdings]
+def _judged(
+    admin: Admin, view: CoordinatorView, topics: Sequence[str], ask: Ask, lost: list[str]
+) -> list[Judged]:
+    """The open transactions of topics; `lost` gets a line for each topic that cannot be read."""
+    judged = [judge(one, view, ask.now_ms) for one in _open(admin, topics, lost)]
+    if all(one.verdict is not Verdict.HANGING for one in judged):
+        return judged
+    # One that began since the coordinators were asked seems to hang: they are asked again.
+    view = admin.coordinator_view()
+    still = {one.identity for one in _open(admin, topics, [])}
+    return [judge(one.holding, view, ask.now_ms) for one in judged if one.holding.identity in still]
 
 
-def _on_disk(ask: Ask, topic: str, lost: list[str]) -> tuple[CoordinatorView, list[Judged]]:
-    """What is sound; `lost` gets a line for each file that is not."""
-    files = ask.place.files()
-    assert files is not None
-    view = coordinators_on_disk(files, lost.append)
-    named = {place.topic for one in view.transactions for place in one.partitions}
-    topics = [topic] if topic else sorted(named.intersection(files.topics))
-    judged = []
-    for name in topics:
-        try:
-            held = held_on_disk(files, name)
-        except (CorruptionError, LostPartitionError) as error:
-            lost.append(f"{error}; the open transactions of {name} are not shown")
-            continue
-        judged += [judge(one, view, ask.now_ms) for each in held for one in each.holdings]
-    return view, judged
+def _open(admin: Admin, topics: Sequence[str], lost: list[str]) -> list[Holding]:
+    try:
+        return admin.open_transactions(admin.existing_of(topics)) if topics else []
+    except (CorruptionError, LostPartitionError) as error:
+        if len(topics) > 1:
+            return [one for each in topics for one in _open(admin, [each], lost)]
+        lost.append(f"{error}; the open transactions of {topics[0]} are not shown")
+        return []
+
+
+def _with_begin(admin: Admin, one: Judged) -> Judged:
+    """With the time of its first record, if no coordinator knows when it began."""
+    if began_ms(one) is not None:
+        return one
+    place = TopicPartition(one.holding.topic, one.holding.partition)
+    try:
+        time_ms = admin.timestamp_at(place, one.holding.first_offset)
+    except (CorruptionError, RefusedError):
+        return one
+    return replace(one, holding=replace(one.holding, began_ms=time_ms))
 
 
 def _fields(one: Judged, ask: Ask) -> Fields:

@@ -80,6 +80,10 @@ class ReadOnlyConnection(LocalConnection):
     def answers(self, api_key: ApiKey) -> bool:
         return api_key in READS
 
+    @property
+    def has_all_transactions(self) -> bool:
+        return self._broker_for(ApiKey.LIST_TRANSACTIONS).transactions.is_complete
+
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
         """The returned function returns the response that there is already; raises
         `CorruptionError` for damage that prevents it.

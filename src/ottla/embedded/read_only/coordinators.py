@@ -22,6 +22,7 @@ from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.internal_records import OnLost, kept_records, undecodable
 from ottla.diagnosis.stuck import coordinators_on_disk
 from ottla.embedded.read_only.topics import ReadOnlyTopics
+from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction, CoordinatorView
 
 
 class ReadOnlyGroups:
@@ -88,23 +89,33 @@ class ReadOnlyTransactions:
         return [self]
 
     def list_transactions(self) -> Iterator[TransactionDescription]:
-        return iter(self._known.values())
+        return map(_description, self._known.values())
 
     def describe(self, transactional_id: str) -> TransactionDescription | None:
-        return self._known.get(transactional_id)
+        known = self._known.get(transactional_id)
+        return None if known is None else _description(known)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is no other transaction: nothing is lost, and no broker beside this one."""
+        return self._view.is_complete
 
     @cached_property
-    def _known(self) -> dict[str, TransactionDescription]:
-        found = coordinators_on_disk(self._directories, self._on_lost).transactions
-        return {
-            one.transactional_id: TransactionDescription(
-                transactional_id=one.transactional_id,
-                state=one.state,
-                producer_id=one.producer_id,
-                epoch=one.producer_epoch,
-                timeout_ms=one.timeout_ms,
-                start_ms=one.start_ms,
-                topics=by_topic(sorted(one.partitions)),
-            )
-            for one in found
-        }
+    def _view(self) -> CoordinatorView:
+        return coordinators_on_disk(self._directories, self._on_lost)
+
+    @cached_property
+    def _known(self) -> dict[str, CoordinatedTransaction]:
+        return {one.transactional_id: one for one in self._view.transactions}
+
+
+def _description(one: CoordinatedTransaction) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=one.transactional_id,
+        state=one.state,
+        producer_id=one.producer_id,
+        epoch=one.producer_epoch,
+        timeout_ms=one.timeout_ms,
+        start_ms=one.start_ms,
+        topics=by_topic(sorted(one.partitions)),
+    )

@@ -3,20 +3,23 @@
 Each log is looked at once: a list of topics asks for the start, the end and the size of each.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.files import join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.directories import Directories
 from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER, Node, PartitionView, Reach
+from ottla.storage.files.filenames import PARTITION_METADATA, partition_directory_name
 from ottla.storage.files.known_topics import TopicEntry
+from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -27,9 +30,11 @@ from ottla.storage.log.reader import (
 )
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_at
+
+logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
@@ -54,11 +59,20 @@ class ReadOnlyTopic:
 
     @cached_property
     def topic_id(self) -> Uuid:
-        """Of the first partition that is not lost; zeros if none has one."""
+        """Of the first partition whose file can be read, or else of the metadata log; zeros if none
+        has one. No log is opened: whoever asks for its records is told what is wrong with it.
+        """
         for index, directory in sorted(self.held.items()):
-            with suppress(LostPartitionError):
-                return directory.partition(self.name, index).topic_id or ZERO_UUID
-        return ZERO_UUID
+            name = partition_directory_name(self.name, index)
+            path = join(directory.path, name, PARTITION_METADATA)
+            try:
+                found = read_topic_id(directory.file_system, path)
+            except CorruptionError as error:
+                logger.warning("%s", error)
+                continue
+            if found is not None:
+                return found
+        return ZERO_UUID if self._entry is None else self._entry.topic_id
 
     @property
     def partition_count(self) -> int:
@@ -106,7 +120,7 @@ class ReadOnlyPartition:
 
     @property
     def size(self) -> int:
-        return self._topics.ask(self._place, lambda log: sum(one.size for one in log.segments))
+        return self._topics.size_of(self._place)
 
 
 class ReadOnlyTopics:
@@ -194,11 +208,15 @@ class ReadOnlyTopics:
         return place.partition in self._located.get(place.topic, ())
 
     def places_in(self, directory: ReadOnlyLogDirectory) -> Iterator[TopicPartition]:
-        """The partitions that a directory has, or had."""
+        """The partitions that a directory has now."""
         for topic, held in self._located.items():
             for index, holder in held.items():
-                if holder is directory:
+                if holder is directory and directory.holds(topic, index):
                     yield TopicPartition(topic, index)
+
+    def size_of(self, place: TopicPartition) -> int:
+        """The size of a partition that is here."""
+        return self._located[place.topic][place.partition].size_of(*place)
 
     def directories_of(self, topic: str) -> Iterator[tuple[TopicPartition, str]]:
         """The partitions of a topic, each with its log directory."""

@@ -68,7 +68,7 @@ class CoordinatedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorView:
-    """The transactions of coordinators; if `is_complete`, other producers have no transaction."""
+    """The transactions of coordinators; if `is_complete`, there are no others."""
 
     transactions: Sequence[CoordinatedTransaction]
     is_complete: bool
@@ -116,15 +116,14 @@ def judge(holding: Holding, view: CoordinatorView, now_ms: int) -> Judged:
 def _verdict(
     holding: Holding, found: CoordinatedTransaction | None, view: CoordinatorView, now_ms: int
 ) -> Verdict:
-    if found is None:
-        return Verdict.HANGING if view.is_complete else Verdict.UNKNOWN
-    if (holding.topic, holding.partition) in found.partitions:
+    if found is not None and (holding.topic, holding.partition) in found.partitions:
         if found.state in ENDING:
             return Verdict.ENDING
         if found.state == ONGOING:
             is_due = found.due_ms is not None and found.due_ms <= now_ms
             return Verdict.OVERDUE if is_due else Verdict.OPEN
-    return Verdict.HANGING
+    # The last state of the transactional id may be among what is not known.
+    return Verdict.HANGING if view.is_complete else Verdict.UNKNOWN
 
 
 def began_ms(judged: Judged) -> int | None:

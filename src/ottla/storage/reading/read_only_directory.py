@@ -197,6 +197,16 @@ class ReadOnlyLogDirectory:
             raise self._unknown(topic, partition) from None
         return ReadOnlyLog(self, topic, partition, files, known)
 
+    def size_of(self, topic: str, partition: int) -> int:
+        """The bytes of a partition's log files, also of one that cannot be read; raises `UserError`
+        if it is not in this directory.
+        """
+        directory = join(self.path, partition_directory_name(topic, partition))
+        try:
+            return sum(one.size for one in list_partition(self.file_system, directory).segments)
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._unknown(topic, partition) from None
+
     def lost_partitions(self, topic: str) -> list[int]:
         """The partitions of a topic that a checkpoint names and that have no directory here."""
         named = self._named_partitions().partitions()

@@ -116,7 +116,7 @@ def test_a_partition_without_files_has_no_leader_and_counts_as_empty(
     assert list(admin.producers_of(orders)) == [ORDERS]
 
 
-def test_a_list_of_topics_opens_one_log_of_each(
+def test_a_list_of_topics_opens_no_log(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -129,7 +129,7 @@ def test_a_list_of_topics_opens_one_log_of_each(
     monkeypatch.setattr(ReadOnlyLogDirectory, "partition", count)
     log.create_topic("teas", partitions=20)
     assert reading(tmp_path).list_topics() == ["orders", "teas"]
-    assert sorted(opened) == ["orders", "teas"]
+    assert not opened
 
 
 def test_without_the_brokers_id_the_rest_is_shown_with_a_warning(
@@ -158,6 +158,29 @@ def test_a_lost_partition_costs_neither_the_topics_id_nor_its_settings(
     assert admin.topic_overrides(["orders"])["orders"]["segment.bytes"] == "1024"
     with pytest.raises(LostPartitionError, match="put it back"):
         admin.bounds([ORDERS])
+
+
+def test_a_damaged_id_is_named_and_another_partition_or_the_metadata_log_has_it(
+    log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.close()
+    (before,) = reading(tmp_path).describe_topics(["orders"])
+    for index in (0, 1):
+        (tmp_path / f"orders-{index}/partition.metadata").write_text("version: 0")
+        (orders,) = reading(tmp_path).describe_topics(["orders"])
+        assert orders.topic_id == before.topic_id is not None
+        assert f"orders-{index}/partition.metadata" in caplog.messages[-1]
+
+
+def test_sizes_are_those_of_files_also_where_a_log_cannot_be_read(log: Log, tmp_path: Path) -> None:
+    log.close()
+    (before,) = reading(tmp_path).log_directories()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0")
+    (after,) = reading(tmp_path).log_directories()
+    assert after.sizes == before.sizes != {}
+    shutil.rmtree(tmp_path / "orders-1")
+    (after,) = reading(tmp_path).log_directories()
+    assert after.sizes.keys() == before.sizes.keys() - {ottla.TopicPartition("orders", 1)}
 
 
 def test_what_is_not_known_of_settings_is_said_once(

@@ -9,8 +9,6 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.main import cli
-from ottla.diagnosis.directories import read_directories
-from ottla.diagnosis.stuck import coordinators_on_disk
 from tests.support.patience import wait_until
 from tests.support.read_only import reading
 
@@ -74,7 +72,8 @@ def test_of_damaged_transactions_the_rest_is_shown_and_what_is_lost_is_named(
     assert [one.transactional_id for one in known] == ["first"]
     (line,) = lost
     assert ": first; `ottla transactions list`" in line
-    view = coordinators_on_disk(read_directories([str(tmp_path)]), lost.append)
+    view = reading(tmp_path, lost.append).coordinator_view()
+    assert [one.transactional_id for one in view.transactions] == ["first"]
     assert not view.is_complete  # what has no coordinator here may still have one
     for arguments in (["list"], ["describe", "first"]):
         command, *names = arguments

@@ -48,6 +48,8 @@ def view(*transactions: CoordinatedTransaction, is_complete: bool = True) -> Coo
         (view(is_complete=False), Verdict.UNKNOWN),
         (NO_COORDINATOR, Verdict.UNKNOWN),
         (view(ONGOING, is_complete=False), Verdict.OPEN),
+        (view(replace(ONGOING, state="CompleteCommit"), is_complete=False), Verdict.UNKNOWN),
+        (view(replace(ONGOING, partitions=frozenset()), is_complete=False), Verdict.UNKNOWN),
     ],
 )
 def test_a_transaction_is_open_for_one_reason(
