@@ -354,17 +354,12 @@ class _DirectoryCheck:
             )
             for gap in log.gaps:
                 path = join(log.path, filenames.log_file_name(gap.base_offset))
-                missing = f"offsets {gap.end_offset} to {gap.base_offset - 1}"
+                hole = gaps.hole(path, gap, log.wrong_files)
                 lost = losses.before(path, 0, (max(gap.end_offset, start), gap.base_offset))
-                if gaps.is_hole(gap, log.wrong_files):
-                    yield Finding(
-                        kind=FindingKind.GAP,
-                        path=path,
-                        position=None,
-                        reason="the next start would drop it and all segments after it, since "
-                        f"{missing} are missing before it",
-                        entry=(*key, log.end_offset),
-                    )
+                if hole is not None:
+                    what = "the next start would drop it and all segments after it, since"
+                    entry = *key, log.end_offset
+                    yield replace(hole, reason=f"{what} {hole.reason}", entry=entry)
                 elif lost is not None:
                     yield lost.as_loss()
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.storage.findings import Finding, FindingKind, finding_of
-from ottla.storage.log.epoch_runs import EpochRuns, out_of_order
+from ottla.storage.log.epoch_runs import EpochRuns, beyond_end, missing_file, out_of_order
 from ottla.storage.log.leader_epochs import LeaderEpochs, read_epoch_entries
 
 
@@ -27,17 +27,16 @@ class EpochCheck(EpochRuns):
             epochs = LeaderEpochs(file_system, path, read_epoch_entries(file_system, path))
         except FileNotFoundError:
             if any(run.epoch >= 0 for run in self.values):
-                yield _wrong(path, None, "is missing, though batches have leader epochs")
+                yield missing_file(path)
         except CorruptionError as error:
             yield finding_of(FindingKind.LEADER_EPOCHS, error)
         if epochs is None:
             yield from (out_of_order(run, None) for run in self.backward)
             return
         yield from self.judge(epochs, log_start).findings()
-        last = epochs.entries[-1] if epochs.entries else None
-        if last is not None and last.start_offset > end_offset and not is_growing:
-            reason = f"epoch {last.epoch} begins at offset {last.start_offset}, "
-            yield _wrong(path, None, f"{reason}after the log's end at {end_offset}")
+        beyond = beyond_end(epochs, end_offset)
+        if beyond is not None and not is_growing:
+            yield beyond
 
 
 def epoch_check(file_system: FileSystem, path: str) -> EpochCheck:
@@ -46,7 +45,3 @@ def epoch_check(file_system: FileSystem, path: str) -> EpochCheck:
         epochs = LeaderEpochs.read(file_system, path)
         return EpochCheck(one.start_offset for one in epochs.entries)
     return EpochCheck()
-
-
-def _wrong(path: str, position: int | None, reason: str) -> Finding:
-    return Finding(kind=FindingKind.LEADER_EPOCHS, path=path, position=position, reason=reason)

@@ -105,8 +105,17 @@ class UnflushedGaps:
     is_same_boot: bool
     """Whether the system still runs: what is missing was there then, and is a loss."""
 
-    def is_hole(self, gap: SegmentGap, wrong_files: Iterable[int]) -> bool:
-        """`wrong_files` are the base offsets of files that belong to other segments."""
+    def hole(self, path: str, gap: SegmentGap, wrong_files: Iterable[int]) -> Finding | None:
+        """The finding about the first segment after a hole, at `path`, or `None` for another gap.
+
+        `wrong_files` are the base offsets of files that belong to other segments.
+        """
+        if not self._is_hole(gap, wrong_files):
+            return None
+        reason = f"offsets {gap.end_offset} to {gap.base_offset - 1} are missing before it"
+        return Finding(kind=FindingKind.GAP, path=path, position=None, reason=reason)
+
+    def _is_hole(self, gap: SegmentGap, wrong_files: Iterable[int]) -> bool:
         exempt = max(self.recovery_point, self.tight_from, self.log_start_offset)
         if self.is_same_boot or gap.base_offset <= exempt:
             return False

@@ -13,7 +13,7 @@ from ottla.base.files import FileSystem
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch, batch_at
 from ottla.storage import scan
 from ottla.storage.files.filenames import LEADER_EPOCHS
-from ottla.storage.log.epoch_runs import EpochRuns, agree
+from ottla.storage.log.epoch_runs import EpochRuns, agree, missing_file
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
@@ -179,6 +179,8 @@ def complete_epochs(
     runs = EpochRuns()
     for _, _, batch in _headers(segments, start_offset, unknown_until):
         runs.take(batch)
+    if runs.entries and not known and not epochs.has_file:
+        logger.warning("%s; it is rebuilt from the log", missing_file(epochs.path).text)
     epochs.assign_all([*runs.entries, *known])
 
 

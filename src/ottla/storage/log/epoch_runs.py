@@ -128,6 +128,23 @@ class EpochRuns:
         return found
 
 
+def missing_file(path: str) -> Finding:
+    return _wrong(path, "is missing, though batches have leader epochs")
+
+
+def beyond_end(epochs: LeaderEpochs, end_offset: int) -> Finding | None:
+    """The finding about an epoch that begins after the log's end."""
+    last = epochs.entries[-1] if epochs.entries else None
+    if last is None or last.start_offset <= end_offset:
+        return None
+    reason = f"epoch {last.epoch} begins at offset {last.start_offset}, after the log's end at "
+    return _wrong(epochs.path, f"{reason}{end_offset}")
+
+
+def _wrong(path: str, reason: str) -> Finding:
+    return Finding(kind=FindingKind.LEADER_EPOCHS, path=path, position=None, reason=reason)
+
+
 def _agrees(run: EpochRun, epochs: LeaderEpochs, log_start: int) -> bool:
     """Whether a run has the epochs of the checkpoint."""
     # Batches before the log start have no entry any more, or one that begins at the log start.
@@ -145,11 +162,9 @@ def _wrong_file(epochs: LeaderEpochs, run: EpochRun) -> Finding:
         offset = run.last_offset
     stated = epochs.epoch_for_offset(offset)
     says = "no epoch" if stated is None else f"epoch {stated}"
-    return Finding(
-        kind=FindingKind.LEADER_EPOCHS,
-        path=epochs.path,
-        position=None,
-        reason=f"has {says} for offset {offset}, but its batches have epoch {run.epoch} "
+    return _wrong(
+        epochs.path,
+        f"has {says} for offset {offset}, but its batches have epoch {run.epoch} "
         f"(from {run.path} at byte {run.position})",
     )
 

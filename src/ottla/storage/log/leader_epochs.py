@@ -58,6 +58,10 @@ class LeaderEpochs:
         return self._path
 
     @property
+    def has_file(self) -> bool:
+        return self._file_system.status(self._path) is not None
+
+    @property
     def entries(self) -> tuple[EpochEntry, ...]:
         return tuple(map(EpochEntry, self._epochs, self._start_offsets))
 

@@ -19,6 +19,7 @@ from ottla.storage.files.integrity import (
 )
 from ottla.storage.files.losses import KnownLosses
 from ottla.storage.log.epoch_replay import check_epochs, complete_epochs
+from ottla.storage.log.epoch_runs import beyond_end
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import SnapshotFiles
 from ottla.storage.log.state import RecoveredLog
@@ -92,6 +93,9 @@ def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
     # Kafka truncates the end first, and so drops an epoch that begins at the end of an empty log
     # only at the second start.
     log.epochs.truncate_from_start(log.log_start_offset)
+    beyond = beyond_end(log.epochs, end_offset)
+    if beyond is not None:
+        logger.warning("%s; it is removed", beyond.text)
     log.epochs.truncate_from_end(end_offset)
 
 

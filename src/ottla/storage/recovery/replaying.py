@@ -29,14 +29,15 @@ def recover_segments(log: OpenedLog) -> None:
         return
     unflushed = log.segments.from_offset(request.recovery_point)
     gaps, wrong_files = _unflushed_gaps(log), [one.base_offset for one in log.wrong_files]
-    end = None
+    end: int | None = None
     for done, segment in enumerate(unflushed):
         request.on_progress(segment.log.path, len(unflushed) - done)
         gap = None if end is None else _gap_between(unflushed[done - 1], end, segment)
-        if gap is not None and gaps.is_hole(gap, wrong_files):
+        hole = None if gap is None else gaps.hole(segment.log.path, gap, wrong_files)
+        if hole is not None:
             from ottla.storage.recovery.damage import name_dropped
 
-            logger.warning("%s begins after a hole at %d", segment.log.path, end)
+            logger.warning("%s; it is dropped with all segments after it", hole.text)
             name_dropped(unflushed[done:], -1)
             log.drop(unflushed[done:])
             return

@@ -12,6 +12,7 @@ from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import batch, fill, open_log
 
 GAP = SegmentGap(before=10, end_offset=15, base_offset=20, last_offset=24)
+PATH = "t-0/20.log"
 JUDGE = UnflushedGaps(recovery_point=0, tight_from=0, log_start_offset=0, is_same_boot=False)
 
 
@@ -42,14 +43,19 @@ def test_what_is_lost_in_a_gap_is_what_no_compaction_can_have_removed() -> None:
 def test_a_gap_with_another_cause_is_no_hole(
     judge: UnflushedGaps, gap: SegmentGap, wrong_files: list[int]
 ) -> None:
-    assert not judge.is_hole(gap, wrong_files)
+    assert judge.hole(PATH, gap, wrong_files) is None
 
 
 def test_any_other_gap_is_a_hole() -> None:
-    assert JUDGE.is_hole(GAP, [])
-    assert JUDGE.is_hole(GAP, [5])
+    found = JUDGE.hole(PATH, GAP, [])
+    assert found is not None
+    assert (
+        found.text
+        == f"{PATH}: offsets {GAP.end_offset} to {GAP.base_offset - 1} are missing before it"
+    )
+    assert JUDGE.hole(PATH, GAP, [5]) is not None
     without_header = SegmentGap(before=10, end_offset=15, base_offset=20, last_offset=None)
-    assert JUDGE.is_hole(without_header, [])
+    assert JUDGE.hole(PATH, without_header, []) is not None
 
 
 @pytest.mark.parametrize("is_same_boot", [False, True])

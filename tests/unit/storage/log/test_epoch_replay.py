@@ -39,6 +39,10 @@ CONTRADICTIONS = {
     "the last batch": ((0, 0, 2, 2, 2), {4: 7}, None, ["leader epoch 7 of offset 8"]),
     "the first batch of an epoch": ((0, 0, 2, 2, 2), {2: 0}, None, ["leader epoch 0 of offset 4"]),
     "the only batch": ((0,), {0: 5}, None, ["leader epoch 5 of offset 0"]),
+    "an entry after the end": (
+        (0, 0), {}, b"0\n2\n0 0\n3 90\n", ["epoch 3 begins at offset 90, after the log's end at 4"],
+    ),
+    "no file": ((0, 0, 2), {}, b"", ["is missing, though batches have leader epochs"]),
     "an entry before its batches": ((0, 0, 0, 2, 2), {}, b"0\n2\n0 0\n2 2\n", ["has epoch 2 for"]),
     "an entry one batch too early": (
         (0, 0, 0, 2, 2), {}, b"0\n2\n0 0\n2 4\n", ["leader epoch 0 of offset 4"],
@@ -65,7 +69,9 @@ def test_a_start_says_of_the_epoch_file_and_the_batches_what_a_check_says(
     size = disk.open(path).size() // len(epochs)
     for number, epoch in changes.items():
         disk.open(path, writable=True).pwrite(epoch.to_bytes(4, "big"), number * size + 12)
-    if file is not None:
+    if file == b"":
+        disk.remove(log.epochs.path)
+    elif file is not None:
         replace_file(disk, log.epochs.path, file)
     report = check_partition(disk, parent_directory(path), CheckOptions())
     found = [one for one in report.findings if not one.is_note]
