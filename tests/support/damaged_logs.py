@@ -402,6 +402,12 @@ def metadata_garbled(files: Files) -> Place:
     return f"{PARTITION}/partition.metadata", 21
 
 
+def metadata_of_another_topic(files: Files) -> Place:
+    name = f"{PARTITION}/partition.metadata"
+    files[name][:] = b"version: 0\ntopic_id: DwnkyiG4SrqCMhmWMTi7iw"
+    return name, None
+
+
 def empty_log_inside(files: Files) -> Place:
     base_offset = files.bases[0] + 1
     for kind in (FileKind.LOG, FileKind.OFFSET_INDEX):
@@ -482,6 +488,9 @@ DERIVED_CASES = [
     Case(epochs_too_early, FindingKind.LEADER_EPOCHS, "has epoch 1 for offset"),
     Case(epochs_too_many, FindingKind.LEADER_EPOCHS, "epoch 2 begins at offset 5000, after"),
     Case(metadata_garbled, FindingKind.PARTITION_METADATA, "is not a Kafka id"),
+    Case(
+        metadata_of_another_topic, FindingKind.PARTITION_METADATA, "remove the file that is wrong"
+    ),
     Case(unfinished_swap, FindingKind.UNFINISHED_SWAP, "has not replaced"),
     Case(empty_log_inside, FindingKind.EMPTY_LOG, "lies inside the segment before it"),
     Case(checkpoint_garbled, FindingKind.CHECKPOINT, "line 3"),

@@ -36,14 +36,13 @@ from ottla.storage.files.integrity import (
     Integrity,
     is_integrity_lost,
     is_ours_still,
-    read_integrity,
 )
 from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.losses import KnownLosses, UnflushedGaps, lost_end
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.ownership import check_owner
-from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, read_topic_id
+from ottla.storage.files.partition_metadata import judge_topic_id, read_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -119,7 +118,8 @@ def check(
     else:
         options = replace(options, log_start=_log_start_beside(file_system, path))
         report.partitions.append(check_partition(file_system, path, options))
-        report.own_findings += _topic_id_findings(file_system, path)
+        _, found = _judge_topic_id(file_system, report.partitions[0])
+        report.own_findings += [] if found is None else [found]
     return report
 
 
@@ -162,7 +162,7 @@ class _DirectoryCheck:
         self._report = report
         self._options = options
         self._ids: dict[str, tuple[Uuid, str]] = {}
-        self._unread_ids: list[tuple[str, Finding]] = []
+        self._unread_ids: list[tuple[str, Finding, Uuid | None]] = []
         self._topics = read_known_topics(file_system, report.path)
         mark = join(report.path, filenames.CLEAN_SHUTDOWN)
         self._is_clean = not options.is_live and file_system.status(mark) is not None
@@ -215,10 +215,11 @@ class _DirectoryCheck:
             return None
         self._report.partitions.append(report)
         metadata_path = join(path, filenames.PARTITION_METADATA)
-        found = list(_topic_id_findings(self._files, path))
-        self._unread_ids.extend((topic, one) for one in found)
-        topic_id = None if found else read_topic_id(self._files, metadata_path)
-        if topic_id is not None:
+        topic_id, found = _judge_topic_id(self._files, report)
+        if found is not None:
+            recorded_id = report.integrity.topic_id if report.integrity else None
+            self._unread_ids.append((topic, found, recorded_id))
+        elif topic_id is not None:
             known, known_path = self._ids.setdefault(topic, (topic_id, metadata_path))
             if known != topic_id and known != self._topic_id_now(known_path):
                 self._ids[topic] = topic_id, metadata_path  # deleted and created again meanwhile
@@ -246,9 +247,10 @@ class _DirectoryCheck:
 
     def _check_topic_ids(self) -> Iterator[Finding]:
         """The findings about topic ids, each with the id of the topic's other partitions."""
-        for topic, finding in self._unread_ids:
-            topic_id = finding.topic_id or self._ids.get(topic, (None, ""))[0]
-            yield replace(finding, topic_id=topic_id)
+        for topic, finding, recorded_id in self._unread_ids:
+            of_others = self._ids.get(topic, (None, ""))[0]
+            is_right = recorded_id in (None, of_others)
+            yield replace(finding, topic_id=of_others if is_right else finding.topic_id)
 
     # Checkpoints
 
@@ -431,25 +433,17 @@ def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Fi
         yield _finding(FindingKind.STATE, directory, None, reason)
 
 
-def _topic_id_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:
-    path = join(directory, filenames.PARTITION_METADATA)
-    integrity = read_integrity(file_system, directory)
-    recorded_id = integrity.topic_id if integrity else None
-    try:
-        topic_id = read_topic_id(file_system, path)
-    except CorruptionError as error:
-        kind = FindingKind.PARTITION_METADATA
-        found = _finding(kind, path, error.position, error.reason)
-        yield replace(found, topic_id=recorded_id)
-        return
-    if recorded_id and is_id_with_flipped_bit(file_system, path, recorded_id):
-        reason = f"differs by one bit from the id in {filenames.INTEGRITY}"
-        yield replace(
-            _finding(FindingKind.PARTITION_METADATA, path, None, reason), topic_id=recorded_id
-        )
-    if topic_id is None:
+def _judge_topic_id(
+    file_system: FileSystem, report: PartitionReport
+) -> tuple[Uuid | None, Finding | None]:
+    """A partition's topic id, and the finding about its file."""
+    path = join(report.path, filenames.PARTITION_METADATA)
+    recorded_id = report.integrity.topic_id if report.integrity else None
+    topic_id, found = judge_topic_id(file_system, path, recorded_id)
+    if found is None and file_system.status(path) is None:
         reason = "is missing: created before Kafka 2.8, or lost"
-        yield _finding(FindingKind.STATE, path, None, reason)
+        found = _finding(FindingKind.STATE, path, None, reason)
+    return topic_id, found
 
 
 def _judge_directory(name: str, path: str, state: DirectoryState | None) -> Iterator[Finding]:

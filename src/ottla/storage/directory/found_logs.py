@@ -9,7 +9,6 @@ from dataclasses import replace
 from enum import Enum, auto
 from itertools import chain, count
 
-from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
@@ -28,11 +27,8 @@ from ottla.storage.files.filenames import (
     parse_file_name,
 )
 from ottla.storage.files.integrity import Integrity, read_integrity
-from ottla.storage.files.partition_metadata import (
-    is_id_with_flipped_bit,
-    read_topic_id,
-    write_topic_id,
-)
+from ottla.storage.files.partition_metadata import judge_topic_id, write_topic_id
+from ottla.storage.findings import Finding
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +63,7 @@ class FoundLog:
     path: str
     name: PartitionDirectory
     topic_id: Uuid | None
-    damage: CorruptionError | None = None
+    damage: Finding | None = None
     integrity: Integrity | None = None
     obstacle: str | None = None
     """The file or folder that has the name of the directory or of one of its log files, and has to
@@ -146,31 +142,14 @@ def unused_name(file_system: FileSystem, path: str) -> str:
 def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> FoundLog:
     """Reads a partition's topic id, and repairs `partition.metadata` if the integrity file can."""
     # A damaged file only affects its partition; Kafka takes the whole directory offline.
-    topic_id: Uuid | None = None
-    damage: CorruptionError | None = None
     metadata_path = join(path, PARTITION_METADATA)
-    try:
-        topic_id = read_topic_id(file_system, metadata_path)
-    except CorruptionError as error:
-        damage = error
     integrity = read_integrity(file_system, path)
     recorded_id = integrity.topic_id if integrity else None
-    is_other = topic_id is not None and topic_id != recorded_id
-    if recorded_id and (
-        damage or (is_other and is_id_with_flipped_bit(file_system, metadata_path, recorded_id))
-    ):
-        topic_id, damage = recorded_id, None
-        logger.warning(
-            "%s is damaged; it is rewritten with the id %s",
-            metadata_path, uuid_text(topic_id),
-        )  # fmt: skip
+    topic_id, damage = judge_topic_id(file_system, metadata_path, recorded_id)
+    if damage is not None and topic_id is not None:
+        logger.warning("%s; it is rewritten with the id %s", damage.text, uuid_text(topic_id))
         write_topic_id(file_system, metadata_path, topic_id)
-    elif recorded_id and is_other and topic_id is not None:
-        reason = f"has id {uuid_text(topic_id)}, but {INTEGRITY} has {uuid_text(recorded_id)}"
-        topic_id = None
-        damage = CorruptionError(metadata_path, 0, f"{reason}; remove the file that is wrong")
-    elif damage is None:
-        topic_id = topic_id or recorded_id
+        damage = None
     return FoundLog(path=path, name=name, topic_id=topic_id, damage=damage, integrity=integrity)
 
 

@@ -87,8 +87,8 @@ class LogLoader:
                     if one.topic_id is not None:
                         started.topic_ids[key.topic] = one.topic_id
                     elif one.damage is not None:
-                        logger.error("%s; the partition is not served", one.damage)
-                        started.unnamed[key] = StorageError(self._path, str(one.damage))
+                        logger.error("%s; the partition is not served", one.damage.text)
+                        started.unnamed[key] = StorageError(self._path, one.damage.text)
                 case StartupAction.COPY:
                     started.future_paths[key] = one.path
                 case StartupAction.STRAY:

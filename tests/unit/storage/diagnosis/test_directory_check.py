@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, read_file
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
+from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.testing import CrashMode, FakeFileSystem
@@ -191,7 +192,11 @@ def test_a_topic_has_one_id() -> None:
     files = sound_files()
     files["data/t-1/partition.metadata"][-3:-1] = b"BB"
     (found,) = check_files(files).findings
-    assert found.reason == f"has another topic id than {PARTITION}/partition.metadata"
+    assert "remove the file that is wrong" in found.reason
+    assert found.topic_id is not None, "the other partition agrees with the integrity file"
+    del files.content[f"data/t-1/{INTEGRITY}"]
+    reasons = [one.reason for one in check_files(files).findings]
+    assert f"has another topic id than {PARTITION}/partition.metadata" in reasons
 
 
 def test_meta_properties_must_be_there_and_readable() -> None:

@@ -6,8 +6,12 @@ from hypothesis import given
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import read_file
-from ottla.base.ids import ZERO_UUID, parse_uuid
-from ottla.storage.files.partition_metadata import read_topic_id, write_topic_id
+from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid
+from ottla.storage.files.partition_metadata import (
+    judge_topic_id,
+    read_topic_id,
+    write_topic_id,
+)
 from ottla.testing import FakeFileSystem
 
 PATH = "partition.metadata"
@@ -53,6 +57,34 @@ def test_anything_else_is_corrupt(content: bytes) -> None:
     with pytest.raises(CorruptionError) as error:
         read_topic_id(disk_with(content), PATH)
     assert error.value.path == PATH
+
+
+ANOTHER = parse_uuid("AwnkyiG4SrqCMhmWMTi7iQ")
+
+
+@pytest.mark.parametrize(
+    ("content", "recorded", "topic_id", "reason"),
+    [
+        (None, TOPIC_ID, TOPIC_ID, None),
+        (None, None, None, None),
+        (TEXT, TOPIC_ID, TOPIC_ID, None),
+        (TEXT, None, TOPIC_ID, None),
+        (TEXT[:-1], TOPIC_ID, TOPIC_ID, "is not a Kafka id"),
+        (TEXT[:-1], None, None, "is not a Kafka id"),
+        (TEXT.replace(b"Dwnk", b"Ewnk"), TOPIC_ID, TOPIC_ID, "differs by one bit from the id in"),
+        (TEXT, ANOTHER, None, "has id DwnkyiG4SrqCMhmWMTi7iw, but"),
+    ],
+)
+def test_the_file_is_judged_by_the_id_that_is_recorded(
+    content: bytes | None, recorded: Uuid | None, topic_id: Uuid | None, reason: str | None
+) -> None:
+    disk = FakeFileSystem() if content is None else disk_with(content)
+    known, found = judge_topic_id(disk, PATH, recorded)
+    assert known == topic_id
+    assert (found is None) == (reason is None)
+    if found is not None and reason is not None:
+        assert reason in found.reason
+        assert found.topic_id == topic_id
 
 
 @pytest.mark.slow
