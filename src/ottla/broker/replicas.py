@@ -72,6 +72,9 @@ NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 TICKS_PER_LAG: Final = 2
 """Lagging followers are checked for twice in `replica.lag.time.max.ms`, as in Kafka."""
 
+TICKED_AT_ONCE: Final = 100
+"""Partitions whose followers are checked in one round: about a millisecond."""
+
 
 class ReplicaListener(Protocol):
     """Listener. All methods are called after the log has been changed, also if nothing changed."""
@@ -130,6 +133,8 @@ class Replicas:
         self._answered: list[Waiting[Any]] = []
         self._next_tick: Timers[str] = timers.new_room()
         self._next_tick.set(NEXT, 0.0)
+        self._to_tick: list[TopicPartition] = []
+        """The partitions that are still to be checked for lagging followers."""
         for topic in store.topics:
             for partition in topic.partitions.values():
                 partition.replication = ReplicatedPartition(self, HostedLog(partition))
@@ -366,9 +371,17 @@ class Replicas:
             if directory.is_offline and directory.path not in self._failed:
                 self._give_up(directory)
         if self._next_tick.take_due(at.monotonic_ms) is not None:
-            interval_ms = self.options.lag_time_max_ms / TICKS_PER_LAG
-            self._next_tick.set(NEXT, at.monotonic_ms + interval_ms)
-            self._carry_out(self.manager.tick(at.monotonic_ms))
+            self._tick(at.monotonic_ms)
+
+    def _tick(self, now_ms: float) -> None:
+        """Checks some partitions, and leaves the others to the next rounds."""
+        if not self._to_tick:
+            self._to_tick = list(self.manager.partitions)
+        some = self._to_tick[-TICKED_AT_ONCE:]
+        del self._to_tick[-TICKED_AT_ONCE:]
+        wait_ms = 0.0 if self._to_tick else self.options.lag_time_max_ms / TICKS_PER_LAG
+        self._next_tick.set(NEXT, now_ms + wait_ms)
+        self._carry_out(self.manager.tick(now_ms, some))
 
     def _give_up(self, directory: LogDirectory) -> None:
         """Stops leading and following the partitions in a failed directory (KIP-112)."""

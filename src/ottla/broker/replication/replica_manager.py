@@ -406,18 +406,21 @@ class ReplicaManager:
 
     # In-sync replicas
 
-    def tick(self, now_ms: float) -> list[Effect]:
+    def tick(
+        self, now_ms: float, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[Effect]:
         """Removes lagging followers from the ISR, and answers requests that need wait no longer.
 
         These have timed out, or waited for a broker that is no longer live. Call it every half of
-        `replica.lag.time.max.ms`.
+        `replica.lag.time.max.ms` for each partition; by default it is done for all of them.
         """
         effects = []
-        for hosted in self.partitions.values():
-            if isinstance(hosted.role, Leading):
-                self._want(hosted.role, now_ms)
-                effects += hosted.role.answer_deleted(self.metadata.brokers)
-                effects += hosted.role.expire(now_ms)
+        for partition in self.partitions if partitions is None else partitions:
+            leading = self.leading(partition)
+            if leading is not None:
+                self._want(leading, now_ms)
+                effects += leading.answer_deleted(self.metadata.brokers)
+                effects += leading.expire(now_ms)
         return effects
 
     def expire(self, partition: TopicPartition, now_ms: float) -> list[Effect]:

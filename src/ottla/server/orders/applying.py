@@ -12,7 +12,7 @@ from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.controller.requests import LeaderAndIsr, StopReplica
 from ottla.server.dispatching.request_context import RequestContext
 
-MAX_PARTITIONS = 16
+MAX_PARTITIONS = 8
 """Partitions that become leader or follower, or are created, in one step."""
 
 
