@@ -116,7 +116,7 @@ def test_swapped_directories_of_two_topics_are_refused_and_the_others_served(
     files = stopped(is_killed=is_killed)
     swap(files, "t-0", "u-0")
     assert refused(open_broker(files)) == {("t", 0), ("u", 0)}
-    assert "t-0 is refused: /d/t-0 is the log of u-0" in caplog.text
+    assert f"t-0 is refused: /d/t-0/{INTEGRITY}: this is the log of u-0" in caplog.text
     swap(again := files.crash(CrashMode.KEEP), "t-0", "u-0")
     assert refused(open_broker(again)) == set()
 
@@ -129,7 +129,7 @@ def test_swapped_directories_are_known_by_their_topic_id_where_kafka_has_been_si
         files.remove(join("/d", name, INTEGRITY))
     swap(files, "t-0", "u-0")
     assert refused(open_broker(files)) == {("t", 0), ("u", 0)}
-    assert "/d/t-0 has the topic id of u in its partition.metadata" in caplog.text
+    assert "/d/t-0/partition.metadata: this is the id of topic u" in caplog.text
 
 
 def test_swapped_partitions_of_one_topic_are_refused() -> None:
@@ -264,9 +264,9 @@ def test_no_new_topic_takes_a_directory_that_is_another_ones() -> None:
     files.rename("/d/t-0", "/d/x-0")
     files.rename("/d/u-0", "/d/t-2")
     broker = open_broker(files)
-    with pytest.raises(ApiError, match="/d/x-0 is the log of t-0"):
+    with pytest.raises(ApiError, match=f"/d/x-0/{INTEGRITY}: this is the log of t-0"):
         broker.admin.create_topic(NewTopic(name="x"))
-    with pytest.raises(ApiError, match="/d/t-2 is the log of u-0"):
+    with pytest.raises(ApiError, match=f"/d/t-2/{INTEGRITY}: this is the log of u-0"):
         broker.admin.grow_topic(TopicGrowth(name="t", partition_count=3))
 
 

@@ -24,12 +24,10 @@ from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
-from ottla.storage.files.filenames import (
-    INTEGRITY,
-    PARTITION_METADATA,
-    DirectoryState,
-)
+from ottla.storage.files.filenames import PARTITION_METADATA, DirectoryState
 from ottla.storage.files.known_topics import KnownTopics, TopicEntry
+from ottla.storage.files.ownership import wrong_owner
+from ottla.storage.findings import Finding
 
 DirectoryPlan = list[tuple[FoundLog, StartupAction]]
 
@@ -122,7 +120,7 @@ def _present_ids(found: Sequence[FoundLog], known: KnownTopics) -> dict[str, Uui
     for one in found:
         if one.name.state is not DirectoryState.LIVE or one.topic_id is None:
             continue
-        if not _is_of_another(one, known):
+        if _wrong_owner(one, known) is None:
             ids.setdefault(one.name.topic, {})[one.topic_id] = one
     present = {}
     for topic, logs in ids.items():
@@ -140,14 +138,10 @@ def _present_ids(found: Sequence[FoundLog], known: KnownTopics) -> dict[str, Uui
     return present
 
 
-def _is_of_another(one: FoundLog, known: KnownTopics) -> bool:
-    """Whether it certainly is the log of another partition or topic."""
-    return one.home != one.key or _owner(one, known) not in (None, one.name.topic)
-
-
-def _owner(one: FoundLog, known: KnownTopics) -> str | None:
-    """Returns the topic that has the log's id, according to the metadata log."""
-    return None if one.topic_id is None else known.owner(one.topic_id, one.name.topic)
+def _wrong_owner(one: FoundLog, known: KnownTopics) -> Finding | None:
+    """The finding about the log of another partition or topic."""
+    home = None if one.integrity is None else one.integrity.partition
+    return wrong_owner(one.path, one.key, known, home=home, topic_id=one.topic_id)
 
 
 @dataclass(slots=True)
@@ -172,7 +166,8 @@ class _Planner:
                 self._take_copy(one)
 
     def _is_foreign(self, one: FoundLog) -> bool:
-        return one.obstacle is not None or _is_of_another(one, self.known) or self._is_stray(one)
+        is_of_another = one.obstacle is not None or _wrong_owner(one, self.known) is not None
+        return is_of_another or self._is_stray(one)
 
     def _take_log(self, one: FoundLog) -> None:
         other = self.logs.setdefault(_key(one), one)
@@ -194,7 +189,7 @@ class _Planner:
                 return StartupAction.LOAD
             case DirectoryState.LIVE:
                 return StartupAction.KEEP if self.why_misplaced(one) else StartupAction.STRAY
-            case DirectoryState.FUTURE if one.obstacle or _is_of_another(one, self.known):
+            case DirectoryState.FUTURE if one.obstacle or _wrong_owner(one, self.known):
                 return StartupAction.KEEP
             case DirectoryState.FUTURE:
                 return StartupAction.STRAY if self._is_stray(one) else self._action_for_copy(one)
@@ -210,15 +205,9 @@ class _Planner:
         """
         if one.obstacle is not None:
             return one.obstacle
-        if one.home != one.key:
-            topic, partition = one.home
-            said = f"is the log of {topic}-{partition} by its {INTEGRITY}"
-            undo = f"rename it to {topic}-{partition}"
-            return f"{one.path} {said}; {undo}, or remove that file if it is to be {one.name.text}"
-        owner = _owner(one, self.known)
-        if owner not in (None, one.name.topic):
-            said = f"has the topic id of {owner} in its {PARTITION_METADATA}"
-            return f"{one.path} {said}; rename it back, or move it away"
+        wrong = _wrong_owner(one, self.known)
+        if wrong is not None:
+            return wrong.text
         if one.key in self.logs or one.topic_id is None:
             return None
         entry = self.known.entries.get(one.name.topic)

@@ -41,7 +41,7 @@ from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.losses import KnownLosses, UnflushedGaps, lost_end
 from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_properties
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
-from ottla.storage.files.ownership import check_owner
+from ottla.storage.files.ownership import owner_finding
 from ottla.storage.files.partition_metadata import judge_topic_id, read_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
@@ -237,13 +237,9 @@ class _DirectoryCheck:
 
     def _is_in_place(self, path: str, key: TopicPartition) -> bool:
         """Whether the log belongs to the partition that its directory is named after."""
-        try:
-            check_owner(self._files, path, key, self._topics)
-        except CorruptionError as error:
-            kind = FindingKind.WRONG_FILE
-            self._add(iter([_finding(kind, error.path, error.position, error.reason)]))
-            return False
-        return True
+        wrong = owner_finding(self._files, path, key, self._topics)
+        self._add(iter([] if wrong is None else [wrong]))
+        return wrong is None
 
     def _check_topic_ids(self) -> Iterator[Finding]:
         """The findings about topic ids, each with the id of the topic's other partitions."""

@@ -73,12 +73,6 @@ class FoundLog:
     def key(self) -> TopicPartition:
         return TopicPartition(self.name.topic, self.name.partition)
 
-    @property
-    def home(self) -> TopicPartition:
-        """The partition by the integrity file, or by the directory's name without that."""
-        known = self.integrity
-        return self.key if known is None or known.partition is None else known.partition
-
 
 ACTIONS_ALONE = {
     DirectoryState.LIVE: StartupAction.LOAD,

@@ -34,7 +34,7 @@ from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
-from ottla.storage.files.ownership import check_owner
+from ottla.storage.files.ownership import owner_finding
 from ottla.storage.files.partition_files import list_partition
 from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
@@ -188,7 +188,9 @@ class ReadOnlyLogDirectory:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
         key = TopicPartition(topic, partition)
-        check_owner(self.file_system, directory, key, self._topics())
+        wrong = owner_finding(self.file_system, directory, key, self._topics())
+        if wrong is not None:
+            raise CorruptionError(wrong.path, 0, wrong.reason)
         # Read before the listing, as a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:

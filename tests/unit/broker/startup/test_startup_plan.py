@@ -10,7 +10,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.startup.startup_plan import find_lost, plan_startup
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
-from ottla.storage.files.filenames import INTEGRITY, parse_directory_name
+from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA, parse_directory_name
 from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.known_topics import KnownTopics, TopicEntry
 
@@ -150,8 +150,8 @@ def test_swapped_directories_of_two_topics_are_both_refused() -> None:
         Action.KEEP,
         Action.KEEP,
     ]
-    assert "/d/t-0 has the topic id of u" in plan.refused["t", 0]
-    assert "/d/u-0 has the topic id of t" in plan.refused["u", 0]
+    assert f"/d/t-0/{PARTITION_METADATA}: this is the id of topic u" in plan.refused["t", 0]
+    assert f"/d/u-0/{PARTITION_METADATA}: this is the id of topic t" in plan.refused["u", 0]
 
 
 def test_swapped_directories_of_one_topic_are_both_refused() -> None:
@@ -166,7 +166,7 @@ def test_swapped_directories_of_one_topic_are_both_refused() -> None:
         Action.KEEP,
         Action.KEEP,
     ]
-    assert f"/d/t-0 is the log of t-1 by its {INTEGRITY}" in plan.refused["t", 0]
+    assert f"/d/t-0/{INTEGRITY}: this is the log of t-1" in plan.refused["t", 0]
 
 
 def test_what_a_checkpoint_names_and_no_directory_holds_is_lost() -> None:

@@ -113,6 +113,7 @@ def test_two_ids_that_differ_are_a_persons_to_decide(disk: FakeFileSystem) -> No
 def test_a_directory_under_another_name_knows_its_home(disk: FakeFileSystem) -> None:
     disk.rename(join(DIRECTORY, "t-0"), join(DIRECTORY, "t-5"))
     found = only_one(disk)
-    assert (found.key, found.home) == (("t", 5), ("t", 0))
+    assert found.integrity is not None
+    assert (found.key, found.integrity.partition) == (("t", 5), ("t", 0))
     disk.remove(join(DIRECTORY, "t-5", INTEGRITY))
-    assert only_one(disk).home == ("t", 5)
+    assert only_one(disk).integrity is None
