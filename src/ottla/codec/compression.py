@@ -106,6 +106,21 @@ def decompress(
             return _unzstd(data, limit)
 
 
+def decompress_zstd(data: Buffer, size: int) -> Buffer:
+    """The decompressed bytes, of which there must be `size`; raises `CompressionError`.
+
+    Without a guess at the size it takes half the time of `decompress`.
+    """
+    plain = bytearray(size)
+    try:
+        count = _cramjam().zstd.decompress_into(data, plain)
+    except _cramjam().DecompressionError as error:
+        raise CompressionError(f"zstd: {error}") from error
+    if count != size:
+        raise CompressionError(f"zstd: {count} bytes instead of {size}")
+    return plain
+
+
 def _cramjam() -> Any:
     import cramjam
 

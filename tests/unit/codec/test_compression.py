@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.codec.compression import Compression, compress, decompress
+from ottla.codec.compression import Compression, compress, decompress, decompress_zstd
 from ottla.codec.crc32c import crc32c
 from ottla.codec.frames import CompressionError, with_old_lz4_checksum
 
@@ -141,3 +141,11 @@ def test_the_lz4_header_checksum_counts_from_format_v1_on() -> None:
 
 def test_crc32c_is_the_castagnoli_polynomial() -> None:
     assert crc32c(b"123456789") == 0xE3069283
+
+
+def test_zstd_of_a_known_size_has_that_size_or_is_refused() -> None:
+    packed = compress(Compression.ZSTD, b"tea" * 1000)
+    assert decompress_zstd(packed, 3000) == b"tea" * 1000
+    for content, size in ((packed, 2999), (packed, 3001), (packed[:-1], 3000), (b"", 1)):
+        with pytest.raises(CompressionError, match="zstd: "):
+            decompress_zstd(content, size)

@@ -126,15 +126,7 @@ class TransactionIndex(IndexFile):
         if position != self._size:
             rest = self._size - position
             raise self._corruption(position, f"the last {rest} bytes are not an entry")
-        last_offset = self.base_offset - 1
-        for number, one in enumerate(self._entries_from(0)):
-            if one.last_offset <= last_offset:
-                reason = f"last offset {one.last_offset} does not come after {last_offset}"
-                raise self._corruption(number * ENTRY.size, reason)
-            if not 0 <= one.first_offset <= one.last_offset or one.last_stable_offset < 0:
-                reason = f"a transaction from {one.first_offset} to {one.last_offset}"
-                raise self._corruption(number * ENTRY.size, reason)
-            last_offset = one.last_offset
+        check_order(self._path, self._entries_from(0), self.base_offset)
 
     def sync(self) -> None:
         if self._file is not None:
@@ -209,6 +201,19 @@ class TransactionIndex(IndexFile):
         if file is not None and count * ENTRY.size != self._size:
             file.truncate(count * ENTRY.size)
             self._measure(count * ENTRY.size)
+
+
+def check_order(path: str, entries: Iterable[AbortedTransaction], base_offset: int) -> None:
+    """Raises `CorruptionError` for an entry that cannot be, or not there."""
+    last_offset = base_offset - 1
+    for number, one in enumerate(entries):
+        if one.last_offset <= last_offset:
+            reason = f"last offset {one.last_offset} does not come after {last_offset}"
+            raise CorruptionError(path, number * ENTRY.size, reason)
+        if not 0 <= one.first_offset <= one.last_offset or one.last_stable_offset < 0:
+            reason = f"a transaction from {one.first_offset} to {one.last_offset}"
+            raise CorruptionError(path, number * ENTRY.size, reason)
+        last_offset = one.last_offset
 
 
 def collected(

@@ -190,11 +190,16 @@ class LeaderEpochs:
 
 
 def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:
-    """The entries of the file; raises `CorruptionError` and `FileNotFoundError`.
+    """The entries of the file; raises `CorruptionError` and `FileNotFoundError`."""
+    return parse_epoch_entries(path, read_file(file_system, path))
+
+
+def parse_epoch_entries(path: str, content: bytes) -> list[EpochEntry]:
+    """The entries of the content of a checkpoint; raises `CorruptionError`.
 
     Entries out of order are an error; in Kafka such an entry replaces the ones before it.
     """
-    lines = CheckpointLines(path, read_file(file_system, path))
+    lines = CheckpointLines(path, content)
     entries: list[EpochEntry] = []
     last = EpochEntry(-1, -1)
     for words in lines:

@@ -18,17 +18,22 @@ class RemoteStorage(Protocol):
         """The directory or URL, as people write it."""
 
     def log_size(self, segment: RemoteLogSegmentMetadata) -> int:
-        """The bytes of the original `.log`, as the tier has it: less than `segment.size` if cut."""
+        """The bytes of the original `.log`: `segment.size`, since the tier has the whole log of
+        this segment, or it is damaged.
+        """
 
     def read_log(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
-        """Bytes of the original `.log`; fewer than `size` only at its end."""
+        """Bytes of the original `.log`; fewer than `size` only at its end.
+
+        Cheap in small steps that follow each other: a store is asked for more at once.
+        """
 
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         """The original file; `None` if the segment has no transaction index."""
 
-    def segments(self) -> Iterator[RemoteLogSegmentMetadata]:
-        """What the tier itself says of its segments, for want of metadata records: those whose
-        upload is complete.
+    def segments(self, topic: str | None = None) -> Iterator[RemoteLogSegmentMetadata]:
+        """What the tier itself says of its segments, or of a topic's, for want of metadata records:
+        those whose upload is complete, each partition's together and by start offset.
 
         A layout whose names say less than records fills in what it reads from the objects.
         """

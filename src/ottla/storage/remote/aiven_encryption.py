@@ -1,0 +1,196 @@
+"""How Aiven's layout encrypts: chunks by AES-256-GCM, their key by RSA with OAEP and SHA3-512.
+
+Format page: docs/format/tier-objects.md.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from hmac import compare_digest
+from typing import Any, Final
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.extras import needed_for
+from ottla.base.files import Buffer, FileSystem, base_name, parent_directory
+from ottla.base.patterns import lazy_pattern
+from ottla.objects.directory_store import DirectoryStore
+from ottla.storage.remote.aiven_manifest import Encryption
+
+IV_SIZE: Final = 12
+TAG_SIZE: Final = 16
+OVERHEAD: Final = IV_SIZE + TAG_SIZE
+"""By how many bytes a chunk grows."""
+
+DATA_KEY_SIZE: Final = 32
+KEY_FILE_LIMIT: Final = 64 << 10
+
+HASH_SIZE: Final = 64
+
+_PEM = lazy_pattern(
+    rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----.*?-----END (?:[A-Z]+ )*PRIVATE KEY-----", re.DOTALL
+)
+_HEXADECIMAL = lazy_pattern(rb"[0-9a-fA-F\s]+")
+
+
+class ChunkCipher:
+    """Opens the chunks of one segment."""
+
+    def __init__(self, data_key: bytes, associated_data: bytes) -> None:
+        with needed_for("an encrypted tier"):
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        self._cipher = AESGCM(data_key)
+        self._associated_data = associated_data
+
+    def open(self, chunk: Buffer) -> bytes | None:
+        """The plain bytes; `None` if they are not those that were encrypted."""
+        from cryptography.exceptions import InvalidTag
+
+        view = memoryview(chunk)
+        if len(view) < OVERHEAD:
+            return None
+        try:
+            return self._cipher.decrypt(view[:IV_SIZE], view[IV_SIZE:], self._associated_data)
+        except InvalidTag:
+            return None
+
+
+class TierKeys:
+    """The private keys in a file, or in the files of a folder; read when one is needed."""
+
+    def __init__(self, path: str | None, file_system: FileSystem) -> None:
+        self._path = path
+        self._file_system = file_system
+        self._keys: list[Any] | None = None
+        self._by_pair: dict[str, Any] = {}
+        """The keys that have opened a data key, by the id of their pair."""
+
+    def cipher(self, encryption: Encryption, manifest: str) -> ChunkCipher:
+        """The cipher of the segment with a manifest, the object's address.
+
+        Raises `UserError` if the key is missing, or another's; `CorruptionError` if it was the
+        right one for other manifests.
+        """
+        pair = encryption.key_pair_id
+        keys = [self._by_pair[pair]] if pair in self._by_pair else self._read(pair, manifest)
+        for key in keys:
+            data_key = open_sealed(key, encryption.sealed_key)
+            if data_key is not None and len(data_key) == DATA_KEY_SIZE:
+                self._by_pair[pair] = key
+                return ChunkCipher(data_key, encryption.associated_data)
+        if pair in self._by_pair:
+            raise CorruptionError(manifest, 0, f"its data key is damaged: key pair {pair} opens it")
+        raise UserError(
+            f"{manifest}: no private key in {self._path} (--tier-key) opens its data key, which is "
+            f"sealed with the key pair {pair}; name the file of that pair's private key, or a "
+            f"folder with those of all pairs"
+        )
+
+    def _read(self, pair: str, manifest: str) -> list[Any]:
+        if self._path is None:
+            raise UserError(
+                f"{manifest}: the tier is encrypted with the key pair {pair}; name the file of its "
+                f"private key, or a folder with several, by --tier-key"
+            )
+        if self._keys is None:
+            with needed_for("an encrypted tier"):
+                import cryptography.hazmat.primitives.serialization  # noqa: F401
+            self._keys = [key for name in self._files(self._path) for key in self._keys_in(name)]
+            if not self._keys:
+                raise UserError(
+                    f"{self._path}: it has no RSA private key in PEM or DER, which --tier-key wants"
+                )
+        return self._keys
+
+    def _files(self, path: str) -> list[str]:
+        """The paths of the file, or of those in the folder."""
+        try:
+            status = self._file_system.status(path)
+            if status is None:
+                raise UserError(f"{path}: there is no such file or folder (--tier-key)")
+            if not status.is_directory:
+                return [path]
+            found = DirectoryStore(path, self._file_system).find("")
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror} (--tier-key)") from error
+        return [f"{path}/{one.path}" for one in found if one.size <= KEY_FILE_LIMIT]
+
+    def _keys_in(self, path: str) -> Iterator[Any]:
+        store = DirectoryStore(parent_directory(path), self._file_system)
+        try:
+            content = store.get(base_name(path), 0, KEY_FILE_LIMIT)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror} (--tier-key)") from error
+        yield from private_keys(content, path)
+
+
+def private_keys(content: bytes, path: str) -> Iterator[Any]:
+    """The RSA private keys in a file: PEM, as Aiven's plug-in takes them, DER, or DER in
+    hexadecimal. None if it holds something else; raises `UserError` if one needs a password.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        load_der_private_key,
+        load_pem_private_key,
+    )
+
+    if _HEXADECIMAL.fullmatch(content):
+        content = bytes.fromhex("".join(content.decode("ascii").split()))
+    texts = _PEM.findall(content)
+    load = load_pem_private_key if texts else load_der_private_key
+    for text in texts or [content]:
+        try:
+            key = load(text, None)
+        except TypeError as error:
+            raise UserError(f"{path}: the key has a password; write it without one") from error
+        except (ValueError, UnsupportedAlgorithm):
+            continue
+        if isinstance(key, RSAPrivateKey):
+            yield key
+
+
+def open_sealed(key: Any, sealed: bytes) -> bytes | None:
+    """What was encrypted by RSA with OAEP, SHA3-512 also for MGF1; `None` if by another key.
+
+    The library refuses SHA-3 here, so that only the number is its business.
+    """
+    numbers = key.private_numbers()
+    modulus = numbers.public_numbers.n
+    size = (modulus.bit_length() + 7) // 8
+    number = int.from_bytes(sealed, "big")
+    if len(sealed) != size or number >= modulus:
+        return None
+    of_p = pow(number, numbers.dmp1, numbers.p)
+    of_q = pow(number, numbers.dmq1, numbers.q)
+    plain = of_q + (of_p - of_q) * numbers.iqmp % numbers.p * numbers.q
+    return unpadded(plain.to_bytes(size, "big"))
+
+
+def unpadded(block: bytes) -> bytes | None:
+    """The message in a block of OAEP (RFC 8017, 7.1.2) with an empty label; `None` if it is none.
+
+    Every fault has the same answer, and what is compared takes the same time wherever it differs.
+    """
+    if len(block) < 2 * HASH_SIZE + 2:
+        return None
+    masked_seed, masked = block[1 : 1 + HASH_SIZE], block[1 + HASH_SIZE :]
+    seed = _mixed(masked_seed, _mask(masked, HASH_SIZE))
+    data = _mixed(masked, _mask(seed, len(masked)))
+    is_sound = compare_digest(data[:HASH_SIZE], hashlib.sha3_512().digest())
+    padded = data[HASH_SIZE:].lstrip(b"\0")
+    is_sound &= compare_digest(block[:1] + padded[:1], b"\0\1")
+    return padded[1:] if is_sound else None
+
+
+def _mask(seed: bytes, size: int) -> bytes:
+    """MGF1."""
+    digests = (
+        hashlib.sha3_512(seed + number.to_bytes(4, "big")).digest()
+        for number in range(-(-size // HASH_SIZE))
+    )
+    return b"".join(digests)[:size]
+
+
+def _mixed(one: bytes, other: bytes) -> bytes:
+    number = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
+    return number.to_bytes(len(one), "big")

@@ -1,0 +1,218 @@
+"""The layout of Kafka's `LocalTieredStorage`: a file for each file of a segment.
+
+Format page: docs/format/tier-objects.md.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from ottla.base.files import Buffer, join
+from ottla.base.ids import parse_uuid, uuid_text
+from ottla.base.patterns import lazy_pattern
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.index import offset_index, time_index
+from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entries
+from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
+from ottla.storage.remote.index_check import check_index
+from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
+from ottla.storage.remote.segment_metadata import (
+    IndexType,
+    RemoteLogSegmentMetadata,
+    SegmentState,
+    TopicIdPartition,
+)
+from ottla.storage.remote.tier_objects import TierObjects
+from ottla.storage.scan import batches, checksum
+
+ROOT: Final = "kafka-tiered-storage"
+"""The folder that `LocalTieredStorage` makes in its directory."""
+
+LOG: Final = ".log"
+SUFFIXES: Final = {
+    IndexType.OFFSET: ".index",
+    IndexType.TIMESTAMP: ".timeindex",
+    IndexType.TRANSACTION: ".txnindex",
+    IndexType.LEADER_EPOCH: ".leader_epoch_checkpoint",
+    IndexType.PRODUCER_SNAPSHOT: ".snapshot",
+}
+"""In the order in which they are uploaded, after the log."""
+
+BLOCK_SIZE: Final = 1 << 20
+"""What is read at once of an object store, where nothing follows."""
+
+CHECKED_COUNT: Final = 10_000
+
+FOLDER = lazy_pattern(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})-([a-zA-Z0-9_-]{22})")
+OBJECT = lazy_pattern(
+    r"([0-9]{20})-([a-zA-Z0-9_-]{22})"
+    r"(\.log|\.index|\.timeindex|\.txnindex|\.leader_epoch_checkpoint|\.snapshot)"
+)
+
+
+class LocalTier:
+    """Implements `RemoteStorage`. `root` is the folder of partitions' folders, in the store."""
+
+    def __init__(self, objects: TierObjects, root: str, cache: BlockCache) -> None:
+        self._objects = objects
+        self._root = root
+        self._cache = cache
+        self._known: dict[bytes, RemoteLogSegmentMetadata] = {}
+        """Segments whose logs have been checked."""
+
+    @property
+    def address(self) -> str:
+        return self._objects.address
+
+    def log_size(self, segment: RemoteLogSegmentMetadata) -> int:
+        self._check(segment)
+        return segment.size
+
+    def read_log(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        self._check(segment)
+        size = min(size, segment.size - position)
+        if size <= 0:
+            return b""
+        path = self._path(segment, LOG)
+        if not self._objects.read_ahead:
+            return self._objects.get(path, position, size, segment)
+        first, last = position // BLOCK_SIZE, (position + size - 1) // BLOCK_SIZE
+        blocks = self._cache.read(segment.segment_id, first, last, self._loading(segment))
+        return slice_of(blocks, position % BLOCK_SIZE, size)
+
+    def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
+        path = self._path(segment, SUFFIXES[kind])
+        content: bytes | None
+        if kind is IndexType.TRANSACTION:
+            content = None if segment.has_no_transactions else self._objects.find(path)
+        else:
+            content = self._objects.read(path, segment)
+        if content is not None:
+            with self._objects.about(segment, path):
+                check_index(segment, kind, content, path)
+                if kind is IndexType.OFFSET:
+                    check_last_entry(segment, content, self._reading(segment), path)
+        return content
+
+    def segments(self, topic: str | None = None) -> Iterator[RemoteLogSegmentMetadata]:
+        """Those with a log and a producer snapshot, which is uploaded last; deleting removes the
+        log first.
+        """
+        for folder in self._objects.folders(self._root):
+            match = FOLDER.fullmatch(folder)
+            if match is None or topic not in (None, match[1]):
+                continue
+            partition = TopicIdPartition(match[1], parse_uuid(match[3]), int(match[2]))
+            suffixes: dict[str, set[str]] = {}
+            for name in self._objects.names(join(self._root, folder)):
+                if found := OBJECT.fullmatch(name):
+                    suffixes.setdefault(name.removesuffix(found[3]), set()).add(found[3])
+            for stem, those in sorted(suffixes.items()):
+                if {LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those:
+                    yield self._examined(partition, stem, SUFFIXES[IndexType.TRANSACTION] in those)
+
+    def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
+        one = segment.partition
+        folder = f"{one.topic}-{one.partition}-{uuid_text(one.topic_id)}"
+        stem = f"{segment.start_offset:020d}-{uuid_text(segment.segment_id)}"
+        return join(self._root, folder, stem + suffix)
+
+    def _check(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Compares a segment's log with its metadata, before the first read."""
+        if self._known.get(segment.segment_id) == segment:
+            return
+        path = self._path(segment, LOG)
+        size = self._objects.size(path, segment)
+        if size != segment.size:
+            reason = f"has {size} bytes instead of {segment.size}"
+            raise self._objects.damage(segment, path, reason, min(size, segment.size))
+        head = self._objects.get(path, 0, min(FIRST_SIZE, size), segment)
+        with self._objects.about(segment, path):
+            check_first(segment, head, path)
+        self._known[segment.segment_id] = segment
+        for one in list(self._known)[:-CHECKED_COUNT]:
+            self._known.pop(one, None)
+
+    def _reading(self, segment: RemoteLogSegmentMetadata) -> Callable[[int, int], bytes]:
+        """Reads single bytes of a log, of which the metadata may not be known yet."""
+        path = self._path(segment, LOG)
+
+        def read(position: int, size: int) -> bytes:
+            size = min(size, segment.size - position)
+            return self._objects.get(path, position, size, segment)
+
+        return read
+
+    def _loading(self, segment: RemoteLogSegmentMetadata) -> Load:
+        """Loads blocks of a log."""
+        path = self._path(segment, LOG)
+        ahead = self._objects.read_ahead // BLOCK_SIZE
+
+        def load(first: int, last: int, is_sequential: bool) -> list[Buffer]:
+            last = max(last, first + ahead - 1) if is_sequential else last
+            start, end = first * BLOCK_SIZE, min((last + 1) * BLOCK_SIZE, segment.size)
+            content = memoryview(self._objects.get(path, start, end - start, segment))
+            return [content[at : at + BLOCK_SIZE] for at in range(0, len(content), BLOCK_SIZE)]
+
+        return load
+
+    def _examined(
+        self, partition: TopicIdPartition, stem: str, has_transactions: bool
+    ) -> RemoteLogSegmentMetadata:
+        """A segment by its objects: the names do not say where it ends."""
+        start, _, segment_id = stem.partition("-")
+        named = RemoteLogSegmentMetadata(
+            partition=partition,
+            segment_id=parse_uuid(segment_id),
+            start_offset=int(start),
+            end_offset=MAX_OFFSET,
+            broker_id=-1,
+            max_timestamp_ms=MAX_OFFSET,
+            event_timestamp_ms=-1,
+            leader_epochs=(),
+            size=0,
+            state=SegmentState.COPY_SEGMENT_FINISHED,
+            has_no_transactions=not has_transactions,
+        )
+        sized = replace(named, size=self._objects.size(self._path(named, LOG), named))
+        end_offset, timestamp_ms = self._end_of(sized)
+        return replace(
+            sized,
+            end_offset=end_offset,
+            max_timestamp_ms=timestamp_ms,
+            leader_epochs=self._epochs_of(sized, end_offset),
+        )
+
+    def _end_of(self, segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
+        """The last offset and the largest timestamp, by the batches after the last index entry and
+        the last entry of the time index.
+        """
+        path = self._path(segment, LOG)
+        index = self.read_index(segment, IndexType.OFFSET)
+        times = self.read_index(segment, IndexType.TIMESTAMP)
+        position = offset_index.ENTRY.unpack(index[-8:])[1] if index else 0
+        timestamp_ms = time_index.ENTRY.unpack(times[-12:])[0] if times else -1
+        content = self._objects.get(path, position, segment.size - position, segment)
+        with self._objects.about(segment, path):
+            found = [one for _, one in batches(content, path, position, checks=(checksum,))]
+        if not found:
+            raise self._objects.damage(segment, path, "has no batch")
+        return found[-1].last_offset, max(timestamp_ms, *(one.max_timestamp_ms for one in found))
+
+    def _epochs_of(
+        self, segment: RemoteLogSegmentMetadata, end_offset: int
+    ) -> tuple[tuple[int, int], ...]:
+        path = self._path(segment, SUFFIXES[IndexType.LEADER_EPOCH])
+        content = self._objects.read(path, segment)
+        with self._objects.about(segment, path):
+            entries = parse_epoch_entries(path, content)
+        last = EpochEntry(-1, end_offset + 1)
+        epochs = tuple(
+            (one.epoch, max(one.start_offset, segment.start_offset))
+            for one, following in pairwise([*entries, last])
+            if one.start_offset <= end_offset and following.start_offset > segment.start_offset
+        )
+        if not epochs:
+            raise self._objects.damage(segment, path, "has no leader epoch of the segment")
+        return epochs

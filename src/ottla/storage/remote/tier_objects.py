@@ -1,0 +1,120 @@
+"""A tier's objects, read for a segment: what goes wrong is said of the segment."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import join
+from ottla.objects.store import ObjectStore, StoredObject
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
+
+_COPY = "put it back from a copy of the tier"
+
+
+class TierObjects:
+    """Paths are relative to the store. What is missing raises `CorruptionError`; a store that does
+    not answer, or refuses, raises `UserError`.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    @property
+    def address(self) -> str:
+        return self._store.address
+
+    @property
+    def read_ahead(self) -> int:
+        """See `ObjectStore.read_ahead`."""
+        return self._store.read_ahead
+
+    def size(self, path: str, segment: RemoteLogSegmentMetadata) -> int:
+        with self._for(segment, path):
+            return self._store.size(path)
+
+    def has(self, path: str) -> bool:
+        with self._asked(path):
+            return self._store.has(path)
+
+    def get(self, path: str, position: int, size: int, segment: RemoteLogSegmentMetadata) -> bytes:
+        """Exactly `size` bytes of an object: fewer are damage, since it was longer before."""
+        with self._for(segment, path):
+            content = self._store.get(path, position, size)
+        if len(content) != size:
+            reason = f"ends after {position + len(content)} bytes, and has lost its end"
+            raise self.damage(segment, path, reason, position + len(content))
+        return content
+
+    def read(self, path: str, segment: RemoteLogSegmentMetadata) -> bytes:
+        with self._for(segment, path):
+            return self._store.read(path)
+
+    def find(self, path: str) -> bytes | None:
+        """The whole content of an object; `None` if it does not exist."""
+        with self._asked(path):
+            try:
+                return self._store.read(path)
+            except FileNotFoundError:
+                return None
+
+    def names(self, directory: str) -> list[str]:
+        with self._asked(directory):
+            return self._store.names(directory)
+
+    def folders(self, directory: str) -> list[str]:
+        with self._asked(directory):
+            return self._store.folders(directory)
+
+    def below(self, directory: str) -> list[StoredObject]:
+        with self._asked(directory):
+            return self._store.find(directory)
+
+    def full_path(self, path: str) -> str:
+        """The object's own address."""
+        return join(self.address, path)
+
+    def damage(
+        self, segment: RemoteLogSegmentMetadata, path: str, reason: str, position: int = 0
+    ) -> CorruptionError:
+        """The error about a segment's object."""
+        return CorruptionError(self.full_path(path), position, f"{reason} {remedy(segment)}")
+
+    @contextmanager
+    def about(self, segment: RemoteLogSegmentMetadata, path: str) -> Iterator[None]:
+        """Says of the segment what is found wrong in one of its objects."""
+        try:
+            yield
+        except CorruptionError as error:
+            raise self.damage(segment, path, error.reason, error.position) from error
+
+    @contextmanager
+    def _for(self, segment: RemoteLogSegmentMetadata, path: str) -> Iterator[None]:
+        with self._asked(path):
+            try:
+                yield
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise self.damage(segment, path, "is missing") from error
+
+    @contextmanager
+    def _asked(self, path: str) -> Iterator[None]:
+        """Says what a disk refuses in one line, as an object store does by itself."""
+        try:
+            yield
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise UserError(
+                f"{self.full_path(path)}: {text}; let this user read the tier, and check its disk"
+            ) from error
+
+
+def remedy(segment: RemoteLogSegmentMetadata) -> str:
+    """Whose the object is, and what to do about its damage."""
+    one = segment.partition
+    name = f"{one.topic}-{one.partition}"
+    if segment.end_offset == MAX_OFFSET:  # Not known yet.
+        return f"({name}, from offset {segment.start_offset}); {_COPY}"
+    return (
+        f"({name}, offsets {segment.start_offset} to {segment.end_offset}); {_COPY}, or give up "
+        f"the log up to these offsets: `ottla delete-records`, --before {segment.end_offset + 1}"
+    )

@@ -1,0 +1,78 @@
+from ottla.base.files import Buffer
+from ottla.base.ids import Uuid
+from ottla.storage.remote.block_cache import BLOCK_COUNT, BlockCache, slice_of
+
+ONE, OTHER = Uuid(bytes(16)), Uuid(b"1" * 16)
+
+
+class Store:
+    """Blocks of ten bytes; what is asked for is written down."""
+
+    def __init__(self, ahead: int = 0) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self._ahead = ahead
+
+    def load(self, first: int, last: int, is_sequential: bool) -> list[Buffer]:
+        last = max(last, first + self._ahead - 1) if is_sequential else last
+        self.asked.append((first, last))
+        return [f"{number:010}".encode() for number in range(first, last + 1)]
+
+
+def numbers(blocks: list[Buffer]) -> list[int]:
+    return [int(bytes(one)) for one in blocks]
+
+
+def test_blocks_that_were_read_are_not_loaded_again() -> None:
+    cache, store = BlockCache(1000), Store()
+    assert numbers(cache.read(ONE, 3, 5, store.load)) == [3, 4, 5]
+    assert numbers(cache.read(ONE, 4, 5, store.load)) == [4, 5]
+    assert numbers(cache.read(OTHER, 4, 4, store.load)) == [4]
+    assert store.asked == [(3, 5), (4, 4)]
+
+
+def test_each_run_of_missing_blocks_is_loaded_at_once() -> None:
+    cache, store = BlockCache(1000), Store()
+    for number in (2, 6):
+        cache.read(ONE, number, number, store.load)
+    assert numbers(cache.read(ONE, 0, 8, store.load)) == list(range(9))
+    assert store.asked[2:] == [(0, 1), (3, 5), (7, 8)]
+
+
+def test_more_is_loaded_only_where_reading_goes_on() -> None:
+    cache, store = BlockCache(1000), Store(ahead=4)
+    for number in (0, 1, 2, 3, 4, 20, 7, 8):
+        assert numbers(cache.read(ONE, number, number, store.load)) == [number]
+    assert store.asked == [(0, 3), (4, 7), (20, 20), (8, 8)]
+
+
+def test_the_blocks_that_were_used_last_stay_within_the_limit() -> None:
+    cache, store = BlockCache(30), Store()
+    for number in (1, 2, 3, 1, 4):
+        cache.read(ONE, number, number, store.load)
+    store.asked.clear()
+    for number in (4, 1, 3, 2):
+        cache.read(ONE, number, number, store.load)
+    assert store.asked == [(2, 2)]
+
+
+def test_a_block_that_is_larger_than_the_limit_stays_until_the_next_is_read() -> None:
+    cache, store = BlockCache(5), Store()
+    for number in (1, 1, 2, 1):
+        cache.read(ONE, number, number, store.load)
+    assert store.asked == [(1, 1), (2, 2), (1, 1)]
+
+
+def test_small_blocks_are_limited_in_number() -> None:
+    cache, store = BlockCache(1 << 30), Store()
+    assert len(cache.read(ONE, 0, 2 * BLOCK_COUNT, store.load)) == 2 * BLOCK_COUNT + 1
+    cache.read(ONE, BLOCK_COUNT + 1, 2 * BLOCK_COUNT, store.load)
+    assert len(store.asked) == 1
+    cache.read(ONE, BLOCK_COUNT, BLOCK_COUNT, store.load)
+    assert store.asked[1:] == [(BLOCK_COUNT, BLOCK_COUNT)]
+
+
+def test_bytes_are_cut_out_of_one_block_or_several() -> None:
+    blocks: list[Buffer] = [b"01234", memoryview(b"56789"), bytearray(b"abc")]
+    assert slice_of(blocks[:1], 1, 3) == b"123"
+    assert slice_of(blocks[:2], 4, 2) == b"45"
+    assert slice_of(blocks, 3, 9) == b"3456789ab"

@@ -1,0 +1,65 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.objects.directory_store import DirectoryStore
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.remote.tier_objects import TierObjects
+from tests.support.tiers import uploaded
+
+SEGMENT = uploaded(100).metadata
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> TierObjects:
+    (tmp_path / "a").write_bytes(b"0123456789")
+    return TierObjects(DirectoryStore(str(tmp_path)))
+
+
+def test_what_is_missing_or_cut_is_said_of_the_segment(
+    objects: TierObjects, tmp_path: Path
+) -> None:
+    place = r"\(orders-0, offsets 100 to 115\); put it back .* --before 116"
+    for ask in (
+        lambda: objects.get("none", 0, 1, SEGMENT),
+        lambda: objects.read("none", SEGMENT),
+        lambda: objects.size("none", SEGMENT),
+    ):
+        with pytest.raises(CorruptionError, match=f"{tmp_path}/none at byte 0: is missing {place}"):
+            ask()
+    with pytest.raises(CorruptionError, match=rf"{tmp_path}/a at byte 10: .*lost its end {place}"):
+        objects.get("a", 5, 6, SEGMENT)
+    assert objects.get("a", 5, 5, SEGMENT) == b"56789"
+
+
+def test_a_segment_whose_end_is_not_known_is_named_by_its_start(objects: TierObjects) -> None:
+    with pytest.raises(CorruptionError, match=r"\(orders-0, from offset 100\); put it back"):
+        objects.read("none", replace(SEGMENT, end_offset=MAX_OFFSET))
+
+
+def test_an_object_may_be_looked_for(objects: TierObjects) -> None:
+    assert (objects.find("a"), objects.find("none")) == (b"0123456789", None)
+    assert (objects.has("a"), objects.has("none")) == (True, False)
+
+
+def test_what_the_disk_refuses_is_one_line_with_the_fix(
+    objects: TierObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("get", "read", "size", "names", "find", "folders", "has"):
+        monkeypatch.setattr(DirectoryStore, name, refuse)
+    for ask in (
+        lambda: objects.get("a", 0, 1, SEGMENT),
+        lambda: objects.size("a", SEGMENT),
+        lambda: objects.find("a"),
+        lambda: objects.names("a"),
+        lambda: objects.folders("a"),
+        lambda: objects.below("a"),
+        lambda: objects.has("a"),
+    ):
+        with pytest.raises(UserError, match=rf"{tmp_path}/a: Permission denied; let this user"):
+            ask()
