@@ -10,8 +10,8 @@ from benchmarks.logs import CHANCE, Shape, append_all, batch_of, new_log, open_l
 from benchmarks.measuring import Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 
 SEGMENT_SIZE = 1_000_000_000
 MAX_SIZE = 1 << 20

@@ -18,8 +18,8 @@ from ottla.record.batch import InvalidBatchError, batch_at, iter_batches
 from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.index.transaction_index import AbortedTransaction
+from ottla.storage.log.offsets import FoundOffset, Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import FoundOffset, Isolation
 from tests.crash.test_bit_flips import disk_of
 from tests.crash.workload import KEY
 from tests.support.logs import NOW_MS, append, open_directory

@@ -32,8 +32,8 @@ from ottla.coordinator.requests import MemberClaim
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.files.filenames import BOOT_NOTE, CLUSTER_METADATA_DIRECTORY
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from tests.crash.flips import listening
 from tests.crash.original import (
     SETTINGS,

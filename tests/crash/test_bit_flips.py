@@ -13,8 +13,8 @@ import pytest
 from ottla.base.errors import OttlaError
 from ottla.base.files import join, parent_directory
 from ottla.record.batch import iter_batches
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.crash.cases import Case, append_and_roll
 from tests.crash.checking import (

@@ -6,8 +6,8 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION
 from tests.crash.small_directories import Policy, Stop, small_directory
 from tests.crash.test_bit_flips import disk_of

@@ -5,8 +5,8 @@ import pytest
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import join
 from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from tests.crash.checking import PARTITION, all_files
 from tests.crash.test_bit_flips import disk_of, stopped_log
 from tests.crash.workload import KEY, TINY

@@ -25,8 +25,8 @@ from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.crash.checking import all_files

@@ -24,7 +24,7 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_only_directory import open_for_reading
 from tests.golden.test_golden_metadata import RECORDED
 from tests.golden.test_golden_metadata_image import told

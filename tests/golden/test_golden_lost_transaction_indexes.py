@@ -15,8 +15,8 @@ from ottla.record.record import read_records
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import META_PROPERTIES
 from ottla.storage.index.transaction_index import ENTRY
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem

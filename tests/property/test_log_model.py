@@ -12,8 +12,8 @@ from ottla.base.errors import ApiError
 from ottla.codec.compression import Compression
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, TOPIC_ID, open_directory, read_all

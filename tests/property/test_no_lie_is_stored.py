@@ -31,8 +31,8 @@ from ottla.record.layout import HEADER
 from ottla.record.legacy import CRC_END, ENTRY, build_message
 from ottla.record.record import read_records, unpacked_payload
 from ottla.storage.log.append import InvalidRecordsError
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, batch, open_log, read_all, values
 from tests.support.old_messages import build_wrapper

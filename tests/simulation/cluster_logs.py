@@ -40,9 +40,9 @@ from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.record.record import read_records
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
 from tests.simulation.cluster_broker import (
     LAG_MS,

@@ -14,7 +14,7 @@ from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.testing import CrashMode, Effect, FaultPlan, FaultyFileSystem
 from tests.simulation.log_world import DAY, HOUR, MINUTE, Partition, World
 from tests.support.logs import read_all

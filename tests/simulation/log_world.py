@@ -25,8 +25,8 @@ from ottla.record.record import Record as StoredRecord
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.files.filenames import parse_file_name
 from ottla.storage.findings import FindingKind
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, Effect, FakeClock, FakeFileSystem, FaultPlan, FaultyFileSystem
 from tests.support.brokers import id_of
 from tests.support.logs import read_all

@@ -42,7 +42,7 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
 from ottla.server.handling import committing
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.testing import CrashMode
 from ottla.zookeeper.controllers import ProducerIdBlock
 from ottla.zookeeper.topics import PartitionState

@@ -12,8 +12,8 @@ from ottla.record.record import Record, read_records
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.log.append import AppendInfo
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = Uuid(bytes(range(1, 17)))

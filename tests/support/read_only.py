@@ -4,7 +4,7 @@ import os
 
 import ottla
 from ottla.client.connecting.read_only import open_to_read
-from ottla.diagnosis.internal_records import OnLost, refuse_loss
+from ottla.diagnosis.losses import OnLost, refuse_loss
 
 
 def reading(path: str | os.PathLike[str], on_lost: OnLost = refuse_loss) -> ottla.Admin:

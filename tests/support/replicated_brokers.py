@@ -77,8 +77,8 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.record.batch import iter_batches
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode
 from ottla.zookeeper.controllers import ProducerIdBlock
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment

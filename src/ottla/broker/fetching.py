@@ -9,7 +9,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.reader import FetchData
 
 
 @dataclass(slots=True)

@@ -63,7 +63,8 @@ from ottla.controller.requests import LeaderAndIsr, Order, UpdateMetadata
 from ottla.metadata.image import HasImage, MetadataImage
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.reader import FetchData
 
 logger = logging.getLogger(__name__)
 

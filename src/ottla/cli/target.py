@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from ottla.client.administration.admin import Admin
     from ottla.client.connecting.cluster import ClientSettings, Cluster
-    from ottla.diagnosis.internal_records import OnLost
+    from ottla.diagnosis.losses import OnLost
     from ottla.embedded.log import Log
 
 TARGET_VARIABLE = "OTTLA_TARGET"
@@ -145,7 +145,7 @@ class Target:
             _check_holds_log(self.directories)
             if not self.broker_addresses():
                 from ottla.client.connecting.read_only import open_to_read
-                from ottla.diagnosis.internal_records import refuse_loss
+                from ottla.diagnosis.losses import refuse_loss
 
                 losses = refuse_loss if on_lost is None else on_lost
                 with open_to_read(self.directories, losses) as cluster:

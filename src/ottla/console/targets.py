@@ -18,7 +18,7 @@ from ottla.client.administration.doctor import local_directories
 from ottla.client.connecting.cluster import ClientSettings, Cluster
 from ottla.client.connecting.read_only import open_to_read
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
-from ottla.diagnosis.internal_records import OnLost, refuse_loss
+from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8

@@ -4,13 +4,14 @@ Of a damaged partition everything sound is read, and what is lost is said: `Inte
 reads a log that is open in the same way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from ottla.base.errors import CorruptionError, ProtocolError, RefusalError
+from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.coordinator_losses import KeptState
 from ottla.broker.stored_records import LatestRecords, StoredRecord
 from ottla.broker.topics.offered_ends import replicated_end
+from ottla.diagnosis.losses import OnLost
 from ottla.storage.files.filenames import partition_directory_name
 from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.reading.overtaking import ask_log
@@ -20,9 +21,6 @@ from ottla.storage.reading.read_only_directory import (
     open_for_reading,
 )
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-
-OnLost = Callable[[str], object]
-"""Takes a line about what is lost, with the commands that help."""
 
 
 def kept_records(
@@ -47,11 +45,6 @@ def undecodable(place: TopicPartition, offset: int, error: ProtocolError) -> str
         f"{partition_directory_name(*place)}, offset {offset}: {error}; see it with "
         "ottla log dump --deep"
     )
-
-
-def refuse_loss(line: str) -> None:
-    """As `OnLost`, for readers that would give wrong answers; raises `RefusalError`."""
-    raise RefusalError(line)
 
 
 def _latest(path: str, place: TopicPartition) -> LatestRecords:

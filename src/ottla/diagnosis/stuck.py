@@ -9,7 +9,8 @@ from ottla.broker.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.internal_records import OnLost, kept_records, refuse_loss, undecodable
+from ottla.diagnosis.internal_records import kept_records, undecodable
+from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.record.batch import Batch, RecordBatch
 from ottla.storage.diagnosis.open_transactions import (
     NO_COORDINATOR,

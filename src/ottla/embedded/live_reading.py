@@ -21,7 +21,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.waiting import Waiting
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 

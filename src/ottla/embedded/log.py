@@ -45,7 +45,7 @@ from ottla.runtime.cleaning import Cleaning, Engine
 from ottla.runtime.interrupts import HeldInterrupts
 from ottla.runtime.opening import open_broker
 from ottla.storage.log.append import LongPreparationError
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 
 if TYPE_CHECKING:
     from ottla.embedded.compacting import CompactedPartition

@@ -13,7 +13,8 @@ from ottla.broker.broker import Broker
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topics.topics import NewTopic, Topics
 from ottla.broker.waiting import WaitingFetch
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.reader import FetchData
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, batch, disk, open_broker
 from tests.support.metadata import segment

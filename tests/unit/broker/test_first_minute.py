@@ -16,7 +16,7 @@ from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS, REPLICAS_MARK, log_file_name
 from ottla.storage.findings import FindingKind
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker

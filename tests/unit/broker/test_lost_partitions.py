@@ -24,7 +24,7 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     PARTITION_METADATA,
 )
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 from tests.support.brokers import NOW_MS, batch, disk, open_broker

@@ -11,7 +11,7 @@ from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.testing import FakeClock, FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch
 from tests.support.mirroring import (

@@ -12,15 +12,15 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.waiting import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import (
+from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    FetchData,
     FoundOffset,
     Isolation,
 )
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.reader import FetchData
 
 logger = logging.getLogger(__name__)
 

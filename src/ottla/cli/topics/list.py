@@ -48,11 +48,12 @@ def list_command(
 
     Size is that of one replica.
     """
-    from ottla.client.administration.admin import Admin
+    from ottla.client.administration.configs import ConfigAdmin
+    from ottla.client.administration.topic_activity import TopicActivityAdmin
 
     window_s = parse_seconds("--rate-over", window)
     with target.reading() as cluster:
-        listed = Admin(cluster)
+        listed = TopicActivityAdmin(cluster)
         known = {one.name: one for one in listed.describe_topics(internal=True)}
         offered = [
             name
@@ -65,7 +66,7 @@ def list_command(
             return
         since_ms = SystemClock().now_ms() - round(window_s * 1000)
         found = listed.topic_activity([known[name] for name in names], since_ms)
-        settings = listed.topics_settings(names)
+        settings = ConfigAdmin(cluster).topics_settings(names)
     output.listing(
         found,
         COLUMNS,

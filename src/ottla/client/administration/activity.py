@@ -1,23 +1,20 @@
-"""Sizes and rates of topics, their producers, and the lag of groups."""
+"""Producers of topics, and the lag of groups."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 
 from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
-from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.partitions import TopicPartition
 from ottla.client.administration.descriptions import (
     ActiveProducer,
     GroupDescription,
-    PartitionActivity,
     PartitionLag,
-    TopicActivity,
     TopicDescription,
-    count_from,
     led_partitions,
 )
 from ottla.client.administration.groups import GroupAdmin
 from ottla.client.administration.lags import first_time, lags_of
-from ottla.client.administration.log_directories import LogDirectoryAdmin
+from ottla.client.administration.topic_activity import TopicActivityAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.bulk.reading import FetchFrom, fetch
 from ottla.client.connecting.connection import Connection
@@ -27,53 +24,9 @@ from ottla.record.batch import iter_batches
 ONE_BATCH = 1
 """A fetch of one byte returns the whole first batch."""
 
-NO_RECORDS = (0, 0)
-"""The bounds of a partition without a leader."""
 
-
-class ActivityAdmin(TransactionAdmin, GroupAdmin, LogDirectoryAdmin):
+class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, GroupAdmin):
     """Methods that combine several requests."""
-
-    def topic_activity(
-        self, topics: Iterable[TopicDescription], since_ms: int
-    ) -> list[TopicActivity]:
-        """The size of topics, and how many records came after `since_ms`. Raises `RefusedError`.
-        A partition without a leader counts as empty.
-
-        >>> topics = admin.describe_topics(["orders"])
-        >>> activity, = admin.topic_activity(topics, since_ms=1_767_225_602_000)
-        >>> activity.count, activity.recent_count
-        (4, 2)
-        """
-        wanted = list(topics)
-        places = [place for topic in wanted for place in led_partitions(topic)]
-        bounds = self.bounds(places)
-        recent = self.list_offsets(places, since_ms)
-        sizes: dict[TopicPartition, int] = {}
-        for directory in self.log_directories(by_topic(places)):
-            for place, size in directory.sizes.items():
-                # Each replica has the log; the largest one is nearest to the leader.
-                sizes[place] = max(size, sizes.get(place, 0))
-
-        def activity(place: TopicPartition) -> PartitionActivity:
-            start, end = bounds.get(place, NO_RECORDS)
-            return PartitionActivity(
-                place=place,
-                start_offset=start,
-                end_offset=end,
-                recent_count=count_from(recent[place].offset, start, end) if place in recent else 0,
-                size=sizes.get(place),
-            )
-
-        return [
-            TopicActivity(
-                topic=topic,
-                partitions=tuple(
-                    activity(TopicPartition(topic.name, one.partition)) for one in topic.partitions
-                ),
-            )
-            for topic in wanted
-        ]
 
     def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers with a producer id, such as idempotent ones, of each partition.

@@ -12,7 +12,7 @@ from ottla.base.values import dataclass
 from ottla.client.connecting.cluster import ClientSettings, Cluster
 from ottla.client.connecting.connection import Connection
 from ottla.diagnosis.directories import read_directories
-from ottla.diagnosis.internal_records import OnLost, refuse_loss
+from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.embedded.connection import HOST
 from ottla.embedded.read_only.broker import ReadOnlyBroker
 from ottla.embedded.read_only.connection import ReadOnlyConnection

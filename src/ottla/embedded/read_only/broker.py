@@ -14,9 +14,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import DiskSpace
 from ottla.base.partitions import TopicPartition
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.internal_records import OnLost
 from ottla.embedded.read_only.known_settings import mark_unknown
 from ottla.embedded.read_only.topics import (
     ReadOnlyPartition,
@@ -28,13 +26,15 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.quotas import QuotaEntity
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.index.transaction_index import AbortedTransaction
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 if TYPE_CHECKING:
     from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
+    from ottla.broker.quotas.quota_changes import QuotaFilter
+    from ottla.diagnosis.losses import OnLost
     from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class ReadOnlyQuotas:
     def __init__(self, directories: Directories) -> None:
         self._quotas = directories.found.image.quotas
 
-    def select_quotas(self, wanted: QuotaFilter) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
+    def select_quotas(self, wanted: "QuotaFilter") -> list[tuple[QuotaEntity, Mapping[str, float]]]:
         wanted.check()
         return list(wanted.select(self._quotas))
 
@@ -168,7 +168,7 @@ class ReadOnlyBroker:
 
     replicas = NoFollowers()
 
-    def __init__(self, directories: Directories, on_lost: OnLost) -> None:
+    def __init__(self, directories: Directories, on_lost: "OnLost") -> None:
         """`on_lost` takes a line for each partition of an internal topic of which a part cannot be
         read. Raises `UserError` for a partition that is in two directories.
         """

@@ -19,7 +19,8 @@ from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.internal_records import OnLost, kept_records, undecodable
+from ottla.diagnosis.internal_records import kept_records, undecodable
+from ottla.diagnosis.losses import OnLost
 from ottla.diagnosis.stuck import coordinators_on_disk
 from ottla.embedded.read_only.topics import ReadOnlyTopics
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction, CoordinatorView

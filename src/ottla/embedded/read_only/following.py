@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.base.files import FileSystem, OsFileSystem, join
 from ottla.diagnosis.directories import read_directories
-from ottla.diagnosis.internal_records import OnLost
+from ottla.diagnosis.losses import OnLost
 from ottla.embedded.read_only.broker import ReadOnlyBroker
 from ottla.protocol.api_keys import ApiKey
 

@@ -20,7 +20,7 @@ from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER, Node, PartitionView
 from ottla.storage.files.filenames import PARTITION_METADATA, partition_directory_name
 from ottla.storage.files.known_topics import TopicEntry
 from ottla.storage.files.partition_metadata import read_topic_id
-from ottla.storage.log.reader import (
+from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,

@@ -23,7 +23,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
-from ottla.server.handling.broker_loggers import check_logger_name, logger_levels
 from ottla.server.handling.config_entries import (
     ConfigEntry,
     all_brokers_entries,
@@ -100,6 +99,9 @@ def _entries(
             check_group_name(name)
             return group_entries(name, broker.settings)
         case ResourceKind.BROKER_LOGGER:
+            # Rarely asked for, and not worth an import by who lists topics.
+            from ottla.server.handling.broker_loggers import check_logger_name, logger_levels
+
             check_logger_name(name, broker.node_id)
             return logger_entries(logger_levels())
         case ResourceKind.CLIENT_METRICS if broker.controller.has_client_metrics:

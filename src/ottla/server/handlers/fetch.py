@@ -48,7 +48,8 @@ from ottla.server.dispatching.request_context import (
     respond,
 )
 from ottla.server.handling.old_formats import MAGIC_BY_VERSION, convert
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.reader import FetchData
 
 FIRST_TOPIC_ID_VERSION = 13
 FIRST_SOFT_LIMIT_VERSION = 3

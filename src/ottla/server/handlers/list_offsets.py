@@ -18,11 +18,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.server.dispatching.request_context import RequestContext
-from ottla.storage.log.reader import (
-    LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
-    Isolation,
-)
+from ottla.storage.log.offsets import LATEST_TIMESTAMP, MAX_TIMESTAMP, Isolation
 
 if TYPE_CHECKING:
     from ottla.broker.topics.partition import Partition

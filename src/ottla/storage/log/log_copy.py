@@ -11,8 +11,8 @@ knows the producers of the copied batches.
 from itertools import islice
 
 from ottla.record.batch import batch_at, iter_batches
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 
 MAX_BATCHES = 250
 

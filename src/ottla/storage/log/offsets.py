@@ -1,7 +1,36 @@
-"""The five offsets of a log, and the order that they keep.
+"""The five offsets of a log, the order that they keep, and what is searched for by a timestamp.
 
 Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 """
+
+from enum import Enum
+from typing import Final
+
+from ottla.base.values import dataclass
+
+EARLIEST_TIMESTAMP: Final = -2
+LATEST_TIMESTAMP: Final = -1
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+
+KNOWN_WITHOUT_TIMES: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
+
+
+class Isolation(Enum):
+    """The offset up to which a reader may read (Kafka: `FetchIsolation`)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE = "last stable offset"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """The result of a search by timestamp; a field is -1 where Kafka has none."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
 
 
 class LogOffsets:

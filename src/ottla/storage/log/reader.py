@@ -3,8 +3,7 @@
 Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
 """
 
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -15,27 +14,19 @@ from ottla.storage import scan
 from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.header_check import HeaderCheck
+from ottla.storage.log.offsets import (
+    EARLIEST_TIMESTAMP,
+    KNOWN_WITHOUT_TIMES,
+    LATEST_TIMESTAMP,
+    FoundOffset,
+    Isolation,
+)
 from ottla.storage.log.state import LogState
 from ottla.storage.log.time_search import find_timestamp
 from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
-
-EARLIEST_TIMESTAMP: Final = -2
-LATEST_TIMESTAMP: Final = -1
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
-
-KNOWN_WITHOUT_TIMES: Final = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
-
-
-class Isolation(Enum):
-    """The offset up to which a reader may read (Kafka: `FetchIsolation`)."""
-
-    LOG_END = "log end"
-    HIGH_WATERMARK = "high watermark"
-    LAST_STABLE = "last stable offset"
 
 
 @dataclass(slots=True)
@@ -51,15 +42,6 @@ class FetchData:
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTransaction] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FoundOffset:
-    """The result of a search by timestamp; a field is -1 where Kafka has none."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
 
 
 class LogReader:

@@ -13,9 +13,9 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.abort_check import SLICE_COUNT
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import Isolation
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, disk, open_broker

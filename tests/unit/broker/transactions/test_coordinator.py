@@ -23,7 +23,8 @@ from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, 
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from ottla.storage.log.reader import FetchData, Isolation
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.reader import FetchData
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem, SimulatedCrash
 from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import Isolation
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, append, open_log, read_all
 

@@ -9,9 +9,9 @@ from ottla.base.errors import ApiError
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.log.offsets import FoundOffset, Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import FoundOffset, Isolation
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, append, fill, open_log, values
 

@@ -10,9 +10,9 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.record.layout import HEADER_SIZE
 from ottla.record.legacy import build_message
 from ottla.storage import scan
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import Isolation
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.damaged_logs import with_right_checksum
 from tests.support.logs import NOW_MS, append, batch, fill, open_log, read_all, values

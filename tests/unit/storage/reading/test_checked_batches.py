@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSlice
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.testing import FakeFileSystem
 from tests.support.logs import fill, open_log

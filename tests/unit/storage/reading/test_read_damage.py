@@ -19,7 +19,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
 )
 from ottla.storage.findings import Finding
-from ottla.storage.log.reader import Isolation
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import CrashMode, FakeFileSystem

@@ -6,8 +6,8 @@ import pytest
 
 from ottla.base.files import FileSlice
 from ottla.config.topic import TopicConfig
+from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
-from ottla.storage.log.reader import Isolation
 from ottla.storage.retention.retention import (
     Blocker,
     LogFacts,
