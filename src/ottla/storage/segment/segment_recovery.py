@@ -41,83 +41,74 @@ def recover(
     log = segment.log
     view = log.map()
     try:
-        walk = _Recovery(segment, view, on_batch, (gapless_from, cleaned_until))
-        damage = walk.run(limit)
+        valid, damage = _recover_batches(
+            segment, view, on_batch, limit, (gapless_from, cleaned_until)
+        )
     finally:
         view.release()
     segment.close_indexes_off()
     segment.forget_checks(0 if damage is None else log.size)
-    return walk.valid, damage
+    return valid, damage
 
 
-class _Recovery:
-    """The walk over one segment; the first `valid` bytes are sound."""
+def _recover_batches(
+    segment: Segment,
+    view: memoryview,
+    on_batch: Callable[[Batch], None],
+    limit: int,
+    gaps: tuple[int, int],
+) -> tuple[int, Finding | None]:
+    gapless_from, cleaned_until = gaps
+    log = segment.log
+    valid = 0
+    next_offset = segment.base_offset
+    max_offset = segment.base_offset + INT32_MAX
+    # An active segment is never compacted.
+    may_have_gaps = segment.is_compacted and limit < MAX_OFFSET
+    try:
+        for position, batch in scan.batches(view, log.path, checks=(scan.checksum,)):
+            is_gap = batch.magic == 2 and batch.base_offset != next_offset
+            if is_gap and next_offset >= gapless_from and is_flipped_offset(batch, next_offset):
+                log.stamp_base_offset(position, next_offset)
+                batch = batch_at(view, position)
+                is_gap = False
+            last_offset, end = batch.last_offset, position + batch.size
+            if is_gap or last_offset < next_offset:
+                is_first = position == 0 and next_offset >= gapless_from
+                reason = _out_of_order(batch, view, next_offset, limit, is_first=is_first)
+                if reason is not None:
+                    raise CorruptionError(log.path, position, reason)
+            is_known = may_have_gaps or next_offset < cleaned_until
+            is_suspect = end == len(view) or next_offset >= gapless_from
+            if is_gap and is_suspect and not is_known:
+                warn_of_gap(log, position, next_offset, batch.base_offset)
+            if last_offset > max_offset:
+                raise OffsetOverflowError(log, segment.base_offset, position, last_offset)
+            segment.index(position, batch)
+            on_batch(batch)
+            valid = end
+            next_offset = last_offset + 1
+    except CorruptionError as error:
+        # The caller splits the segment; other files are not this one's damage.
+        if isinstance(error, OffsetOverflowError) or error.path != log.path:
+            raise
+        return valid, finding_of(FindingKind.LOG_DAMAGE, error)
+    return valid, None
 
-    def __init__(
-        self,
-        segment: Segment,
-        view: memoryview,
-        on_batch: Callable[[Batch], None],
-        gaps: tuple[int, int],
-    ) -> None:
-        self._segment = segment
-        self._log = segment.log
-        self._view = view
-        self._on_batch = on_batch
-        self._gapless_from, self._cleaned_until = gaps
-        self._next_offset = segment.base_offset
-        self.valid = 0
 
-    def run(self, limit: int) -> Finding | None:
-        """Takes the batches up to the first that is damaged or out of place."""
-        path = self._log.path
-        batches = scan.batches(self._view, path, checks=(scan.checksum,))
-        while True:
-            try:
-                found = next(batches, None)
-            except CorruptionError as error:
-                return finding_of(FindingKind.LOG_DAMAGE, error)
-            if found is None:
-                return None
-            reason = self._take(*found, limit)
-            if reason is not None:
-                kind = FindingKind.LOG_DAMAGE
-                return Finding(kind=kind, path=path, position=found[0], reason=reason)
+def _out_of_order(
+    batch: Batch, view: memoryview, next_offset: int, limit: int, *, is_first: bool
+) -> str | None:
+    """The reason why a batch is not taken that does not begin at the next offset.
 
-    def _take(self, position: int, batch: Batch, limit: int) -> str | None:
-        """Indexes a batch, or returns the reason why it is out of place."""
-        segment, log, next_offset = self._segment, self._log, self._next_offset
-        is_tight = next_offset >= self._gapless_from
-        is_gap = batch.magic == 2 and batch.base_offset != next_offset
-        if is_gap and is_tight and is_flipped_offset(batch, next_offset):
-            log.stamp_base_offset(position, next_offset)
-            batch = batch_at(self._view, position)
-            is_gap = False
-        reason = None
-        if is_gap and is_tight and position == 0:
-            # The file's name gives its first offset too, so the file is another log's.
-            reason = f"the first batch begins at offset {batch.base_offset}"
-        elif is_gap:
-            reason = damaged_offset(batch, next_offset, limit, self._view)
-        elif batch.last_offset < next_offset:
-            reason = scan.out_of_place(batch, 0, next_offset, limit)
-        if reason is not None:
-            return reason
-        end = position + batch.size
-        if is_gap and (is_tight or end == len(self._view)) and not self._may_have_gap(limit):
-            warn_of_gap(log, position, next_offset, batch.base_offset)
-        if batch.last_offset > segment.base_offset + INT32_MAX:
-            raise OffsetOverflowError(log, segment.base_offset, position, batch.last_offset)
-        segment.index(position, batch)
-        self._on_batch(batch)
-        self.valid = end
-        self._next_offset = batch.last_offset + 1
-        return None
-
-    def _may_have_gap(self, limit: int) -> bool:
-        """Whether compaction may have left the gap; an active segment is never compacted."""
-        is_compacted = self._segment.is_compacted and limit < MAX_OFFSET
-        return is_compacted or self._next_offset < self._cleaned_until
+    `is_first` says that it is the first of a file without gaps.
+    """
+    if batch.magic == 2 and is_first:
+        # The file's name gives its first offset too, so the file is another log's.
+        return f"the first batch begins at offset {batch.base_offset}"
+    if batch.magic == 2:
+        return damaged_offset(batch, next_offset, limit, view)
+    return scan.out_of_place(batch, 0, next_offset, limit)
 
 
 def has_true_last_entries(segment: Segment) -> bool:
