@@ -50,6 +50,8 @@ from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting import WaitingRoom
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.quotas import Quotas
 from ottla.storage.directory.log_directories import LogDirectories
 
@@ -162,10 +164,11 @@ def _make(
     open_files = file_system.open_files
     timers = BrokerTimers()
     metadata = _metadata_log(opened, disks, settings.config, options)
-    files = (file_system, metadata)
+    image = ImageStore(_first_image(opened.node_id, found, settings.config, options), metadata)
+    topic_records = _topic_records(opened, metadata, image)
+    files = (file_system, topic_records)
     store, log_jobs = _make_logs(opened, configs, settings, options, files, timers.jobs)
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
-    image = ImageStore(replace(found.image, topics={}, removed=frozenset()), metadata)
     security = Security(image, settings.config, options.new_id)
     waits = (waiting, timers.answers)
     replicas = _replicas(opened.node_id, store, image, settings, options, waits)
@@ -228,21 +231,34 @@ def _join_cluster(broker: Broker) -> None:
     replicas.listeners.append(Coordinators(broker.groups, broker.transactions))
 
 
+def _first_image(
+    node_id: int, found: FoundMetadata, config: BrokerConfig, options: BrokerOptions
+) -> MetadataImage:
+    """What the log holds, but for topics: those on the disks are shown. A broker that is in no
+    cluster is its own controller, whatever other brokers are in its log.
+    """
+    known = replace(found.image, topics={}, topic_names={}, removed=frozenset())
+    if options.is_member:
+        return known
+    itself = BrokerRegistration(endpoints=(), rack=config.broker_rack)
+    return replace(known, brokers={node_id: itself}, controller=node_id)
+
+
 def _make_logs(
     opened: OpenedDirectories,
     configs: TopicConfigs,
     settings: BrokerSettings,
     options: BrokerOptions,
-    files: tuple[FileSystem, "MetadataLog | NoMetadataLog"],
+    files: tuple[FileSystem, TopicRecords],
     timers: AllTimers,
 ) -> tuple[TopicStore, LogJobs]:
-    file_system, metadata = files
+    file_system, topic_records = files
     directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
 
     def config() -> BrokerConfig:
         return settings.config
 
-    unconfirmed = Unconfirmed([one.path for one in directories])
+    unconfirmed = topic_records.unconfirmed
     access = LogAccess(unconfirmed, lambda one: store.is_held(one, settings.ignored_topic_settings))
     removals = SegmentRemovals(timers)
     retention = Retention(directories, access, removals, options.on_event)
@@ -254,7 +270,7 @@ def _make_logs(
         configs,
         options.new_id,
         _removals(timers, access, cleaner),
-        _topic_records(opened, metadata, unconfirmed),
+        topic_records,
     )
     store.load(opened)
     moves = Moves(directories, access, store, file_system, config, timers)
@@ -272,11 +288,12 @@ def _make_logs(
 
 
 def _topic_records(
-    opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog", unconfirmed: Unconfirmed
+    opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog", image: ImageStore
 ) -> TopicRecords:
     ids = [one.directory_id for one in opened.directories]
     changes = TopicChanges(opened.node_id, ids[0] if len(ids) == 1 else None)
-    return TopicRecords(log, changes, unconfirmed)
+    unconfirmed = Unconfirmed([one.path for one in opened.directories])
+    return TopicRecords(log, image, changes, unconfirmed)
 
 
 def _producer_ids(
@@ -318,7 +335,7 @@ def _replicas(
     waits: tuple[WaitingRoom[FetchQuery, FetchResult], AllTimers],
 ) -> "Replicas | OnlyReplicas":
     if not options.is_member:
-        return OnlyReplicas(store.topics)
+        return OnlyReplicas(image)
     # A broker without a cluster does not need these modules.
     from ottla.broker.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions

@@ -62,17 +62,15 @@ class AllTopics(TopicCatalog, Protocol):
     def partition_count(self, name: str, /) -> int | None:
         """Returns `None` for a topic that does not exist."""
 
+    def leader_of(self, partition: TopicPartition, /) -> int | None:
+        """Returns -1 without a live leader, and `None` for a partition that does not exist."""
+
 
 class CoordinatorReplicas(Protocol):
-    """What a coordinator asks of the replicas of its topic, and of those that need markers."""
+    """What a coordinator asks of the replicas of its topic."""
 
     @property
     def topics(self) -> AllTopics: ...
-
-    def leader_of(self, partition: TopicPartition) -> int | None:
-        """Returns the broker that markers of a partition are sent to: `NO_LEADER` without one, and
-        `None` for a partition that does not exist.
-        """
 
     def shards(
         self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: ShardOwner[MachineT]
@@ -242,7 +240,7 @@ class InternalTopic:
         topic = self._broker.topics.find(self.name)
         if topic is None:
             return True
-        index = partition_for(place, topic.partition_count)
+        index = self.partition_of(place)
         partition = topic.partitions.get(index)
         if partition is None:
             return index not in topic.offline_indexes

@@ -1,4 +1,4 @@
-"""Transaction markers to be sent to other brokers."""
+"""Transaction markers to be sent to the brokers that lead their partitions."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,9 +11,6 @@ NO_LEADER: Final = -1
 
 MarkerErrors = Mapping[tuple[int, TopicPartition], ErrorCode]
 """A broker's answer to a request, by producer id and partition."""
-
-THIS_BROKER: Final = -2
-"""Where a marker goes that is written here, without a connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,10 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.marker_requests import NO_LEADER, THIS_BROKER
-from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
+from ottla.broker.image_topics import ImageTopics
+from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
+from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER
+from ottla.metadata.image import HasImage
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator_shards import MachineT, NewMachine, ShardOwner, Shards
@@ -22,16 +24,14 @@ if TYPE_CHECKING:
 class OnlyReplicas:
     """The counterpart of `Replicas`: every replica is its partition's only one, and leads it."""
 
-    def __init__(self, topics: Topics) -> None:
-        self.topics = topics
+    def __init__(self, known: HasImage) -> None:
+        self.topics = ImageTopics(known)
+        self._known = known
 
-    def leader_of(self, partition: TopicPartition) -> int | None:
-        """As `Replicas.leader_of`: this broker leads what is on a disk that it can write to."""
-        topic = self.topics.find(partition.topic)
-        if topic is None or not self.topics.has_partition(partition):
-            return None
-        found = topic.partitions.get(partition.partition)
-        return NO_LEADER if found is None or found.directory.is_offline else THIS_BROKER
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """Returns the leader and its epoch; -1 for none."""
+        known = self._known.image.partition(partition)
+        return (NO_LEADER, NO_EPOCH) if known is None else (known.leader, known.leader_epoch)
 
     def shards(
         self, timers: AllTimers, new_machine: "NewMachine[MachineT]", owner: "ShardOwner[MachineT]"

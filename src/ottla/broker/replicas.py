@@ -12,7 +12,6 @@ ready: coordinators then load or unload their state. Kafka's counterparts: `Repl
 import logging
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -23,10 +22,10 @@ from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once, turn_list
 from ottla.broker.awaited_metadata import IsSo, MetadataWaits
-from ottla.broker.cluster_topics import ClusterTopics
 from ottla.broker.coordinator_shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
 from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.hosted_logs import HostedLog, HostedLogs
+from ottla.broker.image_topics import ImageTopics
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
@@ -126,6 +125,7 @@ class Replicas:
         self._waiting, timers = waits
         logs = HostedLogs(self._hosting, store.topics, directories, self._opened)
         self.manager = ReplicaManager(options, logs, known)
+        self.topics = ImageTopics(known)
         self.partitions: dict[TopicPartition, ReplicatedPartition] = {}
         """The partitions that an order of the controller has named since the start."""
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
@@ -162,11 +162,6 @@ class Replicas:
             return error
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    @cached_property
-    def topics(self) -> ClusterTopics:
-        """All topics of the cluster."""
-        return ClusterTopics(lambda: self.manager.metadata)
-
     @property
     def alter_partitions(self) -> AlterPartitions:
         """The ISR changes to send; responses go to `altered`."""
@@ -176,11 +171,9 @@ class Replicas:
     def now_ms(self) -> float:
         return self._at.monotonic_ms
 
-    def leader_of(self, partition: TopicPartition) -> int | None:
-        """The broker to which markers of a partition are sent: -1 without a leader, `None` for a
-        partition that does not exist.
-        """
-        return self.topics.leader_of(partition)
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """Returns the leader and its epoch by the controller's latest order; -1 for none."""
+        return self.manager.leader_of(partition)
 
     def shards(
         self, timers: AllTimers, new_machine: "NewMachine[MachineT]", owner: "ShardOwner[MachineT]"

@@ -54,14 +54,16 @@ class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
 
     The former waits until the in-sync replicas have its records, the latter until all live ones
     have deleted theirs. Each partition is awaited under a key and answered once. The result is the
-    errors by key; it is set when all are answered and `all_awaited` was called.
+    errors by key; it is set, and `then` is called, when all are answered and `all_awaited` was
+    called.
     """
 
-    __slots__ = ("deadline_ms", "errors", "keys")
+    __slots__ = ("deadline_ms", "errors", "keys", "then")
 
-    def __init__(self, deadline_ms: float) -> None:
+    def __init__(self, deadline_ms: float, then: Callable[[], None] | None = None) -> None:
         super().__init__()
         self.deadline_ms = deadline_ms
+        self.then = then
         self.keys: set[Hashable] = {None}
         self.errors: dict[Hashable, ErrorCode] = {}
 
@@ -79,6 +81,8 @@ class DelayedOperation(Waiting[dict[Hashable, ErrorCode]]):
         if self.keys:
             return False
         self.result = self.errors
+        if self.then is not None:
+            self.then()
         return True
 
 

@@ -1,5 +1,5 @@
-"""Sends the markers of this broker's transactions to the brokers, including this one, each over its
-own connection and thread. Kafka's counterpart: `TransactionMarkerChannelManager`.
+"""Sends the markers of this broker's transactions to other brokers, each over its own connection
+and thread. Kafka's counterpart: `TransactionMarkerChannelManager`.
 """
 
 import logging

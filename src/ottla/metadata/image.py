@@ -132,33 +132,42 @@ class MetadataImage:
         topic = self.topics.get(place.topic)
         return None if topic is None else topic.partitions.get(place.partition)
 
-    def partitions(self, topic: str, listener: str) -> list[PartitionView]:
-        """A topic's partitions for clients of a listener, in order of their numbers."""
+    def partitions(
+        self, topic: str, listener: str, asked: int = NO_LEADER
+    ) -> Iterator[PartitionView]:
+        """A topic's partitions for clients of a listener, in order of their numbers.
+
+        `asked` is a broker that they reach already.
+        """
         known = self.topics.get(topic)
         partitions = {} if known is None else known.partitions
-        return [self._view(number, partitions[number], listener) for number in sorted(partitions)]
+        last: PartitionImage | None = None
+        for number in sorted(partitions):
+            one = partitions[number]
+            if one is not last:  # partitions of a broker alone have the same image
+                last, seen = one, self._view(one, listener, asked)
+            yield PartitionView._make((number, *seen))
 
-    def _view(self, number: int, known: PartitionImage, listener: str) -> PartitionView:
-        """A leader that is not live, or has no endpoint on the listener, is replaced by none."""
+    def _view(self, known: PartitionImage, listener: str, asked: int) -> tuple[object, ...]:
+        """The fields after the number of a partition. A leader that is not live, or has no endpoint
+        on the listener, is replaced by none.
+        """
         leader, error = known.leader, ErrorCode.NONE
-        if self.endpoint(leader, listener) is None:
+        if not self._is_reached(leader, listener, asked):
             error = ErrorCode.LEADER_NOT_AVAILABLE
             if leader in self.brokers:
                 error = ErrorCode.LISTENER_NOT_FOUND
             leader = NO_LEADER
-        return PartitionView(
-            partition=number,
-            error=error,
-            leader=leader,
-            leader_epoch=known.leader_epoch,
-            replicas=known.replicas,
-            isr=known.isr,
-            offline=tuple(
-                one
-                for one in known.replicas
-                if one in known.offline or self.endpoint(one, listener) is None
-            ),
+        offline = tuple(
+            one
+            for one in known.replicas
+            if one in known.offline or not self._is_reached(one, listener, asked)
         )
+        return error, leader, known.leader_epoch, known.replicas, known.isr, offline
+
+    def _is_reached(self, broker: int, listener: str, asked: int) -> bool:
+        is_asked = broker == asked and broker in self.brokers
+        return is_asked or self.endpoint(broker, listener) is not None
 
     def with_partitions(
         self,
@@ -183,27 +192,47 @@ class MetadataImage:
                 partitions.pop(place.partition, None)
             else:
                 partitions[place.partition] = partition
+        names = chain(changed, (one for one in topic_ids if one not in changed))
+        return self.with_topics(
+            (name, self._changed_topic(name, changed.get(name), topic_ids)) for name in names
+        )
+
+    def _changed_topic(
+        self, name: str, partitions: Mapping[int, PartitionImage] | None, ids: Mapping[str, Uuid]
+    ) -> TopicImage | None:
+        """`None` without partitions; `partitions` are `None` if they stay."""
+        before = self.topics.get(name, NO_TOPIC)
+        now = before.partitions if partitions is None else partitions
+        if not now:
+            return None
+        return TopicImage(name, ids.get(name, before.topic_id), now, before.configs)
+
+    def with_topics(self, changes: Iterable[tuple[str, TopicImage | None]]) -> "MetadataImage":
+        """With other topics, of which `None` removes one; in turns."""
         # Whole dictionaries are copied, which is fast, rather than iterated: most changes are of
         # one topic.
         topics = dict(self.topics)
         yield_turn()
         names = dict(self.topic_names)
         has_resized = False
-        for name in in_turns(chain(changed, (one for one in topic_ids if one not in changed))):
-            before = topics.get(name) or NO_TOPIC
-            now = changed.get(name, before.partitions)
-            has_resized |= len(now) != len(before.partitions)
-            topic_id = topic_ids.get(name, before.topic_id)
-            if not now or topic_id != before.topic_id:
+        for name, now in in_turns(changes):
+            before = topics.get(name, NO_TOPIC)
+            if now is None or now.topic_id != before.topic_id:
                 names.pop(before.topic_id, None)
-            if not now:
-                topics.pop(name, None)
+            if now is None:
+                has_resized |= topics.pop(name, None) is not None
                 continue
-            topics[name] = TopicImage(name, topic_id, now, before.configs)
-            if topic_id != ZERO_UUID:
-                names[topic_id] = name
+            has_resized |= len(now.partitions) != len(before.partitions)
+            topics[name] = now
+            if now.topic_id != ZERO_UUID:
+                names[now.topic_id] = name
         revision = self.revision + has_resized
         return replace(self, topics=topics, topic_names=names, revision=revision)
+
+    def with_topics_of(self, other: "MetadataImage") -> "MetadataImage":
+        return replace(
+            self, topics=other.topics, topic_names=other.topic_names, revision=other.revision
+        )
 
     # Brokers
 

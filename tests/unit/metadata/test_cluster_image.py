@@ -81,7 +81,11 @@ def test_a_leader_that_cannot_be_reached_is_shown_as_none() -> None:
     image = replace(image, brokers={2: broker("b")})
     (view,) = image.partitions("orders", "PLAIN")
     assert (view.error, view.leader, view.offline) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,))
-    assert image.partitions("unknown", "PLAIN") == []
+    assert list(image.partitions("unknown", "PLAIN")) == []
+    (view,) = replace(image, brokers={1: broker("a")}).partitions("orders", "TLS", asked=1)
+    assert (view.error, view.leader) == (ErrorCode.NONE, 1), "the client has reached it already"
+    (view,) = image.partitions("orders", "TLS", asked=1)
+    assert view.leader == -1, "it does not know of itself yet"
 
 
 def test_other_changes_of_the_image_leave_partitions_and_the_other_way_round() -> None:

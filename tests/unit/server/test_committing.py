@@ -9,7 +9,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.codec.schema import Message
+from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -178,6 +180,38 @@ def test_a_marker_is_answered_for_when_the_other_replica_has_it(member: Member) 
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+
+
+def test_a_member_writes_the_markers_of_its_own_partitions_without_a_connection(
+    member: Member,
+) -> None:
+    """Its membership refuses to send any. They count when the other replica has them."""
+    transactions = member.broker.transactions
+    request = InitRequest(transactional_id="tx", timeout_ms=60_000)
+    while (answer := transactions.init_producer(request, at(0))).error:
+        pass
+    claim = ProducerClaim(transactional_id="tx", producer_id=answer.producer_id, epoch=answer.epoch)
+    places = [GROUP_PARTITION, TopicPartition("t", 0)]
+    assert not transactions.add_partitions(claim, places, at(0)).error
+    assert not transactions.end(claim, at(0), is_commit=True).error
+
+    def look() -> tuple[str, list[int]]:
+        member.broker.appends.write_out()
+        found = [one for machine in transactions.known if (one := machine.describe("tx"))]
+        topics = member.broker.topics
+        return found[0].state, [topics.partition(*one).log.log_end_offset for one in places]
+
+    assert look() == ("PrepareCommit", [0, 0]), "the decision is not committed"
+    member.replicate(member.state)
+    assert look() == ("PrepareCommit", [1, 1])
+    member.groups.lead(2, {1: member.broker})
+    member.groups.lead(1, {1: member.broker})
+    while member.broker.groups.is_loading:
+        member.broker.answers.advance(at(0))
+    member.broker.answers.advance(at(RETRY_MS))
+    assert look() == ("PrepareCommit", [1, 1]), "it is there, and must not be written again"
+    member.replicate(member.groups)
+    assert look() == ("CompleteCommit", [1, 1])
 
 
 def test_markers_for_groups_wait_until_the_groups_are_read(member: Member) -> None:

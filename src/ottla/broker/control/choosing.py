@@ -1,29 +1,38 @@
 """The one place that asks whether a broker is alone: it has then no membership of a cluster."""
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.broker.by_itself import NoMembership
 from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.startup.opening import BrokerOptions
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
     from ottla.broker.control.alone import TopicBroker
     from ottla.broker.control.controller import Controller
+    from ottla.broker.control.image_view import ViewingBroker
     from ottla.broker.membership import Membership
     from ottla.broker.replicas import Replicas
-    from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
 
-    class Whole(TopicBroker, Protocol):
+    class Whole(TopicBroker, ViewingBroker, Protocol):
         """A broker with all its parts."""
 
         membership: Membership | NoMembership
         replicas: Replicas | OnlyReplicas
         options: BrokerOptions
 
-        @property
-        def transactions(self) -> TransactionCoordinator: ...
+
+FEATURES: Final[Mapping[str, tuple[int, int]]] = {
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    "metadata.version": (1, 25),
+    "transaction.version": (0, 2),
+}
+"""Level 25 of `metadata.version` is 4.0-IV3: Kafka finalizes these levels of `group.version` and
+`transaction.version` from 4.0 on. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
+A cluster over ZooKeeper has no features of KRaft's: its brokers may be Kafka's.
+"""
 
 
 def controller_for(broker: "Whole") -> "Controller":
@@ -46,15 +55,7 @@ def controller_for(broker: "Whole") -> "Controller":
 
 
 def view_for(broker: "Whole") -> "ClusterView":
-    if not isinstance(broker.replicas, OnlyReplicas):
-        from ottla.broker.control.view_of_many import ViewOfMany
+    from ottla.broker.control.image_view import ImageView
 
-        return ViewOfMany(broker.replicas.manager)
-    from ottla.broker.control.view_of_one import ViewOfOne
-
-    def is_available(topic: str, key: str) -> bool:
-        """Whether the partition of an internal topic is online and was read."""
-        is_of_groups = topic == CONSUMER_OFFSETS
-        return (broker.groups if is_of_groups else broker.transactions).is_available(key)
-
-    return ViewOfOne(broker.node_id, broker.topics, is_available)
+    is_member = broker.options.is_member
+    return ImageView(broker, {} if is_member else FEATURES, has_peers=is_member)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import OneAtATime, in_a_turn, kept
-from ottla.metadata.image import MetadataImage
+from ottla.base.turns import OneAtATime, at_once, in_a_turn, kept
+from ottla.metadata.image import MetadataImage, TopicImage
 
 if TYPE_CHECKING:
     from ottla.broker.metadata.log import Change
@@ -36,14 +36,16 @@ class Log(Protocol):
 
 
 class ImageStore:
-    """`image` is what the log holds, but for entries that `leave_out` has removed, or what
-    ZooKeeper does.
+    """`image` is what the log holds, but for entries that `leave_out` has removed, and topics that
+    are on the disks without a record; or it is what ZooKeeper has.
     """
 
     def __init__(self, image: MetadataImage, log: Log) -> None:
         self.image = image
         self._log = log
         self._left_out: list[VersionedRecord] = []
+        self._shown = (image, image)
+        """The image in which topics were last shown, and the one before topics were."""
         self._changing = OneAtATime()
 
     def check_level(self, what: str, least: int) -> None:
@@ -57,7 +59,8 @@ class ImageStore:
 
     def replace(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
         """Writes a change immediately; raises `StorageError` and then keeps the old image."""
-        self._write(self.image, image, self._prepare(records))
+        change = self._prepare(records)
+        self._write(image.with_topics_of(self.image), change)
 
     def leave_out(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
         """Removes entries that are no longer needed, from the log with the next change."""
@@ -67,6 +70,21 @@ class ImageStore:
     def follow(self, image: MetadataImage) -> None:
         """Applies what ZooKeeper has; nothing is written."""
         self.image = image
+
+    def show_topics(self, topics: Iterable[tuple[str, TopicImage | None]]) -> None:
+        """Shows a few topics as they are now, `None` for one that is not there any more.
+
+        At once: if others changed the image meanwhile, and this began again, it might never end.
+        """
+        base = self._base
+        with at_once():
+            self.image = self.image.with_topics(topics)
+        self._shown = (self.image, base)
+
+    @property
+    def _base(self) -> MetadataImage:
+        """The image before topics were shown in it: the same as long as nothing else changes."""
+        return self._shown[1] if self.image is self._shown[0] else self.image
 
     def change(
         self,
@@ -88,19 +106,20 @@ class ImageStore:
 
     def _change(self, decide: Callable[[MetadataImage], Decision | None]) -> None:
         while True:
-            known = self.image
-            decision = decide(known)
+            base = self._base
+            decision = decide(self.image)
             change = None if decision is None else self._prepare(decision[1])
-            if self.image is not known:
+            if self._base is not base:
                 continue  # replaced meanwhile
             if decision is not None and change is not None:
-                self._write(known, decision[0], change)
+                self._write(decision[0].with_topics_of(self.image), change)
             return
 
     def _prepare(self, records: "Iterable[VersionedRecord]") -> "Change":
         return self._log.prepare(chain(self._left_out, records))
 
-    def _write(self, known: MetadataImage, new: MetadataImage, change: "Change") -> None:
+    def _write(self, new: MetadataImage, change: "Change") -> None:
+        known = self.image
         self._log.append(change)
         self._left_out.clear()
         # In effect from here on, as other changes may be decided while this one becomes durable.
@@ -108,6 +127,6 @@ class ImageStore:
         try:
             self._log.sync()
         except BaseException:
-            if self.image is new:
-                self.image = known
+            if self._base is new:
+                self.image = known.with_topics_of(self.image)
             raise

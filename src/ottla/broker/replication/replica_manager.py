@@ -183,10 +183,7 @@ class ReplicaManager:
             if is_same and self.refusal_of(sender) is ErrorCode.NONE:
                 self.controller_epoch = sender.controller_epoch
                 self._known.image = replace(
-                    self.metadata,
-                    topics=after.topics,
-                    topic_names=after.topic_names,
-                    revision=after.revision,
+                    self.metadata.with_topics_of(after),
                     brokers=update.brokers,
                     controller=sender.controller,
                 )

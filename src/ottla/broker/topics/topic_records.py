@@ -1,17 +1,20 @@
 """Writes topics into the metadata log: created, extended, configured and deleted ones.
 
 A topic that exists on the disks without a record is not written until a user has confirmed its
-settings (`Unconfirmed`).
+settings (`Unconfirmed`); the image shows it nevertheless, since it is served.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.turns import in_a_turn, parts_in_turns
+from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.topics import Topic
 from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.config.resource_kinds import ResourceKind
-from ottla.metadata.image import FIRST_WITH_DIRECTORIES, Configs
+from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES, Configs, PartitionImage, TopicImage
 from ottla.storage.files.known_topics import TopicEntry
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Log(Protocol):
 
 
 class TopicChanges:
-    """The records of topics, whose partitions have this broker as their only replica."""
+    """The records and images of topics, whose partitions have this broker as their only replica."""
 
     def __init__(self, node_id: int, directory_id: Uuid | None) -> None:
         """`directory_id` is that of the only log directory; of several, Kafka's broker reports
@@ -38,6 +41,29 @@ class TopicChanges:
         """
         self._node_id = node_id
         self._directory_id = directory_id or ZERO_UUID
+        self._images: dict[int, PartitionImage] = {}
+        """The partitions with the same leader epoch have the same image."""
+
+    def image_of(self, topic: Topic) -> TopicImage:
+        """This broker leads what is at hand, in the epoch of its log."""
+        partitions = {}
+        for index in topic.known_indexes:
+            found = topic.partitions.get(index)
+            epoch = NO_EPOCH if found is None else found.leader_epoch
+            partitions[index] = self._images.get(epoch) or self._image_in(epoch)
+        return TopicImage(topic.name, topic.topic_id, partitions, topic.overrides)
+
+    def _image_in(self, epoch: int) -> PartitionImage:
+        is_here, replicas = epoch != NO_EPOCH, (self._node_id,)
+        image = self._images[epoch] = PartitionImage(
+            replicas=replicas,
+            isr=replicas,
+            leader=self._node_id if is_here else NO_LEADER,
+            leader_epoch=epoch,
+            partition_epoch=0,
+            offline=() if is_here else replicas,
+        )
+        return image
 
     def created(
         self, entry: TopicEntry, level: int, epochs: Mapping[int, int] | None = None
@@ -93,12 +119,24 @@ def deleted(entry: TopicEntry) -> "Iterator[VersionedRecord]":
 
 
 class TopicRecords:
-    """Each method makes its change durable, and raises `ApiError` and `StorageError`."""
+    """Each method but `show` makes its change durable, and raises `ApiError` and `StorageError`."""
 
-    def __init__(self, log: Log, changes: TopicChanges, unconfirmed: Unconfirmed) -> None:
+    def __init__(
+        self, log: Log, image: ImageStore, changes: TopicChanges, unconfirmed: Unconfirmed
+    ) -> None:
         self._log = log
+        self._image = image
         self._changes = changes
         self.unconfirmed = unconfirmed
+
+    def show(self, names: Iterable[str], find: Callable[[str], Topic | None]) -> None:
+        """Has the image show topics as `find` returns them; `None` is one that is gone."""
+        for part in parts_in_turns(names) if in_a_turn() else [list(names)]:
+            found = ((name, find(name)) for name in part)
+            self._image.show_topics(
+                (name, None if topic is None else self._changes.image_of(topic))
+                for name, topic in found
+            )
 
     def check(self) -> None:
         """Raises `ApiError` or `StorageError` if nothing can be changed."""

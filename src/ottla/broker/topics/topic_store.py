@@ -84,6 +84,12 @@ class TopicStore:
                 if opened.has_all_partitions:
                     self._complete(topic)
         self._find_unrecorded(opened)
+        if opened.has_all_partitions:
+            self._show(self.topics)
+
+    def _show(self, topics: Iterable[Topic]) -> None:
+        """Brings the image up to what is here of some topics, which may have been deleted."""
+        self.records.show([one.name for one in topics], self.topics.find)
 
     def _find_unrecorded(self, opened: OpenedDirectories) -> None:
         """Finds what the metadata log does not have, or has otherwise; internal topics get
@@ -183,6 +189,7 @@ class TopicStore:
             for topic in drafts:
                 self.topics.add(topic)
                 _warn_of_format(topic)
+            self._show(drafts)
         return results
 
     def _draft(self, new: NewTopic, partition_count: int) -> Topic:
@@ -256,11 +263,11 @@ class TopicStore:
                     topic.partition_count = growth.partition_count
                     self._growing.add(topic.name)
                 refusal = self._grow(growing) if growing else None
+                self._show(topic for topic, _ in growing)
             finally:
                 self._growing.difference_update(topic.name for topic, _ in growing)
         if refusal is not None:
             return [refusal if one is None else one for one in results]
-        self.topics.revision += 1
         return results
 
     def _check_growth(self, topic: Topic, partition_count: int) -> None:
@@ -323,6 +330,7 @@ class TopicStore:
         self._check_is_there(topic)
         if not validate_only:
             self.follow(topic, overrides)
+            self._show([topic])
 
     def confirm(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Records topics of which a user has confirmed the settings; raises `ApiError`."""
@@ -335,6 +343,7 @@ class TopicStore:
             self.records.confirm(topics)
         for topic in topics:
             self._apply(topic, self.configs.stored(topic.name, topic.overrides))
+        self._show(topics)
 
     def follow(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """As `configure`, for what the cluster has decided: values that are not valid here are
@@ -433,6 +442,7 @@ class TopicStore:
             self.topics.reserve(topic.name)
             self.configs.remove(topic.name)
             self.logs.forget(topic.name, offline_indexes)
+        self._show(topics)
         names = {topic.name for topic in topics}
         for directory in self.directories.online:
             self.logs.delete_all(names, directory)

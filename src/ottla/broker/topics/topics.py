@@ -1,6 +1,7 @@
-"""The topics of this broker by name and by id, and the checks of new ones.
+"""The topics on this broker's disks by name and by id, and the checks of new ones.
 
-Kafka's counterparts: `MetadataImage` and the checks of `ReplicationControlManager.createTopic`.
+Kafka's counterparts: `ReplicaManager.allPartitions` and the checks of
+`ReplicationControlManager.createTopic`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,13 +114,12 @@ class Topic:
 
 
 class Topics:
-    """All topics. Lookups raise `ApiError` with the code for the client.
+    """Those with a partition on this broker; lookups raise `ApiError` with the code for the client.
 
-    `revision` increases when a topic is created, deleted or extended.
+    Which topics there are is asked of the metadata's image.
     """
 
     def __init__(self) -> None:
-        self.revision = 0
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._reserved: set[str] = set()
@@ -149,18 +149,6 @@ class Topics:
         topic = self._by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def has_partition(self, partition: TopicPartition) -> bool:
-        """Whether the partition exists, even if its directory is offline."""
-        topic = self._by_name.get(partition.topic)
-        return topic is not None and (
-            partition.partition in topic.partitions or partition.partition in topic.offline_indexes
-        )
-
-    def partition_count(self, name: str) -> int | None:
-        """Returns `None` for a topic that does not exist."""
-        topic = self._by_name.get(name)
-        return None if topic is None else topic.partition_count
-
     def partition(self, name: str, index: int) -> Partition:
         """As `get` and `Topic.partition`."""
         return self.get(name).partition(index)
@@ -175,9 +163,14 @@ class Topics:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
+    def is_online(self, place: TopicPartition) -> bool:
+        """Whether a partition is here, on a disk that has not failed."""
+        topic = self._by_name.get(place.topic)
+        partition = None if topic is None else topic.partitions.get(place.partition)
+        return partition is not None and not partition.directory.is_offline
+
     def add(self, topic: Topic) -> None:
         assert topic.name not in self._by_name
-        self.revision += 1
         self._by_name[topic.name] = topic
         self._by_metric_name.setdefault(metric_name(topic.name), set()).add(topic.name)
         if topic.topic_id != ZERO_UUID:
@@ -185,7 +178,6 @@ class Topics:
 
     def remove(self, topic: Topic) -> None:
         """Removes a topic, and its partitions for requests that still have it."""
-        self.revision += 1
         del self._by_name[topic.name]
         self._by_id.pop(topic.topic_id, None)
         topic.partitions = {}

@@ -23,12 +23,7 @@ from ottla.broker.internal_topic import (
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.marker_requests import (
-    NO_LEADER,
-    THIS_BROKER,
-    MarkerErrors,
-    MarkerRequest,
-)
+from ottla.broker.marker_requests import NO_LEADER, MarkerErrors, MarkerRequest
 from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -69,6 +64,7 @@ class MarkerChannel(Protocol):
 class TransactionBroker(CoordinatorBroker, Protocol):
     """The parts of the broker that the coordinator needs."""
 
+    node_id: int
     producer_ids: ProducerIdSource
 
     @property
@@ -104,13 +100,24 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
 
     def _leader_of(self, transactional_id: str, partition: TopicPartition) -> int | None:
         # A decision that could not be written, as its disk has failed, must not be carried out.
-        is_written = self._topic.is_online(transactional_id)
-        return self._broker.replicas.leader_of(partition) if is_written else NO_LEADER
+        if not self._topic.is_online(transactional_id):
+            return NO_LEADER
+        leader = self._broker.replicas.topics.leader_of(partition)
+        is_here = leader == self._broker.node_id
+        return NO_LEADER if is_here and not self._broker.topics.is_online(partition) else leader
 
     def _send(self, request: MarkerRequest, at: Timestamps) -> MarkerErrors | None:
-        """Writes markers that are to be written here, and sends others: their errors come later."""
-        if request.broker == THIS_BROKER:
-            return self.markers.write_all(request, now_ms=at.now_ms)
+        """Writes the markers of this broker's partitions, without a connection, and sends others.
+
+        Returns `None` if the errors come later: from another broker, or once replicas have what was
+        written here.
+        """
+
+        def committed(errors: MarkerErrors) -> None:
+            self.markers_answered(request.number, errors, self._now())
+
+        if request.broker == self._broker.node_id:
+            return self.markers.write_all(request, at, committed)
         self._broker.membership.send_markers(request)
         return None
 

@@ -6,25 +6,33 @@ groups take effect or are dropped. Kafka's counterparts: `KafkaApis.handleWriteT
 """
 
 import logging
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.internal_topic import CoordinatorBroker
 from ottla.broker.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.transactions.marker_sender import DONE
+from ottla.broker.waiting import DelayedOperation
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState
 
+What = TypeVar("What")
+
 logger = logging.getLogger(__name__)
 
 ACKS_LEADER = 1
 ACKS_ALL = -1
+
+COMMIT_TIMEOUT_MS: Final = 30_000.0
+"""Kafka's default of request.timeout.ms, after which a coordinator sends its markers again."""
 
 
 class OffsetsInTransactions(Protocol):
@@ -43,30 +51,70 @@ class Written(NamedTuple):
     end: int
 
 
+class Commit(Generic[What]):
+    """The markers that other replicas must have, in a cluster, before they are acknowledged.
+
+    `then` is called once they have all, or the time is up.
+    """
+
+    def __init__(self, monotonic_ms: float, then: Callable[[], None] | None = None) -> None:
+        self.pending: Final = DelayedOperation(monotonic_ms + COMMIT_TIMEOUT_MS, then)
+        self._awaited: list[tuple[Hashable, What]] = []
+
+    def wait(self, written: Written, what: What) -> None:
+        replication = written.partition.replication
+        if replication is not None and written.end > written.partition.log.high_watermark:
+            self._awaited.append((replication.await_commit(self.pending, written.end), what))
+
+    def begin(self) -> bool:
+        """Returns whether something is awaited, when all markers are appended."""
+        return bool(self._awaited) and not self.pending.all_awaited()
+
+    def results(self) -> Iterator[tuple[What, ErrorCode]]:
+        """The error of everything that was awaited, in the end."""
+        for key, what in self._awaited:
+            yield what, self.pending.errors.get(key, ErrorCode.NONE)
+
+
 class Markers:
     def __init__(self, broker: CoordinatorBroker, offsets: OffsetsInTransactions) -> None:
         self._broker = broker
         self._offsets = offsets
 
-    def write_all(self, request: MarkerRequest, *, now_ms: int) -> MarkerErrors:
-        """Appends the markers of a request; returns the error of each."""
-        errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
-        for sent in request.markers:
-            for partition in sent.partitions:
-                error = self._write_or_refuse(sent, partition, now_ms)
-                errors[sent.marker.producer_id, partition] = error
-        return errors
+    def write_all(
+        self, request: MarkerRequest, at: Timestamps, then: Callable[[MarkerErrors], None]
+    ) -> MarkerErrors | None:
+        """Appends the markers of a request; returns the error of each.
 
-    def _write_or_refuse(self, sent: SentMarker, place: TopicPartition, now_ms: int) -> ErrorCode:
-        try:
-            if not sent.is_repeated or self.is_missing(sent.marker, *place):
-                self.write(sent.marker, *place, now_ms=now_ms)
-        except ApiError as error:
-            if error.code not in DONE:
-                key = sent.transactional_id
-                logger.error("%s: no marker in %s-%d yet: %s", key, *place, error)
-            return error.code
-        return ErrorCode.NONE
+        Returns `None` if other replicas must have some of them first: `then` gets the errors.
+        """
+        errors: dict[tuple[int, TopicPartition], ErrorCode] = {}
+
+        def committed() -> None:
+            errors.update(commit.results())
+            then(errors)
+
+        commit = Commit[tuple[int, TopicPartition]](at.monotonic_ms, committed)
+        for sent in request.markers:
+            for place in sent.partitions:
+                which = (sent.marker.producer_id, place)
+                try:
+                    commit.wait(self._write_again(sent, place, at.now_ms), which)
+                    errors[which] = ErrorCode.NONE
+                except ApiError as error:
+                    errors[which] = error.code
+                    if error.code not in DONE:
+                        key = sent.transactional_id
+                        logger.error("%s: no marker in %s-%d yet: %s", key, *place, error)
+        return None if commit.begin() else errors
+
+    def _write_again(self, sent: SentMarker, place: TopicPartition, now_ms: int) -> Written:
+        """Appends a marker, unless the partition has it; raises `ApiError`."""
+        if not sent.is_repeated or self.is_missing(sent.marker, *place):
+            return self.write(sent.marker, *place, now_ms=now_ms)
+        partition = self._broker.topics.online_partition(*place)
+        partition.check_leader()
+        return Written(partition, partition.log.log_end_offset)
 
     def is_missing(self, marker: Marker, topic: str, index: int) -> bool:
         """Whether a partition lacks this marker, by the state of the producer there.

@@ -3,7 +3,7 @@
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
-from ottla.broker.marker_requests import NO_LEADER, THIS_BROKER, Marker, MarkerRequest
+from ottla.broker.marker_requests import NO_LEADER, Marker, MarkerRequest
 from ottla.broker.transactions.marker_sender import AT_A_TIME, RETRY_MS, MarkerSender
 
 MARKER = Marker(producer_id=1, epoch=0, is_commit=True)
@@ -39,10 +39,10 @@ def test_a_partition_without_a_leader_holds_up_no_other_transaction() -> None:
     (request,) = sending.requests()
     sending.answer(request, ErrorCode.NONE)
     assert sending.sender.take_complete() == ["quick"]
-    sending.leaders[ORDERS] = THIS_BROKER
+    sending.leaders[ORDERS] = 2
     assert not sending.requests(RETRY_MS - 1)
     (request,) = sending.requests(RETRY_MS)
-    assert (request.broker, request.markers[0].transactional_id) == (THIS_BROKER, "stuck")
+    assert (request.broker, request.markers[0].transactional_id) == (2, "stuck")
 
 
 def test_a_refused_marker_is_named_a_repeated_one_and_holds_up_no_other() -> None:
@@ -76,7 +76,7 @@ def test_many_partitions_without_leaders_are_looked_at_a_few_at_a_time() -> None
     sending.leaders = dict.fromkeys(places, NO_LEADER)
     sending.add("stuck", *places)
     assert not sending.requests()
-    sending.leaders = dict.fromkeys(places, THIS_BROKER)
+    sending.leaders = dict.fromkeys(places, 2)
     counts = []
     for _ in range(3):
         requests = sending.requests(RETRY_MS)

@@ -1,0 +1,115 @@
+"""The cluster of a broker: by its image, and by what it knows of its own disks before others do."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
+from ottla.broker.topics.topics import Topics
+from ottla.coordinator.placement import partition_for
+from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
+from ottla.storage.directory.log_directories import LogDirectories
+
+if TYPE_CHECKING:
+    from ottla.broker.groups.coordinator import GroupCoordinator
+    from ottla.broker.only_replicas import OnlyReplicas
+    from ottla.broker.replicas import Replicas
+    from ottla.broker.transactions.coordinator import TransactionCoordinator
+
+    class ViewingBroker(Protocol):
+        """The parts of a broker that know of the cluster."""
+
+        node_id: int
+        image_store: ImageStore
+        topics: Topics
+        directories: LogDirectories
+        replicas: OnlyReplicas | Replicas
+
+        @property
+        def groups(self) -> GroupCoordinator: ...
+
+        @property
+        def transactions(self) -> TransactionCoordinator: ...
+
+
+class ImageView:
+    def __init__(
+        self, broker: "ViewingBroker", features: Mapping[str, tuple[int, int]], *, has_peers: bool
+    ) -> None:
+        self.features: Final = features
+        self.has_peers: Final = has_peers
+        self._broker = broker
+        self._node_id = broker.node_id
+        self._known = broker.image_store
+
+    @property
+    def controller_id(self) -> int:
+        image = self._known.image
+        return image.controller if image.controller in image.brokers else NO_CONTROLLER
+
+    def nodes(self, reach: Reach) -> list[Node]:
+        found = (self.node(one, reach) for one in sorted(self._known.image.brokers))
+        return [one for one in found if one is not None]
+
+    def node(self, node_id: int, reach: Reach) -> Node | None:
+        """A client reaches the broker that it asks where it does so, unless that has said where."""
+        known = self._known.image.brokers.get(node_id)
+        if known is None:
+            return None
+        endpoint = known.endpoint(reach.listener)
+        if endpoint is not None:
+            return Node(node_id, endpoint.host, endpoint.port, known.rack)
+        return Node(node_id, *reach.address, known.rack) if node_id == self._node_id else None
+
+    def partitions(self, topic: str, listener: str) -> Iterable[PartitionView]:
+        views = self._known.image.partitions(topic, listener, self._node_id)
+        failed = self._failed(topic)
+        if not failed:
+            return views
+        return (self._without(one) if one.partition in failed else one for one in views)
+
+    def _failed(self, topic: str) -> frozenset[int]:
+        """The partitions on disks that have failed since the start."""
+        known = None if self._broker.directories.is_complete else self._broker.topics.find(topic)
+        partitions = {} if known is None else known.partitions
+        return frozenset(index for index, one in partitions.items() if one.directory.is_offline)
+
+    def _without(self, view: PartitionView) -> PartitionView:
+        """A partition whose replica here is offline."""
+        offline = (*(one for one in view.offline if one != self._node_id), self._node_id)
+        if view.leader != self._node_id:
+            return view._replace(offline=offline)
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        return view._replace(error=error, leader=NO_LEADER, offline=offline)
+
+    def leader_of(self, place: TopicPartition) -> tuple[int, int]:
+        return self._broker.replicas.leader_of(place)
+
+    def coordinator_of(self, topic: str, key: str) -> int:
+        image = self._known.image
+        known = image.topics.get(topic)
+        if known is None:
+            if not self.has_peers:
+                return self._node_id  # which makes the topic when there is something to keep
+            raise _not_available(f"The topic {topic} is being made.")
+        index = partition_for(key, len(known.partitions))
+        partition = known.partitions.get(index)
+        leader = NO_LEADER if partition is None else partition.leader
+        if leader not in image.brokers:
+            raise _not_available(f"{topic}-{index} has no leader that can be reached.")
+        if leader == self._node_id and not self._is_served(topic, key):
+            raise _not_available(f"The log directory of {topic}-{index} is offline, or damaged.")
+        return leader
+
+    def _is_served(self, topic: str, key: str) -> bool:
+        """Whether this broker's partition of an internal topic is online and was read."""
+        is_of_groups = topic == CONSUMER_OFFSETS
+        coordinator = self._broker.groups if is_of_groups else self._broker.transactions
+        return coordinator.is_available(key)
+
+
+def _not_available(reason: str) -> ApiError:
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
