@@ -4,7 +4,7 @@ Format pages: docs/format/checkpoints.md, docs/format/meta-properties.md. Checkp
 before the logs, so in a directory in use they can only be behind the logs.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError, UserError
@@ -43,7 +43,7 @@ from ottla.storage.files.meta_properties import has_flipped_bit, read_meta_prope
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.ownership import owner_finding
 from ottla.storage.files.partition_metadata import judge_topic_id, read_topic_id
-from ottla.storage.findings import Finding, FindingKind
+from ottla.storage.findings import Finding, FindingKind, finding_of
 from ottla.storage.reading.lost_offsets import GAPS_COUNT, lost_front
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 
@@ -199,7 +199,7 @@ class _DirectoryCheck:
             self._add(self._check_gaps(checkpoints, logs))
             self._add(self._check_lost())
 
-    def _add(self, findings: Iterator[Finding]) -> None:
+    def _add(self, findings: Iterable[Finding]) -> None:
         self._report.own_findings.extend(findings)
 
     def _check_partition(
@@ -211,7 +211,7 @@ class _DirectoryCheck:
         except FileNotFoundError:
             if not self._options.is_live or self._files.status(path) is not None:
                 raise
-            self._add(iter([_finding(FindingKind.STATE, path, None, "was deleted meanwhile")]))
+            self._add([_finding(FindingKind.STATE, path, None, "was deleted meanwhile")])
             return None
         self._report.partitions.append(report)
         metadata_path = join(path, filenames.PARTITION_METADATA)
@@ -226,7 +226,7 @@ class _DirectoryCheck:
             elif known != topic_id:
                 reason = f"has another topic id than {known_path}"
                 kind = FindingKind.PARTITION_METADATA
-                self._add(iter([_finding(kind, metadata_path, None, reason)]))
+                self._add([_finding(kind, metadata_path, None, reason)])
         return report
 
     def _topic_id_now(self, path: str) -> Uuid | None:
@@ -238,7 +238,7 @@ class _DirectoryCheck:
     def _is_in_place(self, path: str, key: TopicPartition) -> bool:
         """Whether the log belongs to the partition that its directory is named after."""
         wrong = owner_finding(self._files, path, key, self._topics)
-        self._add(iter([] if wrong is None else [wrong]))
+        self._add([] if wrong is None else [wrong])
         return wrong is None
 
     def _check_topic_ids(self) -> Iterator[Finding]:
@@ -255,7 +255,7 @@ class _DirectoryCheck:
         try:
             return OffsetCheckpoint(self._files, path).read()
         except CorruptionError as error:
-            self._add(iter([_finding(FindingKind.CHECKPOINT, path, error.position, error.reason)]))
+            self._add([finding_of(FindingKind.CHECKPOINT, error)])
             return {}
 
     def _check_entries(
@@ -420,7 +420,7 @@ def _check_meta_properties(file_system: FileSystem, directory: str) -> Iterator[
             reason = "differs by one bit from its copy: the next start repairs it"
             yield _finding(FindingKind.META_PROPERTIES, path, None, reason)
     except CorruptionError as error:
-        yield _finding(FindingKind.META_PROPERTIES, path, error.position, error.reason)
+        yield finding_of(FindingKind.META_PROPERTIES, error)
 
 
 def _clean_stop_findings(file_system: FileSystem, directory: str) -> Iterator[Finding]:

@@ -101,11 +101,6 @@ class EpochRuns:
         return EpochVerdict(epochs=right, wrong_file=file, damaged=damaged)
 
     @property
-    def is_ascending(self) -> bool:
-        epochs = [NO_LEADER_EPOCH, *(run.epoch for run in self.values)]
-        return all(one <= other for one, other in pairwise(epochs))
-
-    @property
     def backward(self) -> list[EpochRun]:
         """The runs with a smaller epoch than the run before."""
         return [later for earlier, later in pairwise(self.values) if later.epoch < earlier.epoch]

@@ -43,11 +43,10 @@ def test_an_epoch_begins_where_more_than_one_damaged_batch_says_so(
 
 def test_runs_name_their_first_batch_and_those_that_go_back() -> None:
     runs = runs_of(1, 1, 4, 2)
-    assert not runs.is_ascending
     (back,) = runs.backward
     assert (back.epoch, back.first_offset, back.path, back.position) == (2, 3, "log", 210)
     assert [one.batch_count for one in runs.values] == [2, 1, 1]
-    assert runs_of(1, 1, 4).is_ascending
+    assert runs_of(1, 1, 4).backward == []
 
 
 def test_a_message_of_an_old_format_clears_the_epochs_before_it() -> None:
