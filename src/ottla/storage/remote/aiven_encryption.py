@@ -82,7 +82,7 @@ class TierKeys:
         raise UserError(
             f"{manifest}: no private key in {self._path} (--tier-key) opens its data key, which is "
             f"sealed with the key pair {pair}; name the file of that pair's private key, or a "
-            f"folder with those of all pairs"
+            f"folder with those of all pairs; if it opens other segments, this manifest is damaged"
         )
 
     def _read(self, pair: str, manifest: str) -> list[Any]:

@@ -41,8 +41,8 @@ MANIFEST_COUNT: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A segment whose manifest was found to agree with its metadata and its objects. `key` is the
-    path of its objects in the store, without a suffix.
+    """A segment whose manifest was found to agree with its metadata and its log. `key` is the path
+    of its objects in the store, without a suffix.
     """
 
     metadata: RemoteLogSegmentMetadata
@@ -79,6 +79,7 @@ class AivenTier:
         if where is None:
             return None
         path = opened.key + INDEXES
+        self._check_size(segment, path, opened.manifest.indexes_size)
         content = self._objects.get(path, *where, segment)
         # Of an empty file nothing is written, not even what encryption adds.
         if opened.cipher is not None and content:
@@ -93,12 +94,19 @@ class AivenTier:
                 check_last_entry(segment, content, partial(self.read_log, segment), path)
         return content
 
-    def segments(self, topic: str | None = None) -> Iterator[RemoteLogSegmentMetadata]:
+    def segments(
+        self, topic: str | None = None, partition: int | None = None
+    ) -> Iterator[RemoteLogSegmentMetadata]:
         """Those with a manifest, which is uploaded last. Asks for each of them."""
         for folder in self._topic_folders(topic):
-            for one in self._objects.below(folder):
-                if one.path.endswith(MANIFEST) and OBJECT.fullmatch(one.path.rpartition("/")[2]):
-                    yield from self._named(one.path)
+            for name in self._objects.folders(folder):
+                if name.isdecimal() and partition in (None, int(name)):
+                    yield from self._segments_in(join(folder, name))
+
+    def _segments_in(self, folder: str) -> Iterator[RemoteLogSegmentMetadata]:
+        for name in self._objects.names(folder):
+            if name.endswith(MANIFEST) and OBJECT.fullmatch(name):
+                yield from self._named(join(folder, name))
 
     def _topic_folders(self, topic: str | None) -> Iterator[str]:
         directory, _, start = self._prefix.rpartition("/")
@@ -151,7 +159,6 @@ class AivenTier:
             if manifest.encryption is not None:
                 cipher = self._keys.cipher(manifest.encryption, self._objects.full_path(path))
         self._check_size(segment, key + LOG, manifest.chunks.stored_size)
-        self._check_size(segment, key + INDEXES, manifest.indexes_size)
         opened = _Opened(metadata=segment, key=key, manifest=manifest, cipher=cipher)
         if cipher is None:
             # An encrypted one that is another segment's is not opened by this one's key.
@@ -177,9 +184,7 @@ class AivenTier:
                 ) from error
         key = main_key(segment) if custom.object_key is None else custom.object_key
         prefix = self._prefix_in_store(custom.object_prefix, key)
-        if any(part in ("", ".", "..") for part in (prefix + key).split("/")):
-            raise self._objects.damage(segment, prefix + key, "is no name of an object")
-        return prefix + key
+        return self._objects.checked(segment, prefix + key)
 
     def _prefix_in_store(self, prefix: str | None, key: str) -> str:
         """Where the objects with a prefix are: the store may be a folder of the bucket, so that the

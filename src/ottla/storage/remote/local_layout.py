@@ -95,7 +95,9 @@ class LocalTier:
                     check_last_entry(segment, content, self._reading(segment), path)
         return content
 
-    def segments(self, topic: str | None = None) -> Iterator[RemoteLogSegmentMetadata]:
+    def segments(
+        self, topic: str | None = None, partition: int | None = None
+    ) -> Iterator[RemoteLogSegmentMetadata]:
         """Those with a log and a producer snapshot, which is uploaded last; deleting removes the
         log first.
         """
@@ -103,20 +105,22 @@ class LocalTier:
             match = FOLDER.fullmatch(folder)
             if match is None or topic not in (None, match[1]):
                 continue
-            partition = TopicIdPartition(match[1], parse_uuid(match[3]), int(match[2]))
+            place = TopicIdPartition(match[1], parse_uuid(match[3]), int(match[2]))
+            if partition not in (None, place.partition):
+                continue
             suffixes: dict[str, set[str]] = {}
             for name in self._objects.names(join(self._root, folder)):
                 if found := OBJECT.fullmatch(name):
                     suffixes.setdefault(name.removesuffix(found[3]), set()).add(found[3])
             for stem, those in sorted(suffixes.items()):
                 if {LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those:
-                    yield self._examined(partition, stem, SUFFIXES[IndexType.TRANSACTION] in those)
+                    yield self._examined(place, stem, SUFFIXES[IndexType.TRANSACTION] in those)
 
     def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
         one = segment.partition
         folder = f"{one.topic}-{one.partition}-{uuid_text(one.topic_id)}"
         stem = f"{segment.start_offset:020d}-{uuid_text(segment.segment_id)}"
-        return join(self._root, folder, stem + suffix)
+        return self._objects.checked(segment, join(self._root, folder, stem + suffix))
 
     def _check(self, segment: RemoteLogSegmentMetadata) -> None:
         """Compares a segment's log with its metadata, before the first read."""

@@ -41,7 +41,8 @@ def open_tier(
     disk = file_system or OsFileSystem()
     store = open_store(address, "tier", disk)
     objects, cache = TierObjects(store), BlockCache(cache_size)
-    found = list(_Search(objects).tiers("", DEPTH))
+    search = _Search(objects)
+    found = list(search.tiers("", DEPTH))
     match found:
         case [(True, root)]:
             return LocalTier(objects, root, cache)
@@ -51,7 +52,7 @@ def open_tier(
             raise UserError(
                 f"{store.address}: no tier lies here, neither of Kafka's LocalTieredStorage (a "
                 f"folder {ROOT}) nor of Aiven's plug-in (objects that end in {MANIFEST}); name the "
-                f"directory or the URL that is in the broker's settings rsm.config.*"
+                f"directory or the URL that is in the broker's settings rsm.config.*{search.limit}"
             )
     places = " and ".join(
         sorted({join(store.address, place).rstrip("/") for _, place in found})[:3]
@@ -65,6 +66,11 @@ class _Search:
     def __init__(self, objects: TierObjects) -> None:
         self._objects = objects
         self._left = LISTINGS
+
+    @property
+    def limit(self) -> str:
+        """What to add to an answer that may be wrong, because not all was searched."""
+        return "" if self._left >= 0 else f" (the first {LISTINGS} folders were searched)"
 
     def tiers(self, directory: str, depth: int) -> Iterator[tuple[bool, str]]:
         """Pairs of whether it is of `LocalTieredStorage`, and its folder or prefix."""

@@ -31,9 +31,12 @@ class RemoteStorage(Protocol):
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         """The original file; `None` if the segment has no transaction index."""
 
-    def segments(self, topic: str | None = None) -> Iterator[RemoteLogSegmentMetadata]:
-        """What the tier itself says of its segments, or of a topic's, for want of metadata records:
-        those whose upload is complete, each partition's together and by start offset.
+    def segments(
+        self, topic: str | None = None, partition: int | None = None
+    ) -> Iterator[RemoteLogSegmentMetadata]:
+        """What the tier itself says of its segments, for want of metadata records: those whose
+        upload is complete, each partition's together and by start offset. Topics that had one name
+        after each other differ by their ids.
 
         A layout whose names say less than records fills in what it reads from the objects.
         """

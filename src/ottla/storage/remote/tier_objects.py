@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import join
-from ottla.objects.store import ObjectStore, StoredObject
+from ottla.objects.store import ObjectStore
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
 
@@ -66,9 +66,13 @@ class TierObjects:
         with self._asked(directory):
             return self._store.folders(directory)
 
-    def below(self, directory: str) -> list[StoredObject]:
-        with self._asked(directory):
-            return self._store.find(directory)
+    def checked(self, segment: RemoteLogSegmentMetadata, path: str) -> str:
+        """The path of a segment's object, unless it would be outside the store: names come from
+        records and objects.
+        """
+        if not path.isprintable() or any(part in ("", ".", "..") for part in path.split("/")):
+            raise self.damage(segment, ascii(path), "is no name of an object")
+        return path
 
     def full_path(self, path: str) -> str:
         """The object's own address."""

@@ -47,6 +47,8 @@ def test_the_objects_say_what_the_names_do_not(tmp_path: Path) -> None:
         replace(OTHER.metadata, **unknown),
     ]
     assert [one.partition.partition for one in tier.segments()] == [0, 0, 11]
+    assert [one.partition.topic for one in tier.segments(partition=11)] == ["payments"]
+    assert list(tier.segments("orders", 11)) == []
 
 
 def test_a_segment_without_index_entries_is_read_from_its_start(tmp_path: Path) -> None:
@@ -120,3 +122,10 @@ def test_a_transaction_index_that_the_segment_does_not_have_is_none(tmp_path: Pa
     flagged = replace(OTHER.metadata, has_no_transactions=True)
     assert tier.read_index(flagged, IndexType.TRANSACTION) is None
     assert tier.read_index(OTHER.metadata, IndexType.TRANSACTION)
+
+
+def test_a_topic_whose_name_leads_out_of_the_tier_is_refused(tmp_path: Path) -> None:
+    tier = tier_with(tmp_path / "a", ONE)
+    place = replace(ONE.metadata.partition, topic="../../../b/orders")
+    with pytest.raises(CorruptionError, match="is no name of an object"):
+        tier.log_size(replace(ONE.metadata, partition=place))

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.storage.remote import opening
 from ottla.storage.remote.aiven_layout import AivenTier
 from ottla.storage.remote.local_layout import LocalTier
 from ottla.storage.remote.opening import open_tier
@@ -58,6 +59,16 @@ def test_an_address_without_a_tier_is_said_to_have_none(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none"):
         with pytest.raises(UserError, match=rf"{place}: no tier lies here, .*rsm\.config"):
             open_tier(str(place))
+
+
+def test_a_search_that_was_not_finished_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "LISTINGS", 3)
+    for number in range(5):
+        (tmp_path / f"{number}").mkdir()
+    with pytest.raises(UserError, match=r"no tier lies here, .*the first 3 folders were searched"):
+        open_tier(str(tmp_path))
 
 
 def test_an_address_with_several_tiers_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,24 @@ def test_chunks_of_any_size_give_every_range(
     for position, size in ranges:
         read = tier.read_log(OTHER.metadata, position, size)
         assert read == OTHER.log[position : position + size]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["plain", "compressed and encrypted"])
+def test_threads_may_read_a_tier_at_once(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "tier"
+    tier_with(path, LAYOUTS[layout])
+    tier = open_tier(str(path), keys=str(tmp_path / "keys"), cache_size=1500)
+
+    def read(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(100):
+            one, position = random.choice((ONE, OTHER)), random.randrange(2000)
+            assert tier.read_log(one.metadata, position, 900) == one.log[position : position + 900]
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(read, seed) for seed in range(4)]:
+            done.result()
 
 
 def read_all(tier: RemoteStorage, one: RemoteLogSegmentMetadata) -> bytes:

@@ -50,7 +50,7 @@ def test_what_the_disk_refuses_is_one_line_with_the_fix(
     def refuse(*_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    for name in ("get", "read", "size", "names", "find", "folders", "has"):
+    for name in ("get", "read", "size", "names", "folders", "has"):
         monkeypatch.setattr(DirectoryStore, name, refuse)
     for ask in (
         lambda: objects.get("a", 0, 1, SEGMENT),
@@ -58,8 +58,14 @@ def test_what_the_disk_refuses_is_one_line_with_the_fix(
         lambda: objects.find("a"),
         lambda: objects.names("a"),
         lambda: objects.folders("a"),
-        lambda: objects.below("a"),
         lambda: objects.has("a"),
     ):
         with pytest.raises(UserError, match=rf"{tmp_path}/a: Permission denied; let this user"):
             ask()
+
+
+@pytest.mark.parametrize("path", ["a/../../b", "/etc/a", "a//b", "./a", "a\0b", "a\nb", ""])
+def test_a_path_that_leaves_the_store_is_refused(path: str, objects: TierObjects) -> None:
+    assert objects.checked(SEGMENT, "a/b-c.d/e") == "a/b-c.d/e"
+    with pytest.raises(CorruptionError, match=r"is no name of an object \(orders-0, "):
+        objects.checked(SEGMENT, path)
