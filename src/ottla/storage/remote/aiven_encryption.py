@@ -29,7 +29,7 @@ HASH_SIZE: Final = 64
 _PEM = lazy_pattern(
     rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----.*?-----END (?:[A-Z]+ )*PRIVATE KEY-----", re.DOTALL
 )
-_HEXADECIMAL = lazy_pattern(rb"[0-9a-fA-F\s]+")
+_HEXADECIMAL = lazy_pattern(rb"(?:[0-9a-fA-F]{2})+")
 
 
 class ChunkCipher:
@@ -134,8 +134,9 @@ def private_keys(content: bytes, path: str) -> Iterator[Any]:
         load_pem_private_key,
     )
 
-    if _HEXADECIMAL.fullmatch(content):
-        content = bytes.fromhex("".join(content.decode("ascii").split()))
+    digits = b"".join(content.split())
+    if _HEXADECIMAL.fullmatch(digits):
+        content = bytes.fromhex(digits.decode("ascii"))
     texts = _PEM.findall(content)
     load = load_pem_private_key if texts else load_der_private_key
     for text in texts or [content]:

@@ -5,10 +5,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import OsFileSystem
-from ottla.storage.remote.aiven_encryption import ChunkCipher, TierKeys, open_sealed, unpadded
+from ottla.storage.remote.aiven_encryption import (
+    ChunkCipher,
+    TierKeys,
+    open_sealed,
+    private_keys,
+    unpadded,
+)
 from ottla.storage.remote.aiven_manifest import Encryption
 from tests.support.tiers import oaep
 
@@ -157,3 +165,23 @@ def test_a_data_key_that_a_proven_key_does_not_open_is_damaged(tmp_path: Path) -
     keys.cipher(encryption(private_key(0)), "manifest")
     with pytest.raises(CorruptionError, match="other at byte 0: its data key is damaged"):
         keys.cipher(encryption(private_key(8)), "other")
+
+
+@given(st.binary(max_size=60))
+@example(b"123")
+@example(b"30 82")
+@example(b"-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n")
+def test_a_file_that_is_no_key_has_none(content: bytes) -> None:
+    assert list(private_keys(content, "path")) == []
+
+
+@pytest.mark.slow
+def test_a_key_that_was_cut_or_changed_is_none_or_opens_nothing() -> None:
+    key = private_key(0)
+    for content in (written(key), written(key, "DER")):
+        for position in range(0, len(content), len(content) // 12):
+            flipped = bytearray(content)
+            flipped[position] ^= 4
+            for damaged in (content[:position], bytes(flipped)):
+                for found in private_keys(damaged, "path"):
+                    assert open_sealed(found, sealed(key)) in (None, DATA_KEY)
