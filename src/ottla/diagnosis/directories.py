@@ -18,7 +18,7 @@ from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.files.filenames import CLUSTER_METADATA
-from ottla.storage.files.known_topics import TopicEntry
+from ottla.storage.files.known_topics import TopicEntry, known_topics_of
 from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
@@ -120,7 +120,11 @@ def read_directories(
     """
     file_system = OsFileSystem()
     opened = [open_for_reading(path, file_system) for path in paths]
+    sizes = {one.path: one.metadata_sizes() for one in opened}
     found = find_metadata(paths, file_system)
+    for one in opened:
+        if one.path == found.path:  # so that the log is read once
+            one.take_topics(known_topics_of(found.image), sizes[one.path])
     settings = BrokerSettings(properties or {}, found.image, found.node_id)
     return Directories(
         opened=opened,

@@ -119,6 +119,11 @@ def list_partition(
     raise CorruptionError(directory, 0, "its files change faster than they can be listed")
 
 
+def partition_size(file_system: FileSystem, directory: str) -> int:
+    """The bytes of the log files that one listing finds; raises `FileNotFoundError`."""
+    return sum(one.size for one in _list_once(file_system, directory).segments)
+
+
 def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
     later = found.segments[count:]
     if not later:

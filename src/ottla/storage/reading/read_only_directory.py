@@ -35,11 +35,13 @@ from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import owner_finding
-from ottla.storage.files.partition_files import list_partition
+from ottla.storage.files.partition_files import list_partition, partition_size
 from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import KnownEnd, known_end
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+MetadataSizes = tuple[tuple[str, int], ...] | None
 
 NAMES_SHOWN = 10
 
@@ -96,7 +98,7 @@ class ReadOnlyLogDirectory:
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
         self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
-        self._known_topics: tuple[tuple[tuple[str, int], ...], KnownTopics] | None = None
+        self._known_topics: tuple[MetadataSizes, KnownTopics] | None = None
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -205,7 +207,7 @@ class ReadOnlyLogDirectory:
         """
         directory = join(self.path, partition_directory_name(topic, partition))
         try:
-            return sum(one.size for one in list_partition(self.file_system, directory).segments)
+            return partition_size(self.file_system, directory)
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
 
@@ -318,11 +320,21 @@ class ReadOnlyLogDirectory:
             self._checkpoints[name] = known
         return known[1]
 
+    def metadata_sizes(self) -> MetadataSizes:
+        """What changes with the directory's metadata log; `None` without one."""
+        if not has_metadata_log(self.file_system, self.path):
+            return None
+        return metadata_file_sizes(self.file_system, self.path)
+
+    def take_topics(self, topics: KnownTopics, sizes: MetadataSizes) -> None:
+        """Takes the topics of its metadata log from who has read it, when it had `sizes`."""
+        self._known_topics = sizes, topics
+
     def _topics(self) -> KnownTopics:
         """The topics of the metadata log, cached until it changes."""
-        if not has_metadata_log(self.file_system, self.path):
+        sizes = self.metadata_sizes()
+        if sizes is None:
             return NO_TOPICS
-        sizes = metadata_file_sizes(self.file_system, self.path)
         if self._known_topics is None or self._known_topics[0] != sizes:
             self._known_topics = sizes, read_known_topics(self.file_system, self.path)
         return self._known_topics[1]

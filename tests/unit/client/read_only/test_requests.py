@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from ottla.client.connecting.read_only import open_to_read
 from ottla.client.connecting.target import open_target
 from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.log import Log
+from ottla.metadata import log_files
 from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from tests.support.read_only import reading
 
@@ -158,6 +160,24 @@ def test_a_lost_partition_costs_neither_the_topics_id_nor_its_settings(
     assert admin.topic_overrides(["orders"])["orders"]["segment.bytes"] == "1024"
     with pytest.raises(LostPartitionError, match="put it back"):
         admin.bounds([ORDERS])
+
+
+def test_the_metadata_log_is_read_once(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+    read_one = log_files.read_log
+
+    def counting(*arguments: Any, **more: Any) -> object:
+        nonlocal count
+        count += 1
+        return read_one(*arguments, **more)
+
+    monkeypatch.setattr(log_files, "read_log", counting)
+    admin = reading(tmp_path)
+    assert admin.topic_settings("orders")["segment.bytes"] == "1024"
+    assert admin.bounds([ORDERS]) == {ORDERS: (0, 3)}
+    assert count == 1
 
 
 def test_a_damaged_id_is_named_and_another_partition_or_the_metadata_log_has_it(
