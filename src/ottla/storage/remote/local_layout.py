@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, join
 from ottla.base.ids import parse_uuid, uuid_text
 from ottla.base.patterns import lazy_pattern
@@ -114,7 +115,7 @@ class LocalTier:
                     suffixes.setdefault(name.removesuffix(found[3]), set()).add(found[3])
             for stem, those in sorted(suffixes.items()):
                 if {LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those:
-                    yield self._examined(place, stem, SUFFIXES[IndexType.TRANSACTION] in those)
+                    yield from self._examined(place, stem, SUFFIXES[IndexType.TRANSACTION] in those)
 
     def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
         one = segment.partition
@@ -163,8 +164,8 @@ class LocalTier:
 
     def _examined(
         self, partition: TopicIdPartition, stem: str, has_transactions: bool
-    ) -> RemoteLogSegmentMetadata:
-        """A segment by its objects: the names do not say where it ends."""
+    ) -> Iterator[RemoteLogSegmentMetadata]:
+        """A segment by its objects, unless it has been deleted since it was listed."""
         start, _, segment_id = stem.partition("-")
         named = RemoteLogSegmentMetadata(
             partition=partition,
@@ -179,6 +180,16 @@ class LocalTier:
             state=SegmentState.COPY_SEGMENT_FINISHED,
             has_no_transactions=not has_transactions,
         )
+        try:
+            found = self._measured(named)
+        except CorruptionError:
+            if self._objects.has(self._path(named, LOG)):
+                raise
+        else:
+            yield found
+
+    def _measured(self, named: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
+        """A segment with what its name does not say."""
         sized = replace(named, size=self._objects.size(self._path(named, LOG), named))
         end_offset, timestamp_ms = self._end_of(sized)
         return replace(

@@ -129,3 +129,28 @@ def test_a_topic_whose_name_leads_out_of_the_tier_is_refused(tmp_path: Path) -> 
     place = replace(ONE.metadata.partition, topic="../../../b/orders")
     with pytest.raises(CorruptionError, match="is no name of an object"):
         tier.log_size(replace(ONE.metadata, partition=place))
+
+
+@pytest.mark.parametrize("ending", ["log", "index", "leader_epoch_checkpoint"])
+def test_a_segment_that_is_deleted_while_it_is_examined_is_left_out(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tier = tier_with(tmp_path, ONE, OTHER)
+    read, size = DirectoryStore.read, DirectoryStore.size
+
+    def delete(path: str) -> None:
+        if path.endswith(f".{ending}") and "100-" in path:
+            for place in tmp_path.rglob("*100-*"):
+                place.unlink()
+
+    def read_later(self: DirectoryStore, path: str) -> bytes:
+        delete(path)
+        return read(self, path)
+
+    def size_later(self: DirectoryStore, path: str) -> int:
+        delete(path)
+        return size(self, path)
+
+    monkeypatch.setattr(DirectoryStore, "read", read_later)
+    monkeypatch.setattr(DirectoryStore, "size", size_later)
+    assert [one.start_offset for one in tier.segments()] == [116]
