@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ottla.client.connecting.cluster import ClientSettings, Cluster
     from ottla.diagnosis.losses import OnLost
     from ottla.embedded.log import Log
+    from ottla.storage.reading.opening import TierPlace
 
 TARGET_VARIABLE = "OTTLA_TARGET"
 CLUSTER_FILE = "cluster.json"
@@ -93,6 +94,8 @@ class Target:
     addresses: tuple[tuple[str, int], ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Client settings by librdkafka's names."""
+    tier: "TierPlace | None" = None
+    """Where the segments are that the directories no longer have."""
     origin: str = ""
     """The variable or context that names the target, if no argument does."""
 
@@ -159,6 +162,12 @@ class Target:
         none.
         """
         return _addresses_of_owner(self.directories) if self.is_directory else self.addresses
+
+    def with_tier(self, given: Mapping[str, Any]) -> "Target":
+        """The same with the tier that `--tier` names; raises `UserError`."""
+        from ottla.cli.tiers import tier_of
+
+        return replace(self, tier=tier_of(given, is_directory=self.is_directory))
 
     @contextmanager
     def named_in_errors(self, name: str | None = None) -> Iterator[None]:

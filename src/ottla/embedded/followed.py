@@ -21,7 +21,7 @@ from ottla.base.arguments import (
     no_such_partition,
 )
 from ottla.base.errors import ApiError, UnknownNameError, UserError
-from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
@@ -29,8 +29,9 @@ from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.locating import locate, locate_partition
+from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
+from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
@@ -57,10 +58,15 @@ class FollowedLog(ReadableLog):
     [b'Assam']
     """
 
-    def __init__(self, paths: Sequence[str], file_system: FileSystem | None = None) -> None:
-        """Raises `UserError` if a path is not a log directory."""
-        files = file_system or OsFileSystem()
-        self._directories = [open_for_reading(path, files) for path in paths]
+    def __init__(
+        self,
+        paths: Sequence[str],
+        file_system: FileSystem | None = None,
+        *,
+        tier: TierPlace | None = None,
+    ) -> None:
+        """Raises `UserError` if a path is not a log directory, or if there is no such tier."""
+        self._directories = open_directories(paths, file_system, tier=tier)
         self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
         """Each log at the last request for its end, with the transactions found in it."""

@@ -79,20 +79,32 @@ def open(
 
 @overload
 def open(
-    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: Literal[True]
+    path: Paths,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    read_only: Literal[True],
+    tier: str | None = None,
+    tier_key: str | None = None,
 ) -> "FollowedLog": ...
 
 
 @answers_unknown_arguments
 def open(
-    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: bool = False
+    path: Paths,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    read_only: bool = False,
+    tier: str | None = None,
+    tier_key: str | None = None,
 ) -> ReadableLog:
     """Opens a data directory, and creates it if it is missing. Use it in a `with` statement.
 
     Several paths are the log directories of one broker, as in Kafka's `log.dirs`; `":memory:"` is a
     temporary one, removed when the log is closed. `settings` are a broker's, by Kafka's names, such
     as `{"log.segment.bytes": 1 << 20}`. With `read_only` nothing is written or locked: a broker,
-    also Apache Kafka, may run on the directory, and its appends can be read. See `FollowedLog`;
+    also Apache Kafka, may run on the directory, and its appends can be read. `tier` is then the
+    directory or URL of the remote tier with the segments that the directory no longer has, and
+    `tier_key` the private key of an encrypted one, a file or a folder of them. See `FollowedLog`;
     `ottla.Admin(path, read_only=True)` tells the rest. Raises `UserError` when the directory is in
     use or holds something else, or a setting is wrong.
 
@@ -102,6 +114,8 @@ def open(
     {'teas': 1}
     """
     if not read_only:
+        if tier is not None:
+            raise UserError("a tier is only read: open the log with read_only=True, or omit tier")
         # A broker's file may name settings of plugins; in a program an unknown name is a mistake.
         check_known(check_settings(settings))
         return open_in(Environment(), path, settings)
@@ -110,8 +124,13 @@ def open(
     if settings:
         raise UserError("settings are for a log that is written; omit them with read_only")
     from ottla.embedded.followed import FollowedLog  # Writers need not import it.
+    from ottla.storage.reading.opening import TierPlace
 
-    return FollowedLog(paths_of(path))
+    if tier is None:
+        if tier_key is not None:
+            raise UserError("tier_key is for an encrypted tier; give tier, its place")
+        return FollowedLog(paths_of(path))
+    return FollowedLog(paths_of(path), tier=TierPlace(address=tier, keys=tier_key))
 
 
 def open_in(

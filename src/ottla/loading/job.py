@@ -11,6 +11,7 @@ from ottla.loading.plan import PlannedRange, offset_count
 from ottla.sources.bounds import Bound
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
+from ottla.storage.reading.opening import TierPlace
 from ottla.tables import (
     TARGET_SIZE,
     Action,
@@ -40,6 +41,8 @@ class LoadOptions:
     allow_gaps: bool = False
     skip_damaged: bool = False
     """Whether damaged batches in segment files are skipped and logged."""
+    tier: TierPlace | None = None
+    """Where the segments are that a directory no longer has."""
     starting: Bound | None = None
     """Where the table's first load begins; `None`: at the log's start."""
     ending: Bound | None = None

@@ -116,7 +116,11 @@ def load_job(
     """Opens the log and the table without writing anything. Raises `UserError`."""
     options = options or LoadOptions()
     read = topic_options(
-        route.source, route.topic, skip_damaged=options.skip_damaged, client=options.client
+        route.source,
+        route.topic,
+        skip_damaged=options.skip_damaged,
+        client=options.client,
+        tier=options.tier,
     )
     return LoadJob(
         route=route,

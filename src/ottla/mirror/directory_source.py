@@ -19,8 +19,8 @@ from ottla.record.record import Record
 from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.findings import Finding
 from ottla.storage.reading.locating import locate, locate_partition
+from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
@@ -34,15 +34,16 @@ class DirectorySource:
         *,
         others: Sequence[str] = (),
         on_damage: Callable[[Finding], None] | None = None,
+        tier: TierPlace | None = None,
     ) -> None:
         """`others` are more directories of the same broker (`log.dirs`).
 
         With `on_damage` damage is skipped and reported. Raises `UserError` if a path is not a log
         directory.
         """
-        self._directories = [
-            open_for_reading(one, file_system, on_damage=on_damage) for one in (path, *others)
-        ]
+        self._directories = open_directories(
+            (path, *others), file_system, on_damage=on_damage, tier=tier
+        )
         self.name = ",".join((path, *others))
 
     @property

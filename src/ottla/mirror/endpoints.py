@@ -11,6 +11,7 @@ from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Source
 from ottla.storage.findings import Finding
+from ottla.storage.reading.opening import TierPlace
 
 ADDRESS = lazy_pattern(r"(\[[^\]/]+\]|[^/:]+):\d+")
 
@@ -21,20 +22,24 @@ def open_source(
     sleep: Callable[[float], None],
     security: Security = PLAINTEXT,
     on_damage: Callable[[Finding], None] | None = None,
+    tier: TierPlace | None = None,
 ) -> Source:
     """Opens a source by its name; raises `UserError`.
 
-    `security` is only for a broker, and `on_damage` only for a directory (see `open_for_reading`).
+    `security` is only for a broker, `on_damage` and `tier` only for a directory (see
+    `open_directories`).
     """
     # An existing directory is a directory, even if its name looks like HOST:PORT.
     if not os.path.isdir(place) and is_address(place):
         if on_damage is not None:
             raise UserError(f"{place} is a broker; --skip-damaged is for a data directory")
+        if tier is not None:
+            raise UserError(f"{place} is a broker, which reads its own tier; omit --tier")
         return BrokerSource(*parse_address(place), sleep=sleep, security=security)
     if security != PLAINTEXT:
         raise UserError(f"{place} is not HOST:PORT of a broker; leave out the client settings")
     first, *others = directories_of(place)
-    return DirectorySource(first, others=others, on_damage=on_damage)
+    return DirectorySource(first, others=others, on_damage=on_damage, tier=tier)
 
 
 def directories_of(place: str) -> list[str]:

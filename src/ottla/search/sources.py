@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.search.skipping import Skipped
     from ottla.search.words import Words
     from ottla.storage.findings import Finding
+    from ottla.storage.reading.opening import TierPlace
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
     from ottla.storage.reading.read_only_log import ReadOnlyLog
 
@@ -99,11 +100,12 @@ class FileRecords(_DecodedSource):
         read_committed: bool,
         on_remark: OnRemark = lambda text: None,
         on_damage: "Callable[[Finding], None] | None" = None,
+        tier: "TierPlace | None" = None,
     ) -> "FileRecords":
         """Opens directories at paths. With `on_damage` reads skip damage, and report it."""
-        from ottla.storage.reading.read_only_directory import open_for_reading
+        from ottla.storage.reading.opening import open_directories
 
-        directories = [open_for_reading(path, on_damage=on_damage) for path in paths]
+        directories = open_directories(paths, on_damage=on_damage, tier=tier)
         return FileRecords(directories, read_committed=read_committed, on_remark=on_remark)
 
     def topics(self) -> list[str]:

@@ -24,12 +24,9 @@ from ottla.storage.findings import Finding
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.index_marks import index_marks
 from ottla.storage.reading.locating import locate
+from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
-from ottla.storage.reading.read_only_directory import (
-    LostPartitionError,
-    ReadOnlyLogDirectory,
-    open_for_reading,
-)
+from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
@@ -68,10 +65,12 @@ class LogFiles:
         *,
         file_system: FileSystem | None = None,
         skip_damaged: bool = False,
+        tier: TierPlace | None = None,
     ) -> None:
         """With `skip_damaged` reads skip damaged batches and log each of them."""
         self._paths = tuple(paths)
         self._file_system = file_system
+        self._tier = tier
         self._choice = choice
         self._on_damage = _log_skipped if skip_damaged else None
         self._is_committed = isolation is Isolation.READ_COMMITTED
@@ -80,10 +79,9 @@ class LogFiles:
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
-        return [
-            open_for_reading(path, self._file_system, on_damage=self._on_damage)
-            for path in self._paths
-        ]
+        return open_directories(
+            self._paths, self._file_system, on_damage=self._on_damage, tier=self._tier
+        )
 
     def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
         there = self._places()

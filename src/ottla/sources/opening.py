@@ -10,6 +10,7 @@ from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions, check_path, parse_options
+from ottla.storage.reading.opening import TierPlace
 
 if TYPE_CHECKING:
     from ottla.sources.wire.wire_client import WireClient
@@ -21,7 +22,11 @@ def open_log(options: ReadOptions) -> LogSource:
     """The source that the options name."""
     if options.paths:
         return LogFiles(
-            options.paths, options.choice, options.isolation, skip_damaged=options.skip_damaged
+            options.paths,
+            options.choice,
+            options.isolation,
+            skip_damaged=options.skip_damaged,
+            tier=options.tier,
         )
     # Imported here, because reading files does not need the wire protocol.
     from ottla.sources.wire.wire_source import BrokerLog
@@ -56,11 +61,24 @@ def source_options(source: str) -> dict[str, str]:
 
 
 def topic_options(
-    source: str, topic: str, *, skip_damaged: bool = False, client: Mapping[str, str] | None = None
+    source: str,
+    topic: str,
+    *,
+    skip_damaged: bool = False,
+    client: Mapping[str, str] | None = None,
+    tier: TierPlace | None = None,
 ) -> ReadOptions:
     """The options to read one topic from a data directory or a broker; raises `UserError`."""
     more = {"skipDamaged": "true"} if skip_damaged else {}
+    more |= tier_texts(tier)
     return choice_options(source, {**more, "subscribe": topic}, client or {})
+
+
+def tier_texts(tier: TierPlace | None) -> dict[str, str]:
+    """The options that name a tier."""
+    if tier is None:
+        return {}
+    return {"tier": tier.address, **({} if tier.keys is None else {"tier.key": tier.keys})}
 
 
 def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, str]) -> ReadOptions:

@@ -26,6 +26,7 @@ from ottla.sources.bounds import (
 from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX, parse_client_options
 from ottla.sources.option_texts import parse_count, parse_truth
 from ottla.sources.topic_choice import CHOICE_OPTIONS, TopicChoice, parse_choice
+from ottla.storage.reading.opening import TierPlace
 
 COLUMN_TYPES = {
     "key": "binary",
@@ -51,6 +52,8 @@ OPTIONS = (
     "endingOffsetsByTimestamp",
     "failOnDataLoss",
     "skipDamaged",
+    "tier",
+    "tier.key",
     "minPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
@@ -118,6 +121,8 @@ class ReadOptions:
     isolation: Isolation = Isolation.READ_COMMITTED
     fail_on_data_loss: bool = True
     skip_damaged: bool = False
+    tier: TierPlace | None = None
+    """Where the segments are that the directories no longer have."""
     min_partitions: int | None = None
     max_records: int | None = None
     limits: TriggerLimits = TriggerLimits()
@@ -169,6 +174,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         isolation=isolation,
         fail_on_data_loss=_truth("failOnDataLoss", options, default=True),
         skip_damaged=_parse_skip_damaged(options, paths),
+        tier=_parse_tier(options, paths),
         min_partitions=_count("minPartitions", options),
         max_records=_count("maxRecordsPerPartition", options),
         limits=_parse_limits(options),
@@ -204,6 +210,19 @@ def _parse_skip_damaged(options: Mapping[str, str], paths: tuple[str, ...]) -> b
     if skip_damaged and not paths:
         raise UserError("option skipDamaged is for segment files; a broker decides what it serves")
     return skip_damaged
+
+
+def _parse_tier(options: Mapping[str, str], paths: tuple[str, ...]) -> TierPlace | None:
+    address, keys = options.get("tier"), options.get("tier.key")
+    if address is None and keys is None:
+        return None
+    if address is None:
+        raise UserError("option tier.key is for an encrypted tier; give option tier, its place")
+    if not paths:
+        raise UserError(
+            "option tier is for a data directory (option path); a broker reads its own tier"
+        )
+    return TierPlace(address=address, keys=keys)
 
 
 def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: str | None) -> None:

@@ -7,8 +7,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.broker import replicas
 from ottla.broker.broker import Broker
+from ottla.broker.replicas import TICKED_AT_ONCE
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.partition import Partition
@@ -73,21 +73,19 @@ def test_a_lost_session_makes_a_follower_of_a_leader() -> None:
     assert heard.events[-1] == ("follower", ORDERS, 0)
 
 
-def test_lagging_followers_of_many_partitions_leave_the_isr_in_several_rounds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(replicas, "TICKED_AT_ONCE", 1)
+def test_lagging_followers_of_many_partitions_leave_the_isr_in_several_rounds() -> None:
     broker = open_member(1, disk("/d"), replica_lag_time_max_ms="1000")
-    for place in (ORDERS, OTHERS):
+    places = [TopicPartition("orders", index) for index in range(TICKED_AT_ONCE + 1)]
+    for place in places:
         PartitionOrders(place, (1, 2)).lead(1, {1: broker, 2: broker})
         broker.appends.append(broker.topics.partition(*place), batch(b"one"), now_ms=0)
     broker.appends.write_out()
-    leading = [replicas_of(broker).manager.leading(one) for one in (ORDERS, OTHERS)]
+    leading = [replicas_of(broker).manager.leading(one) for one in places]
     shrunk = []
-    while broker.answers.next_deadline_ms <= 2000:
+    while broker.answers.next_deadline_ms is not None and broker.answers.next_deadline_ms <= 2000:
         replicas_of(broker).advance(at(2000))
         shrunk.append(sum(one is not None and one.isr.is_pending for one in leading))
-    assert shrunk == [1, 2]
+    assert shrunk == [TICKED_AT_ONCE, TICKED_AT_ONCE + 1]
 
 
 def test_what_one_broker_has_alone_is_not_read() -> None:

@@ -20,6 +20,7 @@ from ottla.cli.settings_files import (
     registry_options,
 )
 from ottla.cli.terminal import parse_seconds, parse_size, with_options
+from ottla.cli.tiers import tier_of, tier_options
 
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
@@ -194,6 +195,7 @@ with_load_options = with_options(
         is_flag=True,
         help="Continue after damage in a directory's files; skipped offsets are logged.",
     ),
+    tier_options,
     click.option("--min-partitions", type=click.IntRange(min=1), help="Minimum number of tasks."),
     engine_option,
     click.option(
@@ -305,6 +307,7 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
     return LoadOptions(
         allow_gaps=given["allow_gaps"],
         skip_damaged=given["skip_damaged"],
+        tier=tier_of(given),
         starting=None if start is None else parse_place("--from", start, topic),
         ending=None if end is None else parse_place("--to", end, topic),
         layout=_layout(given),

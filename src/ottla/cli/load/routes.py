@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.cli.settings_files import read_client_settings
+from ottla.cli.tiers import tier_of
 
 if TYPE_CHECKING:
     from ottla.loading.job import LoadRoute
@@ -51,13 +52,13 @@ def matching_routes(source: str, given: Mapping[str, Any]) -> "list[LoadRoute]":
     """Returns the topics that match the pattern now; raises `UserError`."""
     from ottla.loading.job import LoadRoute
     from ottla.objects.addresses import full_address
-    from ottla.sources.opening import choice_options, open_log
+    from ottla.sources.opening import choice_options, open_log, tier_texts
 
     client = read_client_settings(given["source_config"])
     # Of whole names, as its option says; Spark's option finds parts of them.
     choice_options(source, {"subscribePattern": given["pattern"]}, client)  # refuses a wrong one
     whole = {"subscribePattern": f"^(?:{given['pattern']})$"}
-    options = choice_options(source, whole, client)
+    options = choice_options(source, {**whole, **tier_texts(tier_of(given))}, client)
     offered = open_log(options).partitions(allow_missing=True)
     return [
         LoadRoute(source, topic, full_address(os.path.join(given["into"], topic)))

@@ -14,6 +14,7 @@ from ottla.cli.terminal import (
     new_console,
     parse_size,
 )
+from ottla.cli.tiers import tier_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +70,7 @@ class MirrorCommand(ExampleCommand):
     is_flag=True,
     help="Continue after damage in SOURCE's files; skipped offsets go to stderr.",
 )
+@tier_options
 @click.option(
     "--groups/--no-groups", default=True, help="Copy the committed offsets of consumer groups."
 )
@@ -139,12 +141,20 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
             raise UserError("--throttle works within one process; omit it or --engine spark")
         if given.skip_damaged:
             raise UserError("--skip-damaged works within one process; omit it or --engine spark")
+        if given.tier:
+            raise UserError("--tier works within one process; omit it or --engine spark")
         bulk_with_spark(source, directory, (options, security), console)
     totals = Totals(console, target, output, is_following=given.follow)
     with (
         Stopping() as stop,
         contextlib.closing(
-            open_source(source, sleep=stop.sleep, security=security, on_damage=given.on_damage)
+            open_source(
+                source,
+                sleep=stop.sleep,
+                security=security,
+                on_damage=given.on_damage,
+                tier=given.source_tier,
+            )
         ) as opened,
         new_line(console) as line,
         Target.open(directory, clock, line.say) as copy,

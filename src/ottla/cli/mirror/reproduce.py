@@ -41,6 +41,7 @@ def reproduce(source: str, target: str, given: CopyOptions) -> None:
                 sleep=stop.sleep,
                 security=given.source_security,
                 on_damage=given.on_damage,
+                tier=given.source_tier,
             )
         ) as opened,
         new_line(console) as line,

@@ -8,12 +8,14 @@ from ottla.base.values import dataclass
 from ottla.cli.output import Output
 from ottla.cli.settings_files import read_security
 from ottla.cli.terminal import StopAskedError, Stopping, report_skipped
+from ottla.cli.tiers import tier_of
 
 if TYPE_CHECKING:
     from ottla.cli.mirror.text import Totals
     from ottla.client.connecting.security import Security
     from ottla.mirror.mirror import RoundReport
     from ottla.storage.findings import Finding
+    from ottla.storage.reading.opening import TierPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,19 @@ class CopyOptions:
     name: str
     source_config: str | None
     target_config: str | None
+    tier: str | None
+    tier_key: str | None
     output: Output = Output()
 
     @property
     def source_security(self) -> "Security":
         """Raises `UserError`."""
         return read_security(self.source_config)
+
+    @property
+    def source_tier(self) -> "TierPlace | None":
+        """Raises `UserError`."""
+        return tier_of({"tier": self.tier, "tier_key": self.tier_key})
 
     @property
     def on_damage(self) -> "Callable[[Finding], None] | None":

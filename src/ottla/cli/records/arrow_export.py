@@ -92,7 +92,7 @@ def open_source(target: Target, topic: str) -> "LogSource":
     text = ",".join(target.directories) or ",".join(
         f"{host}:{port}" for host, port in target.addresses
     )
-    return open_log(topic_options(text, topic, client=target.settings))
+    return open_log(topic_options(text, topic, client=target.settings, tier=target.tier))
 
 
 def topics_of(target: Target) -> list[str]:

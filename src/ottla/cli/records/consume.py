@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import report_remark
+from ottla.cli.tiers import tier_options
 from ottla.search.sources import ClusterRecords, FileRecords, RecordSource
 
 
@@ -35,6 +37,7 @@ from ottla.search.sources import ClusterRecords, FileRecords, RecordSource
     show_default=True,
     help="With read_committed, records of open and aborted transactions are left out.",
 )
+@tier_options
 def consume_command(
     target: Target, topics: tuple[str, ...], group: str | None, isolation: str, **given: Any
 ) -> None:
@@ -45,8 +48,13 @@ def consume_command(
     other; --follow then prints new records as they are written. With --group the group's members
     share the partitions, and the offsets of printed records are committed.
     """
+    target = target.with_tier(given)
     plan, printer = parse_plan(topics, given)
     if group is not None:
+        if target.tier is not None:
+            raise UserError(
+                "--tier reads files, and the offsets of a group are committed to a broker"
+            )
         from ottla.cli.records.group import print_as_group
 
         print_as_group(target, group, plan, printer, isolation=isolation)
@@ -62,7 +70,12 @@ def _source(target: Target, *, read_committed: bool, is_quiet: bool) -> Iterator
     on_remark = pass_over if is_quiet else report_remark
     if target.is_directory:
         target.check_directories()
-        yield FileRecords.at(target.directories, read_committed=read_committed, on_remark=on_remark)
+        yield FileRecords.at(
+            target.directories,
+            read_committed=read_committed,
+            on_remark=on_remark,
+            tier=target.tier,
+        )
         return
     with target.open() as cluster:
         yield ClusterRecords(cluster, read_committed=read_committed, on_remark=on_remark)

@@ -17,6 +17,7 @@ from ottla.cli.records.file_formats import (
 )
 from ottla.cli.records.progress import Flow, report_option
 from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.tiers import tier_options
 from ottla.search.positions import parse_position
 
 
@@ -51,6 +52,7 @@ class ExportCommand(TargetCommand):
     "--from", "start", default="beginning", metavar="POSITION", help="Start of the range."
 )
 @click.option("--until", default="end", metavar="POSITION", help="End of the range, exclusive.")
+@tier_options
 @report_option
 @quiet_option()
 def export_command(
@@ -64,6 +66,7 @@ def export_command(
     """
     if given["as_json"] and str(output) == "-":
         raise UserError("--json and the records cannot share standard output; name a file with -o")
+    target = target.with_tier(given)
     now_ms = time.time_ns() // 1_000_000
     form = format_of(str(output), kind)
     written = open_range(

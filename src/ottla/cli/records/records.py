@@ -11,6 +11,7 @@ from ottla.cli.records.old_logs import OldRecords
 from ottla.cli.records.reading import entries, parse_plan, reading_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import report_remark, report_skipped
+from ottla.cli.tiers import tier_of, tier_options
 from ottla.search.sources import FileRecords
 
 
@@ -33,6 +34,7 @@ from ottla.search.sources import FileRecords
     show_default=True,
     help="With read_committed, records of open and aborted transactions are left out.",
 )
+@tier_options
 @click.option(
     "--skip-damaged", is_flag=True, help="Continue after damage; skipped offsets go to stderr."
 )
@@ -52,6 +54,7 @@ def records_command(
     """
     if not target.is_directory:
         raise UserError(f"records reads files; for a broker use: ottla consume {target.text} TOPIC")
+    tier = tier_of(given)
     plan, printer = parse_plan((*topics, *more_topics), given)
     if old := OldRecords.found_at(target.directories[0]):
         printer.print_all(entries(old, plan))
@@ -61,5 +64,6 @@ def records_command(
         read_committed=isolation == "read_committed",
         on_damage=report_skipped if skip_damaged else None,
         on_remark=pass_over if given["is_quiet"] else report_remark,
+        tier=tier,
     )
     printer.print_all(entries(source, plan))

@@ -21,6 +21,7 @@ from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted, whole_file
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import counted, new_console, new_table
+from ottla.cli.tiers import tier_options
 from ottla.search.positions import FROM_START, Position, PositionKind
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _COLUMNS = {
     show_default=True,
     help="Type of values: text and json are null for bytes that are neither, raw is a blob.",
 )
+@tier_options
 @quiet_option()
 def sql_command(
     target: Target,
@@ -69,6 +71,7 @@ def sql_command(
     parquet: Path | None,
     value_as: str,
     is_quiet: bool,
+    **tier: str | None,
 ) -> None:
     """Query topics in SQL.
 
@@ -84,6 +87,7 @@ def sql_command(
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
 
+    target = target.with_tier(tier)
     if " " in target.text and (os.path.isdir(query) or looks_like_target(query)):
         raise UserError(f"the target comes before the query: ottla sql {query} 'select ...'")
 

@@ -16,6 +16,7 @@ from ottla.cli.settings_files import (
     registry_config_option,
 )
 from ottla.cli.terminal import ExampleCommand, counted
+from ottla.cli.tiers import tier_of, tier_options
 
 if TYPE_CHECKING:
     from ottla.loading.auditing.report import AuditReport
@@ -46,6 +47,7 @@ DIFFERENCES_SHOWN = 20
 )
 @registry_config_option
 @client_config_option("source")
+@tier_options
 @output_options()
 def audit_command(
     source: str,
@@ -70,7 +72,9 @@ def audit_command(
     if topic is None:
         raise UserError("name the topic that was loaded: ottla audit SOURCE TOPIC --table PATH")
     client = read_client_settings(given["source_config"])
-    options = topic_options(source, topic, skip_damaged=given["skip_damaged"], client=client)
+    options = topic_options(
+        source, topic, skip_damaged=given["skip_damaged"], client=client, tier=tier_of(given)
+    )
     login = read_registry_login(given["registry_config"])
     with LateLine(f"comparing {table} with {topic}", is_quiet=output.is_quiet) as line:
         log = open_log(options)

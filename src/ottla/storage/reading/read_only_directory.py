@@ -45,6 +45,9 @@ MetadataSizes = tuple[tuple[str, int], ...] | None
 
 NAMES_SHOWN = 10
 
+TieredStart = Callable[[str], int | None]
+"""The start of the log of a partition's folder, by its tier; `None` if it has none."""
+
 
 class LostPartitionError(RefusalError):
     """A partition that the directory had, as a file in it says, has no files any more."""
@@ -55,15 +58,17 @@ def open_for_reading(
     file_system: FileSystem | None = None,
     *,
     on_damage: Callable[[Finding], None] | None = None,
+    tiered_start: TieredStart | None = None,
 ) -> "ReadOnlyLogDirectory":
     """Opens the log directory at a path; raises `UserError` if there is none.
 
-    With `on_damage`, reads skip damage and pass each damage to it once.
+    With `on_damage`, reads skip damage and pass each damage to it once. `tiered_start` belongs to a
+    file system with the segments of a tier.
 
     Applications use `ottla.open(path, read_only=True)`.
     """
     file_system = file_system or OsFileSystem()
-    directory = ReadOnlyLogDirectory(path, file_system, on_damage)
+    directory = ReadOnlyLogDirectory(path, file_system, on_damage, tiered_start)
     try:
         names = file_system.list(path)
     except FileNotFoundError:
@@ -89,10 +94,12 @@ class ReadOnlyLogDirectory:
         path: str,
         file_system: FileSystem,
         on_damage: Callable[[Finding], None] | None = None,
+        tiered_start: TieredStart | None = None,
     ) -> None:
         self.path = path
         self.file_system = file_system
         self._on_damage = on_damage
+        self._tiered_start = tiered_start
         self._reported: set[Finding] = set()
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
@@ -240,11 +247,14 @@ class ReadOnlyLogDirectory:
         Ottla's copy with a checksum takes precedence over Kafka's checkpoint where it is valid.
         """
         key = TopicPartition(topic, partition)
+        directory = join(self.path, partition_directory_name(topic, partition))
+        tiered = None if self._tiered_start is None else self._tiered_start(directory)
+        if tiered is not None:
+            return tiered
         copied = copied_start(self.file_system, self.path, key)
         if copied is not None:
             return copied
         stated = self.checkpointed(CHECKPOINT_LOG_START)
-        directory = join(self.path, partition_directory_name(topic, partition))
         if not stated and is_ours_alone(self.file_system, directory):
             return start_by_epochs(self.file_system, directory)  # both files are missing
         return stated.get(key, 0)
