@@ -69,13 +69,16 @@ def _of_directories(
     paths: tuple[str, ...], config_file: str | None, *, deep: bool
 ) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
-    from ottla.client.administration.doctor import complaints
     from ottla.diagnosis.directories import read_directories
+    from ottla.diagnosis.doctor import check_directories, deep_complaints
 
+    # Not `complaints`: what examines files alone imports no client.
     with named_files(paths[0]):
         properties = None if config_file is None else read_server_properties(config_file)
         opened = read_directories(paths, properties=properties)
-        yield from complaints(None, opened, SystemClock().now_ms(), deep=deep)
+        yield from check_directories(opened, SystemClock().now_ms())
+        if deep:
+            yield from deep_complaints(paths)
 
 
 def _show(found: "list[Complaint]", target: str, output: Output) -> None:
