@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from ottla.base.partitions import OffsetRange, TopicPartition
     from ottla.base.principal import Principal
+    from ottla.base.resource_kinds import ResourceKind
     from ottla.client.administration.admin import Admin
     from ottla.client.administration.config_values import ConfigEntry, ConfigOrigin
     from ottla.client.administration.descriptions import (
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
     from ottla.client.producing.serializers import AvroSerializer, SerializationError
     from ottla.client.refusals import RefusedError, UnknownTopicError
     from ottla.codec.compression import Compression
-    from ottla.config.resource_kinds import ResourceKind
     from ottla.config.setting import SettingError
     from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
@@ -255,7 +255,7 @@ _NAMES = {
     "ottla.client.refusals": "RefusedError UnknownTopicError",
     "ottla.client.connecting.security": "AuthenticationError",
     "ottla.codec.compression": "Compression",
-    "ottla.config.resource_kinds": "ResourceKind",
+    "ottla.base.resource_kinds": "ResourceKind",
     "ottla.config.setting": "SettingError",
     "ottla.embedded.compacting": "CompactedPartition",
     "ottla.embedded.followed": "FollowedLog",

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.api_messages import encode_record
 from ottla.codec.compression import Compression
-from ottla.config.resource_kinds import ResourceKind
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,

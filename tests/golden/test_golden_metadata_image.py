@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import uuid_text
-from ottla.config.resource_kinds import ResourceKind
+from ottla.base.resource_kinds import ResourceKind
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import MetadataFile, read_log
 from tests.golden.test_golden_metadata import RECORDED

@@ -12,6 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import in_turns, kept, turn_dict, turn_list
 from ottla.broker.appends import Appends
 from ottla.broker.configs.client_metrics import check_client_metrics
@@ -45,7 +46,6 @@ from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.metadata.image import (

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
     FIRST_WITH_DIRECTORIES,

@@ -12,10 +12,10 @@ from dataclasses import field
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.scram import ScramCredential
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage

@@ -9,6 +9,7 @@ import pytest
 import ottla
 from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.admin import MAX_TIMESTAMP, Admin
 from ottla.client.administration.asking import TIMEOUT_MS
 from ottla.client.administration.config_values import ALL_BROKERS, ConfigOrigin
@@ -17,7 +18,6 @@ from ottla.client.bulk.reading import EARLIEST, LATEST
 from ottla.client.connecting.cluster import ClientSettings
 from ottla.client.connecting.settings import admin_settings
 from ottla.client.refusals import RefusedError
-from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.log import Log
 
 ORDERS = TopicPartition("orders", 0)

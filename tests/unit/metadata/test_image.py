@@ -4,9 +4,9 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.control import (
     LeaderChangeMessage,
     SnapshotFooterRecord,

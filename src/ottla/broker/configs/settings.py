@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.patterns import lazy_pattern
+from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.config.any_setting import setting_row, unknown_text
 from ottla.config.broker import (
@@ -20,7 +21,6 @@ from ottla.config.broker import (
     topic_settings_by_broker_name,
 )
 from ottla.config.listeners import client_listeners
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import LISTENER_PREFIX
 from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING

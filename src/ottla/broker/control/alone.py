@@ -8,6 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns, turn_dict, turn_list, yield_turn
 from ottla.broker.admin import Admin
@@ -30,7 +31,6 @@ from ottla.broker.topics.topics import (
     Topics,
     check_total_count,
 )
-from ottla.config.resource_kinds import ResourceKind
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import freed_in_turns
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.encoded_passwords import KeptPasswords
@@ -25,7 +26,6 @@ from ottla.broker.topics.topic_rules import check_changed_settings, check_name
 from ottla.broker.waiting import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import in_a_turn, parts_in_turns
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.topics import Topic
 from ottla.broker.topics.unconfirmed import Unconfirmed
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER
 from ottla.metadata.image import FIRST_WITH_DIRECTORIES, Configs, PartitionImage, TopicImage
 from ottla.storage.files.known_topics import TopicEntry

@@ -14,9 +14,9 @@ from ottla.cli.terminal import ExampleCommand, print_json, with_options
 from ottla.diagnosis.words.settings import bounds_text, origin_text
 
 if TYPE_CHECKING:
+    from ottla.base.resource_kinds import ResourceKind
     from ottla.client.administration.config_values import ConfigEntry
     from ottla.client.connecting.cluster import Cluster
-    from ottla.config.resource_kinds import ResourceKind
     from ottla.config.setting import Setting
 
 resource_options = with_options(
@@ -162,8 +162,8 @@ def _resource(
     words: tuple[str, ...], *, brokers: bool, **named: str | None
 ) -> "tuple[ResourceKind, str, tuple[str, ...]]":
     """Returns what the settings belong to, its name, and the remaining arguments."""
+    from ottla.base.resource_kinds import ResourceKind
     from ottla.client.administration.config_values import ALL_BROKERS
-    from ottla.config.resource_kinds import ResourceKind
 
     given = [(kind, name) for kind, name in named.items() if name is not None]
     if len(given) + brokers > 1:
@@ -187,8 +187,8 @@ def _change(
     dry_run: bool,
     output: Output,
 ) -> None:
+    from ottla.base.resource_kinds import ResourceKind
     from ottla.client.administration.configs import ConfigAdmin
-    from ottla.config.resource_kinds import ResourceKind
 
     if kind is ResourceKind.BROKER_LOGGER and not target.broker_addresses():
         from ottla.embedded.read_only.connection import no_loggers

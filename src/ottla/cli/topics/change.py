@@ -100,9 +100,9 @@ def alter_command(
     output: Output,
 ) -> None:
     """Change settings of topics; the others stay as they are."""
+    from ottla.base.resource_kinds import ResourceKind
     from ottla.client.administration.configs import ConfigAdmin
     from ottla.client.administration.topics import TopicAdmin
-    from ottla.config.resource_kinds import ResourceKind
     from ottla.config.topic import TopicConfig
 
     given = topic_changes(settings)

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.config_values import (
     ConfigEntry,
@@ -14,7 +15,6 @@ from ottla.client.administration.config_values import (
     topic_rows,
 )
 from ottla.client.connecting.connection import Connection
-from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -6,9 +6,9 @@ A limit is a broker's setting; the replicas that it applies to are a setting of 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.replica_plans import Move
-from ottla.config.resource_kinds import ResourceKind
 
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"

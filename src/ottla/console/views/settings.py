@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import UnknownNameError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.texts import setting_value
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.config_values import ConfigEntry
 from ottla.config.broker import broker_settings
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect, reason_of

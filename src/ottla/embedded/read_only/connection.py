@@ -6,9 +6,9 @@ from typing import Any, Final
 from ottla.base.clock import Clock, SystemClock, read_clock
 from ottla.base.errors import UserError
 from ottla.base.principal import Principal
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.connection import CLIENT, LocalConnection
 from ottla.embedded.read_only.broker import ReadOnlyBroker
 from ottla.embedded.read_only.known_settings import check_known

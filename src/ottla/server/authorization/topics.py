@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import turn_dict, turn_list
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.create_partitions import (

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import count_elements, in_turns, turn_list
 from ottla.broker.configs.resources import check_broker_name, check_group_name, no_settings
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topic_rules import check_name
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -7,8 +7,8 @@ Kafka's counterpart: `KafkaApis.handleListConfigResources` (KIP-1142).
 """
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import in_turns
-from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import counted, turn_list
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.control.controller import Outcome, Soon
 from ottla.broker.waiting import Later
-from ottla.config.resource_kinds import ResourceKind
 from ottla.protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalAlterConfigsResource,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.base.errors import ProtocolError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.schema import Message
 from ottla.config.any_setting import is_sensitive, setting_row
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.records import ConfigRecord, UserScramCredentialRecord, decode_record
 from ottla.storage.diagnosis.rows import RecordRow, Row
 

@@ -8,6 +8,7 @@ import pytest
 from ottla.base.errors import ApiError, RefusalError, UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, uuid_text
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
 from ottla.broker.adoption.found_metadata import find_metadata
 from ottla.broker.adoption.handover import HandoverOptions
@@ -18,7 +19,6 @@ from ottla.broker.quotas.quota_changes import QuotaFilter
 from ottla.broker.topics.topics import NewTopic
 from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.records import (
     AccessControlEntryRecord,

@@ -9,6 +9,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.adoption.handover import (
     Handover,
     HandoverOptions,
@@ -23,7 +24,6 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.schema import Message
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.acls import (
     Acl,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import pytest
 
 from ottla.base.files import FileSystem
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config, broker_settings
-from ottla.config.resource_kinds import ResourceKind
 from ottla.config.setting import SettingError
 from ottla.config.usable import name_among, usable
 from ottla.testing import FakeFileSystem

@@ -12,6 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.principal import ANONYMOUS
+from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import at_once
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
@@ -20,7 +21,6 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, TopicGrowth
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.acls import AclFilter
 from ottla.metadata.records import (
     BeginTransactionRecord,

@@ -9,13 +9,13 @@ import pytest
 
 import ottla
 import ottla.aio
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.security_values import (
     AclBinding,
     AclBindingFilter,
     UserScramCredentialDeletion,
 )
 from ottla.client.connecting.target import open_target
-from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.log import Log
 from ottla.embedded.read_only import following
 from ottla.runtime.loops import BlockingCallError

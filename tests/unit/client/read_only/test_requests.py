@@ -9,10 +9,10 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.bulk.reading import READ_COMMITTED, FetchFrom, fetch
 from ottla.client.connecting.read_only import open_to_read
 from ottla.client.connecting.target import open_target
-from ottla.config.resource_kinds import ResourceKind
 from ottla.embedded.log import Log
 from ottla.metadata import log_files
 from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory

@@ -6,9 +6,9 @@ import pytest
 
 import ottla
 from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.config_values import ALL_BROKERS
 from ottla.client.refusals import RefusedError
-from ottla.config.resource_kinds import ResourceKind
 from tests.support.read_only import reading
 
 

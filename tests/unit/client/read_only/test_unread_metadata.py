@@ -11,10 +11,10 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.errors import RefusalError
 from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
 from ottla.cli.directory.adopt import adopt_command
 from ottla.client.administration.config_values import ALL_BROKERS
 from ottla.codec.api_messages import encode_record
-from ottla.config.resource_kinds import ResourceKind
 from ottla.metadata.records import ClientQuotaRecord, ConfigRecord, QuotaEntity, TopicRecord
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import INTEGRITY
