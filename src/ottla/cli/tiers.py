@@ -1,13 +1,15 @@
 """`--tier` and `--tier-key`: where the segments are that a data directory no longer has."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.base.errors import UserError
 from ottla.cli.terminal import with_options
-from ottla.storage.reading.opening import TierPlace
+
+if TYPE_CHECKING:
+    from ottla.storage.reading.opening import TierPlace
 
 tier_options = with_options(
     click.option(
@@ -24,7 +26,7 @@ tier_options = with_options(
 )
 
 
-def tier_of(given: Mapping[str, Any], *, is_directory: bool = True) -> TierPlace | None:
+def tier_of(given: Mapping[str, Any], *, is_directory: bool = True) -> "TierPlace | None":
     """The tier that the options name; raises `UserError` where there can be none."""
     address, keys = given["tier"], given["tier_key"]
     if address is None:
@@ -33,4 +35,6 @@ def tier_of(given: Mapping[str, Any], *, is_directory: bool = True) -> TierPlace
         return None
     if not is_directory:
         raise UserError("--tier is for a data directory; a broker reads its own tier")
+    from ottla.storage.reading.opening import TierPlace
+
     return TierPlace(address=address, keys=keys)
