@@ -270,7 +270,8 @@ class _PartitionCheck:
                 kind, reason = found
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
             elif described.role in INDEX_ROLES and described.offset not in bases:
-                yield orphan_index(self._at(name))
+                first = min(bases, default=None)
+                yield orphan_index(self._at(name), described.offset, first)
             if described.is_whole_snapshot:
                 yield from metadata_snapshot_findings(self._files, self._at(name))
 

@@ -50,8 +50,15 @@ def missing_index(directory: str, base_offset: int, kind: FileKind) -> Finding:
     return Finding(kind=FindingKind.MISSING_INDEX, path=path, position=None, reason=reason)
 
 
-def orphan_index(path: str) -> Finding:
-    reason = "has no log file: its segment's records are lost"
+def orphan_index(path: str, base_offset: int, first_offset: int | None) -> Finding:
+    """The finding about an index without a log file; `first_offset` is the first segment's.
+
+    A deletion removes the first segments, the log file of each before its indexes.
+    """
+    is_left = first_offset is not None and base_offset < first_offset
+    reason = "has no log file: " + (
+        "a deletion of its segment has left it" if is_left else "its segment's records are lost"
+    )
     return Finding(kind=FindingKind.ORPHAN_INDEX, path=path, position=None, reason=reason)
 
 

@@ -61,7 +61,8 @@ def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
             indexes[one.offset].add(one.kind)
         elif one.kind in INDEX_KINDS:
             path = join(directory, one.text)
-            logger.warning("%s; it is removed", orphan_index(path).text)
+            found = orphan_index(path, one.offset, min(indexes, default=None))
+            logger.warning("%s; it is removed", found.text)
             remove_if_present(file_system, path)
     return indexes
 
