@@ -29,6 +29,7 @@ PAGES = {
     "testing.md": "",
     "moving.md": "",
     "mirror.md": "",
+    "tiers.md": "",
     "cluster.md": "kazoo pyspark",
     "load.md": "deltalake pyiceberg",
     "cluster-spark.md": "",

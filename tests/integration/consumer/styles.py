@@ -89,8 +89,9 @@ class Place:
     def elect(self, topic: str) -> None:
         """Another leader comes, which has everything."""
 
-        def deed(_: Broker, at: Timestamps) -> None:
+        def deed(broker: Broker, at: Timestamps) -> None:
             self.log.find_partition(topic, 0).leader_epoch += 1
+            broker.topic_store.records.show([topic], broker.topics.find)
 
         self.log.hold(deed)
 

@@ -39,6 +39,7 @@ def elect(broker: LocalBroker, end_offset: int) -> None:
         partition = broker.log.find_partition(*PLACE)
         partition.log.maintenance.truncate_to(end_offset, now_ms=at.now_ms)
         partition.leader_epoch += 1
+        one.topic_store.records.show([PLACE.topic], one.topics.find)
 
     broker.log.hold(deed)
     for number in range(10):

@@ -35,9 +35,9 @@ class CopyOptions:
     name: str
     source_config: str | None
     target_config: str | None
-    tier: str | None
-    tier_key: str | None
     output: Output = Output()
+    tier: str | None = None
+    tier_key: str | None = None
 
     @property
     def source_security(self) -> "Security":
