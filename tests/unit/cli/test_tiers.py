@@ -22,7 +22,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> TieredPlace:
 
 
 def run(place: TieredPlace, command: str, *arguments: str) -> str:
-    words = [command, str(place.data), *arguments, "--tier", str(place.tier)]
+    words = [command, f"{place.data}/", *arguments, "--tier", str(place.tier)]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, (done.stdout, done.stderr, done.exception)
     return done.stdout

@@ -61,9 +61,12 @@ class TieredFiles:
         """
         self._disk = OsFileSystem()
         self._tier = tier
-        self._paths = frozenset(paths)
+        self._paths = frozenset(parent_directory(join(path, "partition")) for path in paths)
         self._on_damage = on_damage
-        self._partitions: dict[str, TieredPartition] = {}
+        self._partitions: dict[str, tuple[int | None, TieredPartition | None]] = {}
+        """By folder: what a tier adds to it, if anything, and the first local offset for which it
+        was looked up.
+        """
         self._metadata: RemoteLogMetadata | None = None
 
     def list(self, directory: str) -> list[str]:
@@ -89,7 +92,7 @@ class TieredFiles:
         """Where the log of a partition's folder starts; `None` if its topic has no tier."""
         with suppress(OSError):
             self.list(directory)
-        partition = self._partitions.get(directory)
+        partition = self._known(directory)
         return None if partition is None else partition.start_offset
 
     # What a tier has no part in
@@ -156,8 +159,12 @@ class TieredFiles:
         if directory not in self._partitions:
             with suppress(OSError):
                 self.list(directory)
-        partition = self._partitions.get(directory)
+        partition = self._known(directory)
         return (partition, name) if partition is not None and partition.has(name) else None
+
+    def _known(self, directory: str) -> TieredPartition | None:
+        _, partition = self._partitions.get(directory, (None, None))
+        return partition
 
     def _look(self, directory: str, names: Iterable[str]) -> TieredPartition | None:
         """What a tier adds to a folder, if that is a partition's."""
@@ -168,15 +175,14 @@ class TieredFiles:
             return None
         key, first = TopicPartition(parsed.topic, parsed.partition), _first_local(names)
         known = self._partitions.get(directory)
-        if known is not None and known.first_local == first:
-            return known
+        if known is not None and known[0] == first:
+            return known[1]
         found = self._tiered(directory, key, first)
         if found is not None and first is not None and found.end_offset < first:
             # A broker may copy, and then delete what is local, while this process reads.
             self._metadata = None
             found = self._tiered(directory, key, first)
-        if found is not None:
-            self._partitions[directory] = found
+        self._partitions[directory] = first, found
         return found
 
     def _tiered(
@@ -195,9 +201,7 @@ class TieredFiles:
                 logger.warning("%s: %s", directory, one.reason)
             elif self._on_damage is not None:
                 self._on_damage(one)
-        return TieredPartition(
-            self._tier, found, first_local, () if self._on_damage is not None else gaps
-        )
+        return TieredPartition(self._tier, found, () if self._on_damage is not None else gaps)
 
     def _index(self, topic_id: Uuid, key: TopicPartition) -> SegmentIndex | None:
         """The uploads of a partition, by the metadata records, or by what lies in the tier."""
@@ -206,7 +210,8 @@ class TieredFiles:
         indexes = self._metadata.indexes
         if self._is_incomplete:
             wanted = TopicIdPartition(key.topic, topic_id, key.partition)
-            unknown = [one for one in self._tier.segments(key.topic) if one.partition == wanted]
+            listed = self._tier.segments(*key)
+            unknown = [one for one in listed if one.partition == wanted]
             if unknown:
                 logger.warning(
                     "%s-%d: metadata records of its uploads are missing, and those that lie in %s "

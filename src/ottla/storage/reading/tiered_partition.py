@@ -25,20 +25,11 @@ NUMBERS: Final = {FileKind.LOG: 0, **{kind: 1 + one for kind, one in INDEXES.ite
 
 
 class TieredPartition:
-    """`first_local` is the base offset of the first segment in the folder; `None` without one.
-
-    Each of `gaps` is a segment too, whose reading raises `CorruptionError`: the log must not seem
-    to be whole without it.
+    """Each of `gaps` is a segment too, whose reading raises `CorruptionError`: the log must not
+    seem to be whole without it.
     """
 
-    def __init__(
-        self,
-        tier: RemoteStorage,
-        found: Chain,
-        first_local: int | None,
-        gaps: Iterable[Finding] = (),
-    ) -> None:
-        self.first_local = first_local
+    def __init__(self, tier: RemoteStorage, found: Chain, gaps: Iterable[Finding] = ()) -> None:
         self.start_offset = found.start_offset
         self._tier = tier
         self._uploads = {one.base_offset: one for one in _uploads(tier, found.pieces)}

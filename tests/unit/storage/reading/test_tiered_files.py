@@ -2,17 +2,23 @@
 
 import logging
 import os
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
+from ottla.base.ids import Uuid, uuid_text
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.findings import Finding
 from ottla.storage.reading.opening import open_directories
+from ottla.storage.reading.tiered_files import TieredFiles
 from ottla.storage.reading.time_search import first_offset_at
+from ottla.storage.remote.opening import open_tier
 from tests.support.tiered import TieredPlace, uploaded
 from tests.support.tiers import NOW_MS
 
@@ -120,6 +126,29 @@ def test_a_topic_without_uploads_is_read_from_its_files(tmp_path: Path) -> None:
     (folder / log_file_name(0)).write_bytes((one.partition / log_file_name(10)).read_bytes())
     assert one.directory().topics()["plain"] == [0]
     assert one.log().log_start_offset == 10
+
+
+def test_a_partition_without_uploads_is_looked_up_once(tmp_path: Path) -> None:
+    """Without metadata records the store is listed for it."""
+    one = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (10, 15))
+    shutil.rmtree(one.data / "__remote_log_metadata-0")
+    (one.partition / "partition.metadata").write_text(
+        f"version: 0\ntopic_id: {uuid_text(Uuid(bytes(15) + bytes([9])))}\n"
+    )
+    listed: list[str] = []
+    tier = open_tier(str(one.tier))
+    plain = tier.segments
+
+    def segments(topic: str | None = None, partition: int | None = None) -> Iterator[Any]:
+        listed.append(str(topic))
+        return plain(topic, partition)
+
+    tier.segments = segments  # type: ignore[method-assign]
+    files = TieredFiles(tier, [str(one.data)])
+    for _ in range(3):
+        assert files.list(str(one.partition)) == sorted(os.listdir(one.partition))
+        assert files.status(str(one.partition / log_file_name(3))) is None
+    assert listed == ["orders"]
 
 
 def test_nothing_is_changed_through_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def partition(tmp_path: Path, *pieces: tuple[int, int, int, int]) -> TieredParti
         for upload, (_, _, first, last) in zip(uploads, pieces, strict=True)
     )
     chain = Chain(start_offset=pieces[0][2], pieces=found, findings=())
-    return TieredPartition(open_tier(str(place.tier)), chain, 90)
+    return TieredPartition(open_tier(str(place.tier)), chain)
 
 
 def content(tiered: TieredPartition, base_offset: int, kind: FileKind = FileKind.LOG) -> bytes:
@@ -78,7 +78,7 @@ def test_a_gap_is_a_segment_that_cannot_be_opened(tmp_path: Path) -> None:
     )
     place = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (20, 21))
     chain = Chain(start_offset=0, pieces=(), findings=(gap,))
-    tiered = TieredPartition(open_tier(str(place.tier)), chain, 20, [gap])
+    tiered = TieredPartition(open_tier(str(place.tier)), chain, [gap])
     assert tiered.names == {log_file_name(10)}
     with pytest.raises(CorruptionError, match="no upload in the tier has offsets 10 to 19"):
         tiered.open("path", FileName(offset=10, kind=FileKind.LOG))
