@@ -188,13 +188,16 @@ class TieredFiles:
     def _tiered(
         self, directory: str, key: TopicPartition, first_local: int | None
     ) -> TieredPartition | None:
+        local = ReadOnlyLogDirectory(parent_directory(directory), self._disk)
+        log_start = local.log_start(*key)
+        if first_local is not None and log_start >= first_local:
+            return None  # All of the log is here.
         topic_id = read_topic_id(self._disk, join(directory, PARTITION_METADATA))
         index = None if topic_id is None else self._index(topic_id, key)
         if index is None:
             return None
         epochs = LeaderEpochs.read(self._disk, join(directory, LEADER_EPOCHS))
-        local = ReadOnlyLogDirectory(parent_directory(directory), self._disk)
-        found = chain(index, epochs.entries, local.log_start(*key), first_local)
+        found = chain(index, epochs.entries, log_start, first_local)
         gaps = [one for one in found.findings if one.lost is not None]
         for one in found.findings:
             if one.lost is None:
@@ -208,7 +211,8 @@ class TieredFiles:
         if self._metadata is None:
             self._metadata = self._read_metadata()
         indexes = self._metadata.indexes
-        if self._is_incomplete:
+        # A member of a cluster has some partitions of the topic with the records.
+        if self._is_incomplete or indexes.find(topic_id, key.partition) is None:
             wanted = TopicIdPartition(key.topic, topic_id, key.partition)
             listed = self._tier.segments(*key)
             unknown = [one for one in listed if one.partition == wanted]

@@ -19,7 +19,7 @@ from ottla.storage.reading.opening import open_directories
 from ottla.storage.reading.tiered_files import TieredFiles
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.remote.opening import open_tier
-from tests.support.tiered import TieredPlace, uploaded
+from tests.support.tiered import TOPIC, TieredPlace, uploaded
 from tests.support.tiers import NOW_MS
 
 
@@ -100,6 +100,17 @@ def test_without_metadata_records_what_lies_in_the_tier_is_taken(
     assert "metadata records of its uploads are missing" in caplog.text
 
 
+def test_uploads_of_which_another_broker_has_the_records_are_found_in_the_tier(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = TieredPlace(tmp_path, [uploaded(1, 0, 9), uploaded(2, 10, 19)], (20, 25))
+    other = replace(TOPIC, topic="others", topic_id=Uuid(bytes(15) + b"\1"))
+    one.write_metadata([replace(uploaded(3, 0, 9).metadata, partition=other)])
+    with caplog.at_level(logging.WARNING):
+        assert one.offsets() == [*range(26)]
+    assert "metadata records of its uploads are missing" in caplog.text
+
+
 def test_segments_that_a_broker_moves_to_the_tier_meanwhile_stay_readable(tmp_path: Path) -> None:
     one = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (10, 19), (20, 25))
     directory = one.directory()
@@ -120,12 +131,13 @@ def test_segments_that_a_broker_moves_to_the_tier_meanwhile_stay_readable(tmp_pa
 
 def test_a_topic_without_uploads_is_read_from_its_files(tmp_path: Path) -> None:
     one = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (10, 15))
-    one.write_metadata(())
     folder = one.data / "plain-0"
     folder.mkdir()
-    (folder / log_file_name(0)).write_bytes((one.partition / log_file_name(10)).read_bytes())
-    assert one.directory().topics()["plain"] == [0]
-    assert one.log().log_start_offset == 10
+    (folder / log_file_name(10)).write_bytes((one.partition / log_file_name(10)).read_bytes())
+    directory = one.directory()
+    assert directory.topics()["plain"] == [0]
+    log = directory.partition("plain", 0)
+    assert [record.offset for record in log.records.read(10)] == [*range(10, 16)]
 
 
 def test_a_partition_without_uploads_is_looked_up_once(tmp_path: Path) -> None:
