@@ -114,7 +114,7 @@ def open(
     {'teas': 1}
     """
     if not read_only:
-        if tier is not None:
+        if tier is not None or tier_key is not None:
             raise UserError("a tier is only read: open the log with read_only=True, or omit tier")
         # A broker's file may name settings of plugins; in a program an unknown name is a mistake.
         check_known(check_settings(settings))

@@ -96,5 +96,7 @@ def test_a_tier_is_refused_where_there_can_be_none(
 def test_an_open_log_refuses_a_tier_that_it_cannot_use(place: TieredPlace) -> None:
     with pytest.raises(UserError, match="read_only=True"):
         ottla.open(place.data, tier=str(place.tier))  # type: ignore[call-overload]
+    with pytest.raises(UserError, match="read_only=True"):
+        ottla.open(place.data, tier_key="key")  # type: ignore[call-overload]
     with pytest.raises(UserError, match="give tier"):
         ottla.open(place.data, read_only=True, tier_key="key")
