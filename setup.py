@@ -25,12 +25,15 @@ from setuptools.command.build_ext import build_ext
 
 BROKER = {
     "base": "clock files principal timers timestamps",
-    "broker": "answers appends background broker coordinator_runtime fetches scheduler waiting",
+    "broker": "broker scheduler",
+    "broker/coordination": "runtime",
     "broker/groups": "coordinator",
     "broker/log_jobs": "jobs moves",
     "broker/quotas": "throttled_clients",
+    "broker/records": "answers appends fetches",
     "broker/topics": "partition removals topics",
     "broker/transactions": "coordinator endings",
+    "broker/waiting": "background rooms",
     "client/producing": "accumulator batches partitioners",
     "codec": "crc32c lz4_blocks primitives varint",
     "coordinator": "plan shard",

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.stored_records import latest_records
+from ottla.broker.coordination.stored_records import latest_records
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.storage.files.losses import NO_LOSSES

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.marker_requests import Marker
+from ottla.broker.membership.marker_requests import Marker
 from ottla.broker.topics.topics import NewTopic
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Decision

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.broker.background import Preparation, Prepared, carry_out
 from ottla.broker.topics.topics import NewTopic
+from ottla.broker.waiting.background import Preparation, Prepared, carry_out
 from ottla.codec.compression import Compression
 from ottla.embedded import log as embedded
 from ottla.protocol.api_keys import ApiKey

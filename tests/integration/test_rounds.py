@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.base.timestamps import Timestamps
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

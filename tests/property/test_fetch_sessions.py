@@ -14,12 +14,12 @@ from ottla.base.fetching_session import (
     next_epoch,
 )
 from ottla.broker.broker import Broker
-from ottla.broker.fetch_sessions import (
+from ottla.broker.records.fetch_sessions import (
     SessionFetch,
     key_of,
 )
-from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.topics.topics import NewTopic
+from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.record.batch import iter_batches
 from ottla.storage.log.reader import FetchData
 from tests.support.brokers import batch, disk, open_broker

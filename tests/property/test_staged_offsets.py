@@ -16,9 +16,9 @@ from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
-from ottla.broker.coordinator_shards import LedShards
+from ottla.broker.coordination.shards import LedShards
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.only_replicas import OnlyReplicas
+from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.coordinator.offsets.commits import CommitRequest

@@ -14,8 +14,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
-from ottla.broker.replicas import Awaited, Replicas
+from ottla.broker.replicas.replicas import Awaited, Replicas
 from ottla.broker.replication.effects import AnswerDelayed, Effect
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
@@ -32,7 +31,8 @@ from ottla.broker.replication.replica_manager import (
     Sender,
 )
 from ottla.broker.topics.partition import Partition
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
+from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import Outgoing
 from ottla.record.batch import RecordBatch, iter_batches

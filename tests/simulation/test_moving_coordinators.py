@@ -15,9 +15,9 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.marker_requests import MarkerRequest
+from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.marker_channels import _errors, _message
 from ottla.codec.schema import Message
 from ottla.controller.events import AlteredAnswer

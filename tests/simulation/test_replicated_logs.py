@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import OttlaError
-from ottla.broker.hosted_logs import HostedLog
-from ottla.broker.replicas import Replicas, ReplicatedPartition
+from ottla.broker.replicas.hosted_logs import HostedLog
+from ottla.broker.replicas.replicas import Replicas, ReplicatedPartition
 from ottla.broker.replication.effects import (
     AssignEpoch,
     BecameLeader,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps
 from ottla.controller.settings import Change, Refusals

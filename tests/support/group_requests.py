@@ -2,7 +2,7 @@
 
 from ottla.base.timestamps import Timestamps
 from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 
 

@@ -3,8 +3,8 @@
 import shutil
 
 from ottla.broker.broker import Broker
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.waiting import Waiting
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.orders import OrderWriter
 from ottla.config.inter_broker_version import LATEST
 from ottla.protocol.messages.create_topics import (

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.registered_access import (
+from ottla.broker.control.registered_access import (
     RegisteredAccess,
     found_clients,
     found_rules,
 )
-from ottla.broker.waiting import Waiting
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.orders import OrderWriter
 from ottla.codec.schema import Message
 from ottla.config.inter_broker_version import LATEST

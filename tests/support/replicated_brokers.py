@@ -13,8 +13,8 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.membership import Membership
-from ottla.broker.replicas import Replicas
+from ottla.broker.membership.membership import Membership
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.effects import BeforeEffect
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
@@ -30,7 +30,7 @@ from ottla.broker.replication.replica_log import EpochEnd
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.partition import Partition
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
 from ottla.controller.events import AlteredAnswer

@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): the numbers that both ends know, and the end that fetches.
 
 A request names only the partitions that are new or have changed since the previous request, and
-those that are no longer wanted. The other end is `broker/fetch_sessions.py`. Kafka's counterpart:
-`FetchSessionHandler`.
+those that are no longer wanted. The other end is `broker/records/fetch_sessions.py`. Kafka's
+counterpart: `FetchSessionHandler`.
 """
 
 from typing import Final, Generic, TypeVar

@@ -14,7 +14,6 @@ from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import in_turns, kept, turn_dict, turn_list
-from ottla.broker.appends import Appends
 from ottla.broker.configs.client_metrics import check_client_metrics
 from ottla.broker.configs.config_changes import Alteration
 from ottla.broker.configs.settings import (
@@ -26,11 +25,12 @@ from ottla.broker.configs.settings import (
     stored_configs,
 )
 from ottla.broker.events import PartitionsAdded, TopicDeleted, setting_changes
-from ottla.broker.fetches import Fetches
 from ottla.broker.metadata.image_store import Decision, ImageStore
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
-from ottla.broker.storage_failures import storage_failures_answered
+from ottla.broker.records.appends import Appends
+from ottla.broker.records.fetches import Fetches
+from ottla.broker.topics.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import (

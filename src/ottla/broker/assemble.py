@@ -18,13 +18,9 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
 from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import IN_ZOOKEEPER, FoundMetadata, find_metadata
-from ottla.broker.answers import Answers
-from ottla.broker.appends import Appends
 from ottla.broker.broker import Broker
-from ottla.broker.by_itself import NoMembership
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.fetches import Fetches
-from ottla.broker.fetching import FetchQuery, FetchResult
+from ottla.broker.coordination.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
 from ottla.broker.log_jobs.cleaner import Cleaner
 from ottla.broker.log_jobs.flushes import Flushes
 from ottla.broker.log_jobs.jobs import Jobs
@@ -33,12 +29,15 @@ from ottla.broker.log_jobs.log_jobs import LogJobs
 from ottla.broker.log_jobs.moves import Moves
 from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
+from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
-from ottla.broker.only_replicas import OnlyReplicas
-from ottla.broker.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
+from ottla.broker.records.answers import Answers
+from ottla.broker.records.appends import Appends
+from ottla.broker.records.fetches import Fetches
+from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_paths, open_directories
@@ -48,7 +47,8 @@ from ottla.broker.topics.removals import Removals, SegmentRemovals
 from ottla.broker.topics.topic_records import TopicChanges, TopicRecords
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.unconfirmed import Unconfirmed
-from ottla.broker.waiting import WaitingRoom
+from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult
+from ottla.broker.waiting.rooms import WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.image import MetadataImage
@@ -56,7 +56,7 @@ from ottla.metadata.quotas import Quotas
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
-    from ottla.broker.replicas import Replicas
+    from ottla.broker.replicas.replicas import Replicas
 
 logger = logging.getLogger(__name__)
 
@@ -337,7 +337,7 @@ def _replicas(
     if not options.is_member:
         return OnlyReplicas(image)
     # A broker without a cluster does not need these modules.
-    from ottla.broker.replicas import Replicas
+    from ottla.broker.replicas.replicas import Replicas
     from ottla.broker.replication.replica_manager import ReplicaOptions
     from ottla.config.inter_broker_version import parse_inter_broker_version
 

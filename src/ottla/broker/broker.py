@@ -17,16 +17,16 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.turns import Budget
 from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
-from ottla.broker.answers import Answers
-from ottla.broker.appends import Appends
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.fetches import Fetches
+from ottla.broker.coordination.producer_ids import ProducerIdSource
 from ottla.broker.log_jobs.log_jobs import LogJobs
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import MetadataLog, NoMetadataLog
-from ottla.broker.producer_ids import ProducerIdSource
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
+from ottla.broker.records.answers import Answers
+from ottla.broker.records.appends import Appends
+from ottla.broker.records.fetches import Fetches
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions
@@ -38,13 +38,13 @@ from ottla.coordinator.catalog import TopicCatalog
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
-    from ottla.broker.by_itself import NoMembership
     from ottla.broker.control.controller import Controller
-    from ottla.broker.fetch_sessions import FetchSessions
     from ottla.broker.groups.coordinator import GroupCoordinator
-    from ottla.broker.membership import Membership
-    from ottla.broker.only_replicas import OnlyReplicas
-    from ottla.broker.replicas import Replicas
+    from ottla.broker.membership.by_itself import NoMembership
+    from ottla.broker.membership.membership import Membership
+    from ottla.broker.records.fetch_sessions import FetchSessions
+    from ottla.broker.replicas.only_replicas import OnlyReplicas
+    from ottla.broker.replicas.replicas import Replicas
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
 
@@ -160,7 +160,7 @@ class Broker:
     def fetch_sessions(self) -> "FetchSessions":
         """Created like `groups`."""
         if self._fetch_sessions is None:
-            from ottla.broker.fetch_sessions import MAX_ID, FetchSessions
+            from ottla.broker.records.fetch_sessions import MAX_ID, FetchSessions
 
             config = self.settings.config
             self._fetch_sessions = FetchSessions(

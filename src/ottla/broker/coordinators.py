@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from ottla.base.partitions import TopicPartition
-from ottla.broker.coordinator_shards import Shards
+from ottla.broker.coordination.shards import Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE

@@ -7,9 +7,9 @@ from ottla.base.open_files import OpenFiles
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
-from ottla.broker.answers import Answers
 from ottla.broker.log_jobs.log_jobs import LogJobs
 from ottla.broker.metadata.log import MetadataLog, NoMetadataLog
+from ottla.broker.records.answers import Answers
 from ottla.broker.topics.topic_store import TopicStore
 
 

@@ -17,12 +17,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.registered_access import (
+from ottla.broker.control.registered_access import (
     RegisteredAccess,
     found_clients,
     found_rules,
 )
-from ottla.broker.replicas import Replicas
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.cluster.access import Access

@@ -13,8 +13,8 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.values import dataclass
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.replicas import Replicas
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.transactions.coordinator import TransactionCoordinator
 from ottla.cluster.peers import Connect, Peer, PeerError, endpoint_of
 from ottla.config.inter_broker_version import InterBrokerVersion

@@ -1,4 +1,4 @@
-"""A broker's membership as its handlers use it (`broker/membership.py`).
+"""A broker's membership as its handlers use it (`broker/membership/membership.py`).
 
 Another thread answers requests; it stores the results and wakes the server's loop.
 """
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.waiting import Waiting
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.member import ClusterMember
 from ottla.cluster.running import Running
 from ottla.controller.acls import (

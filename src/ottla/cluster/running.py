@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
-from ottla.broker.registered_access import RegisteredAccess
-from ottla.broker.replicas import Replicas
+from ottla.broker.control.registered_access import RegisteredAccess
+from ottla.broker.replicas.replicas import Replicas
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.fetchers import Fetchers

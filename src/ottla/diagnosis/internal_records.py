@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.coordinator_losses import KeptState
-from ottla.broker.stored_records import LatestRecords, StoredRecord
+from ottla.broker.coordination.losses import KeptState
+from ottla.broker.coordination.stored_records import LatestRecords, StoredRecord
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.diagnosis.losses import OnLost
 from ottla.storage.files.filenames import partition_directory_name

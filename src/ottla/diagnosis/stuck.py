@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
-from ottla.broker.coordinator_losses import TRANSACTIONS
-from ottla.broker.stored_records import StoredRecord
+from ottla.broker.coordination.losses import TRANSACTIONS
+from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.diagnosis.directories import Directories

@@ -22,7 +22,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.config.listeners import PLAINTEXT, PROTOCOLS, Listener, client_listeners
 from ottla.embedded.environment import Environment
 from ottla.embedded.listening import Listening

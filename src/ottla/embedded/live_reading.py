@@ -18,8 +18,8 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
+from ottla.broker.waiting.rooms import Waiting
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.checked_batches import checked_batches, damage_in

@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 
 
 class PendingAnswers:

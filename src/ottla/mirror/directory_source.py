@@ -5,7 +5,7 @@ from functools import partial
 
 from ottla.base.files import FileSystem
 from ottla.broker.adoption.found_metadata import find_metadata
-from ottla.broker.stored_records import StoredRecord, latest_records
+from ottla.broker.coordination.stored_records import StoredRecord, latest_records
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.client.administration.group_offsets import Committed
 from ottla.coordinator.offsets.records import (

@@ -16,7 +16,9 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import BrokerConfig, broker_config
 
 if TYPE_CHECKING:
-    from ottla.broker.membership import Membership  # not loaded by a broker without a cluster
+    from ottla.broker.membership.membership import (
+        Membership,  # not loaded by a broker without a cluster
+    )
 
 
 def open_broker(

@@ -11,12 +11,12 @@ from ottla.base.timers import AllTimers, Timers
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.replicas import Replicas
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic, Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.offsets.commits import CommitRequest

@@ -18,7 +18,7 @@ from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
 from ottla.base.principal import Principal
 from ottla.base.turns import CURRENT, PART_SIZE, Turn
-from ottla.broker.fetch_sessions import (
+from ottla.broker.records.fetch_sessions import (
     KEPT_MS,
     MAX_ID,
     FetchContext,
@@ -30,7 +30,7 @@ from ottla.broker.fetch_sessions import (
     SessionlessFetch,
     SessionPartition,
 )
-from ottla.broker.fetching import FetchResult, PartitionQuery
+from ottla.broker.waiting.fetch_queries import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 from tests.support.brokers import disk
 

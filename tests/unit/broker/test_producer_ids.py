@@ -6,8 +6,13 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
-from ottla.broker.producer_ids import BLOCK_SIZE, MOST_LOST, ClusterProducerIds, ProducerIds
-from ottla.broker.waiting import Waiting
+from ottla.broker.coordination.producer_ids import (
+    BLOCK_SIZE,
+    MOST_LOST,
+    ClusterProducerIds,
+    ProducerIds,
+)
+from ottla.broker.waiting.rooms import Waiting
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.zookeeper.controllers import ProducerIdBlock
 from tests.support.brokers import open_broker

@@ -8,7 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.replicas import TICKED_AT_ONCE
+from ottla.broker.replicas.replicas import TICKED_AT_ONCE
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.partition import Partition

@@ -1,7 +1,7 @@
 """Waiting fetches: woken by their partitions, ended by their deadlines, never answered twice."""
 
 from ottla.base.timers import STALE_TO_KEEP, AllTimers, Timers
-from ottla.broker.waiting import WaitingFetch, WaitingRoom
+from ottla.broker.waiting.rooms import WaitingFetch, WaitingRoom
 
 Room = WaitingRoom[str, int]
 Fetch = WaitingFetch[str, int]

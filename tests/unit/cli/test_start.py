@@ -241,7 +241,7 @@ def test_what_changes_a_directory_imports_nothing_for_groups_compaction_logins_a
         "ottla.coordinator.classic",
         "ottla.coordinator.consumer",
         "ottla.coordinator.transaction",
-        "ottla.broker.fetch_sessions",
+        "ottla.broker.records.fetch_sessions",
         "ottla.broker.groups",
         "ottla.broker.transactions",
         "ottla.broker.security.sasl",

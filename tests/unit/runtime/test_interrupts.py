@@ -23,7 +23,7 @@ from ottla.base.errors import ApiError, UnreachableError
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.embedded.connection import InProcessConnection
 from ottla.embedded.held_broker import HeldBroker
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -11,7 +11,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.base.scram import make_credential, salt_password
 from ottla.broker.configs.encoded_passwords import KeptPasswords
-from ottla.broker.registered_access import found_clients, found_rules
+from ottla.broker.control.registered_access import found_clients, found_rules
 from ottla.controller.acls import read_acls, read_all_acls
 from ottla.controller.settings import read_clients, read_settings
 from ottla.controller.tokens import drop_expired_tokens, read_all_tokens, read_tokens

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ottla.broker.by_itself import NoMembership
-from ottla.broker.only_replicas import OnlyReplicas
+from ottla.broker.membership.by_itself import NoMembership
+from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.startup.opening import BrokerOptions
 
 if TYPE_CHECKING:
     from ottla.broker.control.alone import TopicBroker
     from ottla.broker.control.controller import Controller
     from ottla.broker.control.image_view import ViewingBroker
-    from ottla.broker.membership import Membership
-    from ottla.broker.replicas import Replicas
+    from ottla.broker.membership.membership import Membership
+    from ottla.broker.replicas.replicas import Replicas
     from ottla.metadata.cluster_view import ClusterView
 
     class Whole(TopicBroker, ViewingBroker, Protocol):

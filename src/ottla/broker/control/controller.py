@@ -15,7 +15,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
-from ottla.broker.waiting import Later
+from ottla.broker.waiting.rooms import Later
 from ottla.config.topic import TopicConfig
 
 if TYPE_CHECKING:

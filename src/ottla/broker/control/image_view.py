@@ -15,8 +15,8 @@ from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
-    from ottla.broker.only_replicas import OnlyReplicas
-    from ottla.broker.replicas import Replicas
+    from ottla.broker.replicas.only_replicas import OnlyReplicas
+    from ottla.broker.replicas.replicas import Replicas
     from ottla.broker.transactions.coordinator import TransactionCoordinator
 
     class ViewingBroker(Protocol):

@@ -28,13 +28,13 @@ from ottla.broker.control.controller import (
     Reassignments,
     Soon,
 )
-from ottla.broker.membership import Membership
+from ottla.broker.membership.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.replicas import Replicas
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
 from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth, Topics
-from ottla.broker.waiting import Later
+from ottla.broker.waiting.rooms import Later
 from ottla.controller import tokens
 from ottla.controller.events import (
     AlterReassignments,

@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import Outcome
-from ottla.broker.membership import Membership
+from ottla.broker.membership.membership import Membership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.registered import (
     credentials_of,
@@ -24,7 +24,7 @@ from ottla.broker.security.registered import (
     with_limits,
 )
 from ottla.broker.security.users import ScramUpsertion, altered_credentials
-from ottla.broker.waiting import Later
+from ottla.broker.waiting.rooms import Later
 from ottla.controller.acls import AclChanges, ChangedAcls
 from ottla.controller.settings import Change, Refusals
 from ottla.metadata.acls import (

@@ -21,9 +21,9 @@ from ottla.broker.configs.settings import (
     passwords_among,
 )
 from ottla.broker.control.controller import Outcome
-from ottla.broker.membership import Membership
+from ottla.broker.membership.membership import Membership
 from ottla.broker.topics.topic_rules import check_changed_settings, check_name
-from ottla.broker.waiting import Later
+from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.setting import SettingError, settings_of

@@ -13,8 +13,8 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic, Outcome
-from ottla.broker.membership import Membership
-from ottla.broker.replicas import Replicas
+from ottla.broker.membership.membership import Membership
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.topic_rules import (
     INTERNAL_TOPICS,
     check_name,
@@ -30,7 +30,7 @@ from ottla.broker.topics.topics import (
     check_grown_count,
     check_partition_count,
 )
-from ottla.broker.waiting import Later
+from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.controller.placement import Start, place

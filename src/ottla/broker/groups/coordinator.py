@@ -25,18 +25,18 @@ from ottla.base.turns import (
     let_others,
     yield_turn,
 )
-from ottla.broker.coordinator_losses import GROUPS
-from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordinator_shards import Shard
-from ottla.broker.internal_topic import (
+from ottla.broker.coordination.internal_topic import (
     CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.stored_records import StoredRecord
+from ottla.broker.coordination.losses import GROUPS
+from ottla.broker.coordination.runtime import REFUSALS, CoordinatorRuntime
+from ottla.broker.coordination.shards import Shard
+from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import GroupConfigLookup, TopicCatalog

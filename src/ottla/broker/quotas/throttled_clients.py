@@ -4,7 +4,7 @@ Kafka's counterparts: `ThrottledChannel` and its `ThrottledChannelReaper`.
 """
 
 from ottla.base.timers import AllTimers, Timers
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 
 
 class ThrottledClient(Waiting[None]):

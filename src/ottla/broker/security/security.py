@@ -19,7 +19,7 @@ from ottla.broker.metadata.image_store import (
 )
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.token_secrets import token_credential, token_hmac
-from ottla.broker.storage_failures import storage_failures_answered
+from ottla.broker.topics.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
 from ottla.metadata.acls import Acl, AclFilter, Entry, ResourcePattern
 from ottla.metadata.image import FIRST_WITH_SCRAM, FIRST_WITH_TOKENS, MetadataImage, merged

@@ -19,8 +19,8 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import FoundMetadata
-from ottla.broker.by_itself import NoMembership
-from ottla.broker.producer_ids import MOST_LOST
+from ottla.broker.coordination.producer_ids import MOST_LOST
+from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
@@ -39,7 +39,7 @@ from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
 
 if TYPE_CHECKING:
-    from ottla.broker.membership import Membership
+    from ottla.broker.membership.membership import Membership
     from ottla.broker.replication.effects import BeforeEffect
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import OneAtATime, kept, parts_in_turns, turn_dict, turn_list
-from ottla.broker.storage_failures import storage_failures_answered
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
+from ottla.broker.topics.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic

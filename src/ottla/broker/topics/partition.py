@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
-from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -28,7 +28,7 @@ BEGINNINGS: Final = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
 
 
 class Replication(Protocol):
-    """The part of a partition that involves other brokers (`broker/replicas.py`).
+    """The part of a partition that involves other brokers (`broker/replicas/replicas.py`).
 
     `check_append` and `read` raise `ApiError`.
     """

@@ -16,7 +16,6 @@ from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, kept, yield_turn
-from ottla.broker.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.on_disk import (
     OpenedDirectories,
     TopicConfigs,
@@ -26,6 +25,7 @@ from ottla.broker.topics.on_disk import (
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
+from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.topic_records import TopicRecords
 from ottla.broker.topics.topic_rules import check_changed_settings, topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics

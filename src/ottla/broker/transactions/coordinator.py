@@ -14,18 +14,18 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE
-from ottla.broker.coordinator_losses import TRANSACTIONS
-from ottla.broker.coordinator_runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordinator_shards import Shard
-from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.internal_topic import (
+from ottla.broker.coordination.internal_topic import (
     CoordinatorBroker,
     EncodedRecord,
     InternalTopic,
 )
-from ottla.broker.marker_requests import NO_LEADER, MarkerErrors, MarkerRequest
-from ottla.broker.producer_ids import ProducerIdSource
-from ottla.broker.stored_records import StoredRecord
+from ottla.broker.coordination.losses import TRANSACTIONS
+from ottla.broker.coordination.producer_ids import ProducerIdSource
+from ottla.broker.coordination.runtime import REFUSALS, CoordinatorRuntime
+from ottla.broker.coordination.shards import Shard
+from ottla.broker.coordination.stored_records import StoredRecord
+from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.membership.marker_requests import NO_LEADER, MarkerErrors, MarkerRequest
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.endings import Endings

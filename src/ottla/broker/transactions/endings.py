@@ -15,8 +15,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.coordinator_shards import Shard, Shards
-from ottla.broker.marker_requests import Marker, MarkerErrors, MarkerRequest
+from ottla.broker.coordination.shards import Shard, Shards
+from ottla.broker.membership.marker_requests import Marker, MarkerErrors, MarkerRequest
 from ottla.broker.transactions.marker_sender import AT_A_TIME, RETRY_MS, MarkerSender
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.transaction.machine import TransactionMachine

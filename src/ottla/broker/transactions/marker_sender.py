@@ -16,7 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.values import dataclass
-from ottla.broker.marker_requests import (
+from ottla.broker.membership.marker_requests import (
     NO_LEADER,
     Marker,
     MarkerErrors,

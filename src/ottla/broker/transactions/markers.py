@@ -13,12 +13,12 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.broker.internal_topic import CoordinatorBroker
-from ottla.broker.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
+from ottla.broker.coordination.internal_topic import CoordinatorBroker
+from ottla.broker.membership.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.transactions.marker_sender import DONE
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
 from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker

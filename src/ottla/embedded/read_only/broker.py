@@ -31,9 +31,9 @@ from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 if TYPE_CHECKING:
-    from ottla.broker.fetch_sessions import FetchSessions
-    from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
     from ottla.broker.quotas.quota_changes import QuotaFilter
+    from ottla.broker.records.fetch_sessions import FetchSessions
+    from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
     from ottla.diagnosis.losses import OnLost
     from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
 
@@ -95,7 +95,7 @@ class ReadOnlyFetches:
         self._topics = topics
 
     def fetch(self, query: "FetchQuery") -> "FetchResult":
-        from ottla.broker.fetching import FetchResult
+        from ottla.broker.waiting.fetch_queries import FetchResult
 
         found: list[Any] = [self._read(query, one) for one in query.partitions]
         has_error = any(isinstance(one, ApiError) for one in found)
@@ -206,7 +206,7 @@ class ReadOnlyBroker:
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":
         """Of which there are none: each fetch names its partitions."""
-        from ottla.broker.fetch_sessions import FetchSessions
+        from ottla.broker.records.fetch_sessions import FetchSessions
 
         return FetchSessions(0, new_id=lambda: 1, max_partition_count=0)
 

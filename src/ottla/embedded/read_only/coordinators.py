@@ -12,8 +12,8 @@ from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.coordinator_losses import GROUPS
-from ottla.broker.stored_records import StoredRecord
+from ottla.broker.coordination.losses import GROUPS
+from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-from ottla.broker.background import Preparation, carry_out
+from ottla.broker.waiting.background import Preparation, carry_out
 
 
 class BackgroundThread:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError, in_a_turn, turn_list
-from ottla.broker.waiting import Later, Waiting
+from ottla.broker.waiting.rooms import Later, Waiting
 from ottla.codec.schema import Message
 from ottla.metadata.cluster_view import Reach
 from ottla.protocol.headers import RequestHeader

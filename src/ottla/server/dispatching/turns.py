@@ -18,7 +18,7 @@ from typing import Final
 
 from ottla.base.errors import ProtocolError
 from ottla.base.turns import CURRENT, Turn
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.primitives import Output
 from ottla.server.dispatching.request_context import PendingResponse
 

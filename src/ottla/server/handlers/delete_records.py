@@ -14,7 +14,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import PART_SIZE, parts_in_turns, turn_dict, turn_list
 from ottla.broker.topics.partition import Replication
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -2,8 +2,8 @@
 
 Responses hold slices of files, never the records themselves, except for versions 0 to 3: those
 consumers know only the older formats, and get the records written again. From version 7 on a fetch
-may continue with a session (`broker/fetch_sessions.py`). In a cluster followers fetch as consumers
-do, and from version 11 on consumers may fetch from them. Kafka's counterparts:
+may continue with a session (`broker/records/fetch_sessions.py`). In a cluster followers fetch as
+consumers do, and from version 11 on consumers may fetch from them. Kafka's counterparts:
 `KafkaApis.handleFetchRequest`, `ReplicaManager.fetchMessages`.
 """
 
@@ -15,21 +15,21 @@ from ottla.base.fetching_session import NO_SESSION
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns, turn_list
-from ottla.broker.fetch_sessions import (
+from ottla.broker.records.fetch_sessions import (
     FetchContext,
     PartitionKey,
     SessionFetch,
     key_of,
 )
-from ottla.broker.fetches import LongPoll
-from ottla.broker.fetching import (
+from ottla.broker.records.fetches import LongPoll
+from ottla.broker.waiting.fetch_queries import (
     Fetcher,
     FetchQuery,
     FetchResult,
     NoRecordsError,
     PartitionQuery,
 )
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,

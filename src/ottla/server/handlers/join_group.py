@@ -6,7 +6,7 @@ Kafka's counterpart: `KafkaApis.handleJoinGroupRequest`.
 """
 
 from ottla.base.turns import in_turns, is_large
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.protocol.messages.join_group import (

@@ -17,11 +17,11 @@ from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
-from ottla.broker.background import Prepared
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
-from ottla.broker.waiting import DelayedOperation
+from ottla.broker.waiting.background import Prepared
+from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.codec.compression import Compression
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,

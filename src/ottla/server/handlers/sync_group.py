@@ -6,7 +6,7 @@ Kafka's counterpart: `KafkaApis.handleSyncGroupRequest`.
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.turns import turn_dict
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.requests import MemberClaim

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.marker_requests import Marker
+from ottla.broker.membership.marker_requests import Marker
 from ottla.broker.transactions.markers import Commit
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message, Struct
 from ottla.protocol.api_keys import ApiKey
 from ottla.server.dispatching.request_context import (

@@ -9,7 +9,7 @@ import dataclasses
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.broker import Broker
-from ottla.broker.fetching import FetchQuery, PartitionQuery
+from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.record.down_conversion import down_convert
 from ottla.storage.log.reader import FetchData

@@ -5,9 +5,9 @@ from dataclasses import replace
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns
-from ottla.broker.by_itself import NoMembership
-from ottla.broker.membership import Membership
-from ottla.broker.replicas import Replicas
+from ottla.broker.membership.by_itself import NoMembership
+from ottla.broker.membership.membership import Membership
+from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.controller.requests import LeaderAndIsr, StopReplica
 from ottla.server.dispatching.request_context import RequestContext

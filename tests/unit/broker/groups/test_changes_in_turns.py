@@ -17,7 +17,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.deadlines import TimerKey

@@ -14,7 +14,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from ottla.coordinator.offsets.commits import CommitRequest

@@ -10,11 +10,11 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.fetching import FetchQuery, PartitionQuery
-from ottla.broker.marker_requests import Marker
+from ottla.broker.membership.marker_requests import Marker
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.marker_sender import RETRY_MS
+from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for

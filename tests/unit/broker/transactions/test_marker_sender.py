@@ -3,7 +3,7 @@
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import Timers
-from ottla.broker.marker_requests import NO_LEADER, Marker, MarkerRequest
+from ottla.broker.membership.marker_requests import NO_LEADER, Marker, MarkerRequest
 from ottla.broker.transactions.marker_sender import AT_A_TIME, RETRY_MS, MarkerSender
 
 MARKER = Marker(producer_id=1, epoch=0, is_commit=True)

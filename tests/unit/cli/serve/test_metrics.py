@@ -14,11 +14,11 @@ from ottla.base.errors import UserError
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.fetching import FetchQuery, PartitionQuery
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.authorizer import MAX_COUNTED, OTHERS, Authorizer
 from ottla.broker.topics.topics import NewTopic
-from ottla.broker.waiting import WaitingFetch
+from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
+from ottla.broker.waiting.rooms import WaitingFetch
 from ottla.cli.metrics.names import METRICS
 from ottla.cli.serve.metrics import collector
 from ottla.cli.serve.metrics.serving import ServedMetrics

@@ -20,8 +20,8 @@ from ottla.base.errors import StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
-from ottla.broker.only_replicas import OnlyReplicas
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
+from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
@@ -38,7 +38,7 @@ SLICE_S = 0.002
 PAUSE_S = 0.001
 
 IMPORTED_LATE = (
-    "ottla.broker.fetch_sessions",
+    "ottla.broker.records.fetch_sessions",
     "ottla.broker.groups.coordinator",
     "ottla.broker.transactions.coordinator",
     "ottla.storage.compaction.cleanable",

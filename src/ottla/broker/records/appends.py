@@ -11,10 +11,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.files import Buffer
 from ottla.base.open_files import OpenFiles
-from ottla.broker.background import Background, Preparation
-from ottla.broker.fetching import FetchQuery
 from ottla.broker.topics.partition import Partition
-from ottla.broker.waiting import Waiting, WaitingRoom
+from ottla.broker.waiting.background import Background, Preparation
+from ottla.broker.waiting.fetch_queries import FetchQuery
+from ottla.broker.waiting.rooms import Waiting, WaitingRoom
 from ottla.record.batch import RecordBatch
 from ottla.storage.log.append import AppendInfo, LongPreparationError, PreparedRecords
 from ottla.storage.log.producer_state import AppendOrigin

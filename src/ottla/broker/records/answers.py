@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
-from ottla.broker.fetches import Fetches
 from ottla.broker.quotas.throttled_clients import ThrottledClients
-from ottla.broker.waiting import Waiting
+from ottla.broker.records.fetches import Fetches
+from ottla.broker.waiting.rooms import Waiting
 
 
 class AnswerSource(Protocol):

@@ -10,15 +10,15 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
-from ottla.broker.image_topics import ImageTopics
+from ottla.broker.metadata.image_topics import ImageTopics
 from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
 from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER
 from ottla.metadata.image import HasImage
 
 if TYPE_CHECKING:
-    from ottla.broker.coordinator_shards import MachineT, NewMachine, ShardOwner, Shards
-    from ottla.broker.fetching import Fetcher
-    from ottla.broker.waiting import DelayedOperation
+    from ottla.broker.coordination.shards import MachineT, NewMachine, ShardOwner, Shards
+    from ottla.broker.waiting.fetch_queries import Fetcher
+    from ottla.broker.waiting.rooms import DelayedOperation
 
 
 class OnlyReplicas:
@@ -37,7 +37,7 @@ class OnlyReplicas:
         self, timers: AllTimers, new_machine: "NewMachine[MachineT]", owner: "ShardOwner[MachineT]"
     ) -> "Shards[MachineT]":
         """All partitions of an internal topic are one shard, since no other broker may lead one."""
-        from ottla.broker.coordinator_shards import OneShard
+        from ottla.broker.coordination.shards import OneShard
 
         return OneShard(timers, new_machine, owner)
 

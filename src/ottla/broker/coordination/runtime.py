@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError, UserError
 from ottla.base.timestamps import Timestamps
-from ottla.broker.coordinator_shards import Shard, Shards
-from ottla.broker.internal_topic import InternalTopic
-from ottla.broker.stored_records import StoredRecord
-from ottla.broker.waiting import Waiting
+from ottla.broker.coordination.internal_topic import InternalTopic
+from ottla.broker.coordination.shards import Shard, Shards
+from ottla.broker.coordination.stored_records import StoredRecord
+from ottla.broker.waiting.rooms import Waiting
 
 REFUSALS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -21,12 +21,10 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once, turn_list
-from ottla.broker.awaited_metadata import IsSo, MetadataWaits
-from ottla.broker.coordinator_shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
-from ottla.broker.fetching import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
-from ottla.broker.hosted_logs import HostedLog, HostedLogs
-from ottla.broker.image_topics import ImageTopics
+from ottla.broker.coordination.shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
+from ottla.broker.metadata.image_topics import ImageTopics
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
+from ottla.broker.replicas.hosted_logs import HostedLog, HostedLogs
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
     AnswerDelayed,
@@ -54,7 +52,9 @@ from ottla.broker.topics.hosting import Hosting
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
-from ottla.broker.waiting import DelayedOperation, Waiting, WaitingRoom
+from ottla.broker.waiting.awaited_metadata import IsSo, MetadataWaits
+from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
+from ottla.broker.waiting.rooms import DelayedOperation, Waiting, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer

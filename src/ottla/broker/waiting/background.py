@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 from ottla.storage.log.append import LongPreparationError, PreparedRecords
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.values import dataclass
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 
 logger = logging.getLogger(__name__)
 

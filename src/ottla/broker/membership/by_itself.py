@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ottla.broker.marker_requests import MarkerRequest
+    from ottla.broker.membership.marker_requests import MarkerRequest
 
 
 class NoMembership:

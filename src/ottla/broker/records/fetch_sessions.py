@@ -20,7 +20,7 @@ from ottla.base.ids import Uuid
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, many_in_turns
 from ottla.base.values import dataclass
-from ottla.broker.fetching import FetchResult, PartitionQuery
+from ottla.broker.waiting.fetch_queries import FetchResult, PartitionQuery
 from ottla.storage.log.reader import FetchData
 
 MAX_ID = 2**31 - 1

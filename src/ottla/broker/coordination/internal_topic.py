@@ -15,14 +15,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
-from ottla.broker.appends import Appends
-from ottla.broker.coordinator_losses import KeptState
-from ottla.broker.coordinator_shards import MachineT, NewMachine, ShardOwner, Shards
-from ottla.broker.stored_records import (
+from ottla.broker.coordination.losses import KeptState
+from ottla.broker.coordination.shards import MachineT, NewMachine, ShardOwner, Shards
+from ottla.broker.coordination.stored_records import (
     STEP_RECORDS,
     LatestRecords,
     StoredRecord,
 )
+from ottla.broker.records.appends import Appends
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
 from ottla.codec.compression import Compression

@@ -8,7 +8,7 @@ continued at once would not find the topic that it has created. Kafka's counterp
 from collections.abc import Callable
 
 from ottla.base.timers import AllTimers, Timers
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 
 IsSo = Callable[[], bool]
 

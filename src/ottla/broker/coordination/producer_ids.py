@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
-from ottla.broker.waiting import Waiting
+from ottla.broker.waiting.rooms import Waiting
 
 BLOCK_SIZE = 1000
 MOST_LOST = 1 << 40

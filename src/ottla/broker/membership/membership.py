@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
-from ottla.broker.marker_requests import MarkerRequest
-from ottla.broker.waiting import Waiting
+from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.waiting.rooms import Waiting
 from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
 from ottla.controller.operations import Steps

@@ -13,10 +13,10 @@ from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.turns import many_in_turns
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.fetching import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.topics.partition import Partition, take_back
 from ottla.broker.topics.topics import Topics
-from ottla.broker.waiting import LongFetch, Waiting, WaitingFetch, WaitingRoom
+from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.waiting.rooms import LongFetch, Waiting, WaitingFetch, WaitingRoom
 from ottla.storage.log.reader import FetchData
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.base.errors import ProtocolError
 from ottla.base.values import dataclass
-from ottla.broker.stored_records import LatestRecords
+from ottla.broker.coordination.stored_records import LatestRecords
 from ottla.coordinator.offsets import records as group_records
 from ottla.coordinator.transaction import records as transaction_records
 

@@ -1,0 +1,1 @@
+"""The cluster that a broker belongs to, if it belongs to one."""

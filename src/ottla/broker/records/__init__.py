@@ -1,0 +1,1 @@
+"""Appends and fetches of records, and the answers of clients that waited."""

@@ -1,0 +1,1 @@
+"""The replicas that this broker has, and what is done with them."""

@@ -1,0 +1,1 @@
+"""Whoever waits for something: fetches for records, changes for their result."""
