@@ -10,12 +10,13 @@ from functools import partial
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, join
-from ottla.base.ids import uuid_text
+from ottla.base.files import Buffer, base_name, join
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.codec.compression import decompress_zstd
 from ottla.codec.frames import CompressionError
+from ottla.objects.store import StoredObject
 from ottla.storage.remote.aiven_custom_metadata import (
     CustomMetadata,
     custom_metadata_bytes,
@@ -26,13 +27,22 @@ from ottla.storage.remote.aiven_manifest import Manifest, parse_manifest
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
-from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+from ottla.storage.remote.remote_storage import OnOther
+from ottla.storage.remote.segment_metadata import (
+    IndexType,
+    RemoteLogSegmentMetadata,
+    TopicIdPartition,
+)
+from ottla.storage.remote.stored_upload import StoredUpload
 from ottla.storage.remote.tier_objects import TierObjects
 
 LOG: Final = ".log"
 INDEXES: Final = ".indexes"
 MANIFEST: Final = ".rsm-manifest"
 
+SUFFIXES: Final = {LOG, INDEXES, MANIFEST}
+
+TOPIC = lazy_pattern(r"([a-zA-Z0-9._-]{1,249})-([a-zA-Z0-9_-]{22})")
 OBJECT = lazy_pattern(r"([0-9]{20})-([a-zA-Z0-9_-]{22})(\.log|\.indexes|\.rsm-manifest)")
 
 MANIFEST_COUNT: Final = 1000
@@ -98,36 +108,69 @@ class AivenTier:
         self, topic: str | None = None, partition: int | None = None
     ) -> Iterator[RemoteLogSegmentMetadata]:
         """Those with a manifest, which is uploaded last. Asks for each of them."""
-        for folder in self._topic_folders(topic):
-            for name in self._objects.folders(folder):
-                if name.isdecimal() and partition in (None, int(name)):
-                    yield from self._segments_in(join(folder, name))
+        for upload in self.uploads(topic, partition):
+            found = self.examine(upload) if _has_manifest(upload) else None
+            if found is not None:
+                yield found
 
-    def _segments_in(self, folder: str) -> Iterator[RemoteLogSegmentMetadata]:
-        for name in self._objects.names(folder):
-            if name.endswith(MANIFEST) and OBJECT.fullmatch(name):
-                yield from self._named(join(folder, name))
+    def uploads(
+        self,
+        topic: str | None = None,
+        partition: int | None = None,
+        on_other: OnOther = lambda path: None,
+    ) -> Iterator[StoredUpload]:
+        for name, topic_id, folder in self._topic_folders(topic):
+            for number in self._objects.folders(folder):
+                if number.isdecimal() and partition in (None, int(number)):
+                    place = TopicIdPartition(name, topic_id, int(number))
+                    yield from self._uploads_in(join(folder, number), place, on_other)
 
-    def _topic_folders(self, topic: str | None) -> Iterator[str]:
+    def _uploads_in(
+        self, folder: str, place: TopicIdPartition, on_other: OnOther
+    ) -> Iterator[StoredUpload]:
+        stems: dict[str, dict[str, StoredObject]] = {}
+        for one in self._objects.find_all(folder):
+            if found := OBJECT.fullmatch(base_name(one.path)):
+                stem = base_name(one.path).removesuffix(found[3])
+                stems.setdefault(stem, {})[found[3]] = one
+            else:
+                on_other(one.path)
+        for stem, those in sorted(stems.items()):
+            start, _, segment_id = stem.partition("-")
+            yield StoredUpload(
+                partition=place,
+                segment_id=parse_uuid(segment_id),
+                start_offset=int(start),
+                objects=tuple(those.values()),
+                is_complete=those.keys() == SUFFIXES,
+            )
+
+    def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
+        key = self._key(segment)
+        return {key + suffix: True for suffix in (LOG, INDEXES, MANIFEST)}
+
+    def _topic_folders(self, topic: str | None) -> Iterator[tuple[str, Uuid, str]]:
+        """The name and the id of each topic, with its folder."""
         directory, _, start = self._prefix.rpartition("/")
         for name in self._objects.folders(directory):
-            if name.startswith(start) and topic in (None, name[len(start) : -23]):
-                yield join(directory, name)
+            found = TOPIC.fullmatch(name, len(start)) if name.startswith(start) else None
+            if found is not None and topic in (None, found[1]):
+                yield found[1], parse_uuid(found[2]), join(directory, name)
 
-    def _named(self, path: str) -> Iterator[RemoteLogSegmentMetadata]:
-        """The segment of a manifest, unless it has been deleted since it was listed."""
+    def examine(self, upload: StoredUpload) -> RemoteLogSegmentMetadata | None:
+        key = upload.objects[0].path.rpartition(".")[0]
+        path = key + MANIFEST
         content = self._objects.find(path)
         if content is None:
-            return
+            return None
         segment = parse_manifest(content, self._objects.full_path(path)).segment
-        key = path.removesuffix(MANIFEST)
         if not key.endswith(main_key(segment)):
             raise self._objects.damage(segment, path, "it is the manifest of another segment")
         prefix = key.removesuffix(main_key(segment))
         if prefix != self._prefix:
             custom = custom_metadata_bytes(CustomMetadata(object_prefix=prefix))
             segment = replace(segment, custom_metadata=custom)
-        yield segment
+        return segment
 
     def _read(self, opened: _Opened, position: int, size: int) -> bytes:
         chunks, segment_id = opened.manifest.chunks, opened.metadata.segment_id
@@ -249,6 +292,10 @@ def main_key(segment: RemoteLogSegmentMetadata) -> str:
         f"{one.topic}-{uuid_text(one.topic_id)}/{one.partition}/"
         f"{segment.start_offset:020d}-{uuid_text(segment.segment_id)}"
     )
+
+
+def _has_manifest(upload: StoredUpload) -> bool:
+    return any(one.path.endswith(MANIFEST) for one in upload.objects)
 
 
 def _check_manifest(manifest: Manifest, segment: RemoteLogSegmentMetadata, path: str) -> None:

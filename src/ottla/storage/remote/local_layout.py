@@ -9,21 +9,24 @@ from itertools import pairwise
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, join
+from ottla.base.files import Buffer, base_name, join
 from ottla.base.ids import parse_uuid, uuid_text
 from ottla.base.patterns import lazy_pattern
+from ottla.objects.store import StoredObject
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.index import offset_index, time_index
 from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entries
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
+from ottla.storage.remote.remote_storage import OnOther
 from ottla.storage.remote.segment_metadata import (
     IndexType,
     RemoteLogSegmentMetadata,
     SegmentState,
     TopicIdPartition,
 )
+from ottla.storage.remote.stored_upload import StoredUpload
 from ottla.storage.remote.tier_objects import TierObjects
 from ottla.storage.scan import batches, checksum
 
@@ -39,6 +42,8 @@ SUFFIXES: Final = {
     IndexType.PRODUCER_SNAPSHOT: ".snapshot",
 }
 """In the order in which they are uploaded, after the log."""
+
+_OPTIONAL: Final = IndexType.TRANSACTION
 
 BLOCK_SIZE: Final = 1 << 20
 """What is read at once of an object store, where nothing follows."""
@@ -102,6 +107,17 @@ class LocalTier:
         """Those with a log and a producer snapshot, which is uploaded last; deleting removes the
         log first.
         """
+        for upload in self.uploads(topic, partition):
+            found = self.examine(upload) if upload.is_complete else None
+            if found is not None:
+                yield found
+
+    def uploads(
+        self,
+        topic: str | None = None,
+        partition: int | None = None,
+        on_other: OnOther = lambda path: None,
+    ) -> Iterator[StoredUpload]:
         for folder in self._objects.folders(self._root):
             match = FOLDER.fullmatch(folder)
             if match is None or topic not in (None, match[1]):
@@ -109,13 +125,27 @@ class LocalTier:
             place = TopicIdPartition(match[1], parse_uuid(match[3]), int(match[2]))
             if partition not in (None, place.partition):
                 continue
-            suffixes: dict[str, set[str]] = {}
-            for name in self._objects.names(join(self._root, folder)):
-                if found := OBJECT.fullmatch(name):
-                    suffixes.setdefault(name.removesuffix(found[3]), set()).add(found[3])
-            for stem, those in sorted(suffixes.items()):
-                if {LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those:
-                    yield from self._examined(place, stem, SUFFIXES[IndexType.TRANSACTION] in those)
+            stems: dict[str, dict[str, StoredObject]] = {}
+            for one in self._objects.find_all(join(self._root, folder)):
+                if found := OBJECT.fullmatch(base_name(one.path)):
+                    stem = base_name(one.path).removesuffix(found[3])
+                    stems.setdefault(stem, {})[found[3]] = one
+                else:
+                    on_other(one.path)
+            for stem, those in sorted(stems.items()):
+                start, _, segment_id = stem.partition("-")
+                yield StoredUpload(
+                    partition=place,
+                    segment_id=parse_uuid(segment_id),
+                    start_offset=int(start),
+                    objects=tuple(those.values()),
+                    is_complete={LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those.keys(),
+                )
+
+    def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
+        log = {self._path(segment, LOG): True}
+        kinds = SUFFIXES.items()
+        return log | {self._path(segment, one): kind is not _OPTIONAL for kind, one in kinds}
 
     def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
         one = segment.partition
@@ -162,15 +192,11 @@ class LocalTier:
 
         return load
 
-    def _examined(
-        self, partition: TopicIdPartition, stem: str, has_transactions: bool
-    ) -> Iterator[RemoteLogSegmentMetadata]:
-        """A segment by its objects, unless it has been deleted since it was listed."""
-        start, _, segment_id = stem.partition("-")
+    def examine(self, upload: StoredUpload) -> RemoteLogSegmentMetadata | None:
         named = RemoteLogSegmentMetadata(
-            partition=partition,
-            segment_id=parse_uuid(segment_id),
-            start_offset=int(start),
+            partition=upload.partition,
+            segment_id=upload.segment_id,
+            start_offset=upload.start_offset,
             end_offset=MAX_OFFSET,
             broker_id=-1,
             max_timestamp_ms=MAX_OFFSET,
@@ -178,15 +204,16 @@ class LocalTier:
             leader_epochs=(),
             size=0,
             state=SegmentState.COPY_SEGMENT_FINISHED,
-            has_no_transactions=not has_transactions,
+            has_no_transactions=not any(
+                one.path.endswith(SUFFIXES[_OPTIONAL]) for one in upload.objects
+            ),
         )
         try:
-            found = self._measured(named)
+            return self._measured(named)
         except CorruptionError:
             if self._objects.has(self._path(named, LOG)):
                 raise
-        else:
-            yield found
+        return None
 
     def _measured(self, named: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:
         """A segment with what its name does not say."""

@@ -2,10 +2,14 @@
 `RemoteStorageManager`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+from ottla.storage.remote.stored_upload import StoredUpload
+
+OnOther = Callable[[str], None]
+"""Called with the path of an object that belongs to no upload."""
 
 
 class RemoteStorage(Protocol):
@@ -30,6 +34,26 @@ class RemoteStorage(Protocol):
 
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         """The original file; `None` if the segment has no transaction index."""
+
+    def uploads(
+        self,
+        topic: str | None = None,
+        partition: int | None = None,
+        on_other: OnOther = lambda path: None,
+    ) -> Iterator[StoredUpload]:
+        """What lies in the tier by its names, each partition's together and by start offset;
+        `on_other` gets the paths of objects beside them whose names are of no upload.
+        """
+
+    def examine(self, upload: StoredUpload) -> RemoteLogSegmentMetadata | None:
+        """What the objects of an upload say of their segment; `None` if it has been deleted since
+        it was listed. Raises `CorruptionError`.
+        """
+
+    def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
+        """The paths of a segment's objects, relative to the address, and whether each has to exist.
+        Raises `CorruptionError` if its metadata names none.
+        """
 
     def segments(
         self, topic: str | None = None, partition: int | None = None

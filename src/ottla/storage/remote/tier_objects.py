@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import join
-from ottla.objects.store import ObjectStore
+from ottla.objects.store import ObjectStore, StoredObject
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
 
@@ -65,6 +65,11 @@ class TierObjects:
     def folders(self, directory: str) -> list[str]:
         with self._asked(directory):
             return self._store.folders(directory)
+
+    def find_all(self, directory: str) -> list[StoredObject]:
+        """All objects below a directory, with their sizes."""
+        with self._asked(directory):
+            return self._store.find(directory)
 
     def checked(self, segment: RemoteLogSegmentMetadata, path: str) -> str:
         """The path of a segment's object, unless it would be outside the store: names come from
