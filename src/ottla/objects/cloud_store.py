@@ -4,15 +4,15 @@ Uses `deltalake`, which also writes the log of tables: one package, and one way 
 credentials. Objects are written atomically: a crash leaves partial uploads, which are not listed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.base.files import Buffer
 from ottla.base.patterns import lazy_pattern
 from ottla.objects.addresses import PROVIDERS, check_provider, full_address
-from ottla.objects.store import StoredObject
+from ottla.objects.store import StoredObject, StoreError
 
 STORAGE_OPTIONS = {"allow_http": "true"}
 """Allows endpoints given as `http://`; all others use TLS."""
@@ -110,11 +110,21 @@ class CloudStore:
         with self._asked(), self._store.open_output_stream(path, buffer_size=size) as file:
             file.write(content)
 
+    def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
+        self._opened.pop(path, None)
+        with self._asked(), self._store.open_output_stream(path) as file:
+            for part in parts:
+                file.write(part)
+
     def delete(self, path: str) -> None:
         self._opened.pop(path, None)
         if self.has(path):
             with self._asked():
                 self._store.delete_file(path)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def _open(self, path: str) -> Any:
         """The object with its size, of which the store was asked once."""
@@ -142,12 +152,13 @@ class CloudStore:
             raise refusal(self.address, error) from error
 
 
-def refusal(address: str, error: Exception) -> UserError:
+def refusal(address: str, error: Exception) -> StoreError:
     """What a store's library says, in one line, with the fix if it is known."""
     text, scheme = _one_line(error), address.partition("://")[0]
+    is_permanent = any(one.search(text) for one in (_WITHOUT_CREDENTIALS, _WITHOUT_PLACE, _REFUSED))
     if scheme in PROVIDERS and (fix := _fix(scheme, text)):
         text = f"{text.rstrip('.')}; {fix}"
-    return UserError(f"{address}: {text}")
+    return StoreError(f"{address}: {text}", is_retriable=not is_permanent)
 
 
 def _fix(scheme: str, text: str) -> str | None:

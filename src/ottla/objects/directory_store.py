@@ -1,14 +1,16 @@
 """Objects that are files below a directory of this machine, or of a shared disk.
 
 A crash leaves an object with its old or its new content, and perhaps a `.tmp` file, which the next
-`put` of the same name reuses.
+`put` of the same name reuses, and `delete_all` removes.
 """
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ottla.base.files import (
+    Buffer,
     FileSystem,
     OsFileSystem,
     join,
@@ -17,9 +19,12 @@ from ottla.base.files import (
     read_file,
     remove_if_present,
     replace_file,
+    write_file,
 )
 from ottla.objects.addresses import full_address
 from ottla.objects.store import StoredObject
+
+TEMPORARY = ".tmp"
 
 
 class DirectoryStore:
@@ -30,6 +35,8 @@ class DirectoryStore:
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
         self.address = full_address(path)
         self.file_system = file_system or OsFileSystem()
+        self._durable: set[str] = set()
+        """The directories of objects that a power failure does not remove."""
 
     def names(self, directory: str) -> list[str]:
         path = self._at(directory)
@@ -76,8 +83,45 @@ class DirectoryStore:
             make_durable_directory(self.file_system, directory)
         replace_file(self.file_system, place, content, durably=durably)
 
+    def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
+        place = self._at(path)
+        directory = parent_directory(place)
+        if directory not in self._durable:
+            self._make_durable(directory)
+        temporary = place + TEMPORARY
+        try:
+            write_file(self.file_system, temporary, parts)
+            self.file_system.rename(temporary, place)
+            self.file_system.sync_directory(directory)
+        except BaseException:
+            with suppress(OSError):  # A disk that is full, or broken, may refuse this too.
+                remove_if_present(self.file_system, temporary)
+            raise
+
     def delete(self, path: str) -> None:
         remove_if_present(self.file_system, self._at(path))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        directories = set()
+        for place in map(self._at, paths):
+            directory = parent_directory(place)
+            if self.file_system.status(directory) is not None:
+                remove_if_present(self.file_system, place)
+                remove_if_present(self.file_system, place + TEMPORARY)
+                directories.add(directory)
+        for directory in sorted(directories):
+            self.file_system.sync_directory(directory)
+
+    def _make_durable(self, directory: str) -> None:
+        """Creates a directory below the store's; a killed process may have created it before, and
+        not have synced the one above.
+        """
+        make_durable_directory(self.file_system, directory)
+        above = directory
+        while above != self.address and len(above) > len(self.address):
+            above = parent_directory(above)
+            self.file_system.sync_directory(above)
+        self._durable.add(directory)
 
     def _at(self, path: str) -> str:
         return join(self.address, path) if path else self.address

@@ -3,9 +3,22 @@
 Paths are relative to the store's address and use slashes.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from ottla.base.errors import UserError
+from ottla.base.files import Buffer
 from ottla.base.values import dataclass
+
+
+class StoreError(UserError):
+    """A store does not answer, or refuses. `is_retriable` says whether the same request may succeed
+    later without a change of settings or permissions.
+    """
+
+    def __init__(self, text: str, *, is_retriable: bool) -> None:
+        super().__init__(text)
+        self.is_retriable = is_retriable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +31,7 @@ class StoredObject:
 
 class ObjectStore(Protocol):
     """An object that does not exist raises `FileNotFoundError`. A directory's `OSError` passes
-    through; an object store that does not answer, or refuses, raises `UserError`.
+    through; an object store that does not answer, or refuses, raises `StoreError`.
     """
 
     @property
@@ -55,5 +68,13 @@ class ObjectStore(Protocol):
     def put(self, path: str, content: bytes, *, durably: bool = True) -> None:
         """Creates an object or replaces its content, atomically."""
 
+    def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
+        """As `put`, durably, of content that need not be in memory as a whole. What `parts` raises
+        passes through, and no object is left.
+        """
+
     def delete(self, path: str) -> None:
         """Removes an object; no error if it does not exist."""
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """As `delete` of each, in a few requests, and durably."""

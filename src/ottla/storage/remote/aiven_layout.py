@@ -27,7 +27,8 @@ from ottla.storage.remote.aiven_manifest import Manifest, parse_manifest
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
-from ottla.storage.remote.remote_storage import OnOther
+from ottla.storage.remote.remote_storage import OnOther, TierError
+from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import (
     IndexType,
     RemoteLogSegmentMetadata,
@@ -124,6 +125,20 @@ class AivenTier:
                 if number.isdecimal() and partition in (None, int(number)):
                     place = TopicIdPartition(name, topic_id, int(number))
                     yield from self._uploads_in(join(folder, number), place, on_other)
+
+    def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> bytes | None:
+        raise TierError(
+            f"{self.address}: segments are not copied into a tier of this layout yet; use "
+            f"LocalTieredStorage",
+            is_retriable=False,
+        )
+
+    def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
+        key = self._key(segment)
+        # The manifest by itself and first: without it what is left is no segment.
+        self._objects.delete_all([key + MANIFEST])
+        self._objects.delete_all([key + LOG, key + INDEXES])
+        self._opened.pop(segment.segment_id, None)
 
     def _uploads_in(
         self, folder: str, place: TopicIdPartition, on_other: OnOther

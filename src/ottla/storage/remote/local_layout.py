@@ -20,6 +20,7 @@ from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
 from ottla.storage.remote.remote_storage import OnOther
+from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import (
     IndexType,
     RemoteLogSegmentMetadata,
@@ -58,11 +59,17 @@ OBJECT = lazy_pattern(
 
 
 class LocalTier:
-    """Implements `RemoteStorage`. `root` is the folder of partitions' folders, in the store."""
+    """Implements `RemoteStorage`. `root` is the folder of partitions' folders, in the store.
 
-    def __init__(self, objects: TierObjects, root: str, cache: BlockCache) -> None:
+    Without `deletes` (`delete.enable`) objects stay when their segment is deleted.
+    """
+
+    def __init__(
+        self, objects: TierObjects, root: str, cache: BlockCache, *, deletes: bool = True
+    ) -> None:
         self._objects = objects
         self._root = root
+        self._deletes = deletes
         self._cache = cache
         self._known: dict[bytes, RemoteLogSegmentMetadata] = {}
         """Segments whose logs have been checked."""
@@ -146,6 +153,21 @@ class LocalTier:
         log = {self._path(segment, LOG): True}
         kinds = SUFFIXES.items()
         return log | {self._path(segment, one): kind is not _OPTIONAL for kind, one in kinds}
+
+    def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> None:
+        self._objects.put(self._path(segment, LOG), files.log_parts(), files.log.size)
+        for kind, suffix in SUFFIXES.items():
+            content = files.indexes.get(kind)
+            if content is not None:
+                self._objects.put(self._path(segment, suffix), [content], len(content))
+
+    def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._known.pop(segment.segment_id, None)
+        if not self._deletes:
+            return
+        # The log by itself and first: without it what is left of a segment does not look like one.
+        self._objects.delete_all([self._path(segment, LOG)])
+        self._objects.delete_all([self._path(segment, suffix) for suffix in SUFFIXES.values()])
 
     def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
         one = segment.partition

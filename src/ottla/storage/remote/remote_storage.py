@@ -1,10 +1,10 @@
-"""How uploaded segments are read, whatever their layout: the reading half of Kafka's
-`RemoteStorageManager`.
-"""
+"""What a tier does with segments, whatever its layout: Kafka's `RemoteStorageManager`."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from ottla.base.errors import CorruptionError, UserError
+from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from ottla.storage.remote.stored_upload import StoredUpload
 
@@ -12,9 +12,31 @@ OnOther = Callable[[str], None]
 """Called with the path of an object that belongs to no upload."""
 
 
+class TierError(UserError):
+    """A tier does not answer, or refuses, or did not keep what it was given.
+
+    `is_retriable`: the same request may succeed later by itself, as after a time-out (Kafka:
+    `RetriableRemoteStorageException`). Otherwise it needs other settings or permissions
+    (`RemoteStorageException`).
+    """
+
+    def __init__(self, text: str, *, is_retriable: bool) -> None:
+        super().__init__(text)
+        self.is_retriable = is_retriable
+
+
+class MissingObjectError(CorruptionError):
+    """An object of a segment does not exist: it is lost, or the segment has been deleted meanwhile
+    (Kafka: `RemoteResourceNotFoundException`).
+    """
+
+
 class RemoteStorage(Protocol):
-    """A tier. What is missing or damaged in it raises `CorruptionError`, which names the object;
-    a store that does not answer, or refuses, raises `UserError`.
+    """A tier. What is damaged in it raises `CorruptionError`, which names the object, and what is
+    missing `MissingObjectError`; a store that does not answer, or refuses, raises `TierError`.
+
+    Every call may wait for the store as long as its time-outs say, and lets other threads run.
+    Several threads may use a tier at once.
     """
 
     @property
@@ -63,4 +85,20 @@ class RemoteStorage(Protocol):
         after each other differ by their ids.
 
         A layout whose names say less than records fills in what it reads from the objects.
+        """
+
+    def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> bytes | None:
+        """Copies the files of a segment, of which the tier has nothing; returns custom metadata for
+        the records, if the layout has any.
+
+        When it returns, all objects are durable, and their sizes have been read back. After an
+        error, or a crash, some of them may exist: `delete_segment` removes them, and the next
+        attempt needs another id. `StorageError` and `CorruptionError` are of the local files.
+        """
+
+    def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Removes all objects of a segment, durably; those that do not exist are no error, so that
+        it can be repeated, and used after an upload that failed.
+
+        The metadata of an upload that failed has no custom metadata yet.
         """

@@ -1,20 +1,26 @@
-"""A tier's objects, read for a segment: what goes wrong is said of the segment."""
+"""A tier's objects, read and written for a segment: what goes wrong is said of the segment."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
-from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import join
-from ottla.objects.store import ObjectStore, StoredObject
+from ottla.base.errors import CorruptionError
+from ottla.base.files import Buffer, join
+from ottla.objects.store import ObjectStore, StoredObject, StoreError
 from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.remote.remote_storage import MissingObjectError, TierError
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
 
 _COPY = "put it back from a copy of the tier"
 
+_REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+"""What a disk says that will say the same tomorrow."""
+
 
 class TierObjects:
-    """Paths are relative to the store. What is missing raises `CorruptionError`; a store that does
-    not answer, or refuses, raises `UserError`.
+    """Paths are relative to the store. What is missing raises `MissingObjectError`; a store that
+    does not answer, or refuses, raises `TierError`.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -71,6 +77,28 @@ class TierObjects:
         with self._asked(directory):
             return self._store.find(directory)
 
+    def put(self, path: str, parts: Iterable[Buffer], size: int) -> None:
+        """Writes an object of `size` bytes, and asks the store for its size: a tier that has less
+        than it says must not be known as the place of a segment.
+        """
+        with self._asked(path):
+            self._store.put_parts(path, parts)
+            try:
+                found = self._store.size(path)
+            except FileNotFoundError:
+                found = -1
+        if found != size:
+            has = "does not exist" if found < 0 else f"has {found} bytes"
+            raise TierError(
+                f"{self.full_path(path)}: {has} after {size} bytes were written without an error; "
+                f"check the store, which does not keep what it was given",
+                is_retriable=True,
+            )
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        with self._asked(paths[0]):
+            self._store.delete_all(paths)
+
     def checked(self, segment: RemoteLogSegmentMetadata, path: str) -> str:
         """The path of a segment's object, unless it would be outside the store: names come from
         records and objects.
@@ -103,17 +131,22 @@ class TierObjects:
             try:
                 yield
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise self.damage(segment, path, "is missing") from error
+                reason = f"is missing {remedy(segment)}"
+                raise MissingObjectError(self.full_path(path), 0, reason) from error
 
     @contextmanager
     def _asked(self, path: str) -> Iterator[None]:
         """Says what a disk refuses in one line, as an object store does by itself."""
         try:
             yield
+        except StoreError as error:
+            raise TierError(str(error), is_retriable=error.is_retriable) from error
         except OSError as error:
             text = error.strerror or str(error)
-            raise UserError(
-                f"{self.full_path(path)}: {text}; let this user read the tier, and check its disk"
+            raise TierError(
+                f"{self.full_path(path)}: {text}; let this user read and write the tier, and check "
+                f"its disk",
+                is_retriable=error.errno not in _REFUSALS,
             ) from error
 
 
