@@ -57,8 +57,12 @@ from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.replicas.replicas import Replicas
+    from ottla.broker.tiering.remote_logs import RemoteLogs
 
 logger = logging.getLogger(__name__)
+
+METADATA_INTERVAL_MS = 500
+"""How often new records of a tier's metadata are looked for; own ones are applied at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +218,24 @@ def _make(
         membership=options.membership,
         catalog=replicas.topics,
     )
+    if settings.config.remote_log_storage_system_enable:
+        broker.remote_logs = _remote_logs(broker, file_system)
     _schedule(broker)
     _join_cluster(broker)
     return broker
+
+
+def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
+    """Raises `UserError` if the settings name no tier."""
+    # Lazy: most brokers have no tier.
+    from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
+    from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
+    from ottla.config.tiering import metadata_topic_config
+
+    config = broker.settings.config
+    open_storage = broker.options.open_remote_storage or open_remote_storage
+    storage = open_storage(config, file_system)
+    return RemoteLogs(storage, RemoteLogMetadata(broker, metadata_topic_config(config)))
 
 
 def _join_cluster(broker: Broker) -> None:
@@ -370,5 +389,8 @@ def _schedule(broker: Broker) -> None:
     schedule_log_jobs(jobs, directories, config, broker.log_jobs.retention, more_is_checked)
     if config().token_secret:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
+    if broker.remote_logs is not None:
+        advance = broker.remote_logs.metadata.advance
+        jobs.add(lambda: METADATA_INTERVAL_MS, advance, initial_ms=lambda: 0)
     if broker.options.is_member:
         schedule_replicas(jobs, directories, config)

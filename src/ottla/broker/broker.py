@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ottla.broker.records.fetch_sessions import FetchSessions
     from ottla.broker.replicas.only_replicas import OnlyReplicas
     from ottla.broker.replicas.replicas import Replicas
+    from ottla.broker.tiering.remote_logs import RemoteLogs
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
 
@@ -92,6 +93,8 @@ class Broker:
     membership: "Membership | NoMembership"
     catalog: Catalog
     """All topics; in a cluster also those without a replica on this broker."""
+    remote_logs: "RemoteLogs | None" = field(default=None, init=False)
+    """`None` without a remote tier."""
     admin: Admin = field(init=False)
     _groups: "GroupCoordinator | None" = field(default=None, init=False)
     _transactions: "TransactionCoordinator | None" = field(default=None, init=False)

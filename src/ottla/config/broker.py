@@ -368,6 +368,12 @@ class BrokerConfig(ClusterConfig):
         known = broker_settings()
         nothing = {one for one in self.given if one not in known and is_without_effect(one)}
         nothing -= {one for one in nothing if listener_setting(one) is not None}
+        if self.remote_log_storage_system_enable:
+            prefixes = (
+                self.remote_log_metadata_manager_impl_prefix,
+                self.remote_log_storage_manager_impl_prefix,
+            )
+            nothing -= {one for one in nothing if one.startswith(prefixes)}
         if not self.zookeeper_connect:
             nothing |= CLUSTER_SETTINGS & self.given.keys()
         if self.topic_defaults.is_format_ignored:

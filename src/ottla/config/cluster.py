@@ -8,8 +8,8 @@ from typing import Final
 
 from ottla.base.values import dataclass
 from ottla.config.replication import ReplicationConfig
-from ottla.config.security import SecurityConfig
 from ottla.config.setting import setting, settings_of
+from ottla.config.tiering import TieringConfig
 from ottla.config.tls import STORE_TYPES
 
 
@@ -311,7 +311,7 @@ class ClusterConfig(ReplicationConfig):
     )
 
 
-_SHARED: Final = settings_of(SecurityConfig)
+_SHARED: Final = settings_of(TieringConfig)
 CLUSTER_SETTINGS: Final = frozenset(
     name for name in settings_of(ClusterConfig) if name not in _SHARED
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.config.setting import SettingError
+from ottla.config.tiering import check_tiering
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -22,6 +23,7 @@ THREADS: Final = {
     "num.network.threads": 3,
     "num.recovery.threads.per.data.dir": 2,
     "num.replica.fetchers": 1,
+    "remote.log.reader.threads": 10,
 }
 """Kafka's pools of threads with their default sizes; at run time a size may change to anything from
 half to double."""
@@ -42,6 +44,7 @@ def check_broker(config: "BrokerConfig") -> None:
     for name, text in config.given.items():
         if name in THREADS:
             _thread_count(name, text)
+    check_tiering(config)
     _check_replicas(config)
     _check_required_acks(config)
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
@@ -114,8 +117,14 @@ def check_reconfiguration(old: "BrokerConfig", new: "BrokerConfig") -> None:
 
     One step must not take most of the machine, or leave a job almost none of it.
     """
-    for name, default in THREADS.items():
-        before, after = (_threads_of(one, name, default) for one in (old, new))
+    counts = {
+        name: (_threads_of(old, name, default), _threads_of(new, name, default))
+        for name, default in THREADS.items()
+    }
+    counts["remote.log.manager.copier.thread.pool.size"] = old.copier_count, new.copier_count
+    expiration = "remote.log.manager.expiration.thread.pool.size"
+    counts[expiration] = old.expiration_count, new.expiration_count
+    for name, (before, after) in counts.items():
         if after < before // 2:
             raise _change_error(name, before, after, "at least half")
         if after > before * 2:

@@ -77,29 +77,9 @@ principal.builder.class                               class     {principal_build
 process.roles                                         list      ""
 producer.purgatory.purge.interval.requests            int       1000
 queued.max.requests                                   int       500
-remote.fetch.max.wait.ms                              int       500
-remote.log.index.file.cache.total.size.bytes          long      1073741824
-remote.log.manager.copier.thread.pool.size            int       -1
-remote.log.manager.copy.max.bytes.per.second          long      9223372036854775807
-remote.log.manager.copy.quota.window.num              int       11
-remote.log.manager.copy.quota.window.size.seconds     int       1
-remote.log.manager.expiration.thread.pool.size        int       -1
-remote.log.manager.fetch.max.bytes.per.second         long      9223372036854775807
-remote.log.manager.fetch.quota.window.num             int       11
-remote.log.manager.fetch.quota.window.size.seconds    int       1
-remote.log.manager.task.interval.ms                   long      30000
-remote.log.manager.thread.pool.size                   int       10
-remote.log.metadata.custom.metadata.max.bytes         int       128
-remote.log.metadata.manager.class.name                string    {remote_metadata_manager}
 remote.log.metadata.manager.class.path                string    null
-remote.log.metadata.manager.impl.prefix               string    rlmm.config.
 remote.log.metadata.manager.listener.name             string    null
-remote.log.reader.max.pending.tasks                   int       100
-remote.log.reader.threads                             int       10
-remote.log.storage.manager.class.name                 string    null
 remote.log.storage.manager.class.path                 string    null
-remote.log.storage.manager.impl.prefix                string    rsm.config.
-remote.log.storage.system.enable                      boolean   false
 replica.socket.receive.buffer.bytes                   int       65536
 request.timeout.ms                                    int       30000
 sasl.client.callback.handler.class                    class     null
@@ -152,9 +132,6 @@ zookeeper.ssl.protocol                                string    TLSv1.2
 """.format(
     principal_builder=(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-    ),
-    remote_metadata_manager=(
-        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
     ),
 )
 """One setting a line: its name, Kafka's type, and its default as DescribeConfigs writes it."""

@@ -32,10 +32,6 @@ def _has_several(text: str) -> bool:
     return len([one for one in text.split(",") if one.strip()]) > 1
 
 
-def _is_true(text: str) -> bool:
-    return text.strip().lower() == "true"
-
-
 _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
     "min.insync.replicas": (
         _is_more_than_one,
@@ -51,11 +47,6 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
         _has_several,
         "this broker is its own controller, and connects to no other",
         "run one ottla serve, and ottla mirror for a copy on another machine",
-    ),
-    "remote.log.storage.system.enable": (
-        _is_true,
-        "there is no tiered storage, so every record stays on the local disk",
-        "plan its size, or limit it with log.retention.bytes",
     ),
 }
 """By setting: whether a value asks for too much, its consequence, and the fix."""

@@ -5,8 +5,8 @@ A broker without a cluster accepts them without effect. Kafka's counterparts: `R
 """
 
 from ottla.base.values import dataclass
-from ottla.config.security import SecurityConfig
 from ottla.config.setting import INT64_MAX, setting
+from ottla.config.tiering import TieringConfig
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SELECTORS = ("", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
@@ -14,7 +14,7 @@ SELECTORS = ("", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ReplicationConfig(SecurityConfig):
+class ReplicationConfig(TieringConfig):
     """Attributes are Kafka's names with underscores."""
 
     follower_replication_throttled_rate: int = setting(

@@ -16,7 +16,6 @@ from ottla.runtime.opening import open_broker
     [
         ("min.insync.replicas", "2", "every append with acks=all is refused"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093", "connects to no other"),
-        ("remote.log.storage.system.enable", "true", "every record stays on the local disk"),
     ],
 )
 def test_what_one_broker_cannot_give_is_named(name: str, text: str, words: str) -> None:
@@ -32,7 +31,6 @@ def test_what_one_broker_cannot_give_is_named(name: str, text: str, words: str) 
         ("min.insync.replicas", "1"),
         ("controller.quorum.voters", "1@localhost:9093"),
         ("sasl.enabled.mechanisms", "PLAIN"),
-        ("remote.log.storage.system.enable", "false"),
     ],
 )
 def test_what_one_broker_has_is_not_named(name: str, text: str) -> None:

@@ -99,6 +99,25 @@ producer.id.expiration.ms                                   86400000  1
 queued.max.request.bytes                                    -1        -
 quota.window.num                                            11        1
 quota.window.size.seconds                                   1         1
+remote.fetch.max.wait.ms                                    500       1
+remote.log.index.file.cache.total.size.bytes                1073741824 1
+remote.log.manager.copier.thread.pool.size                  -1        -1
+remote.log.manager.copy.max.bytes.per.second                long      1
+remote.log.manager.copy.quota.window.num                    11        1
+remote.log.manager.copy.quota.window.size.seconds           1         1
+remote.log.manager.expiration.thread.pool.size              -1        -1
+remote.log.manager.fetch.max.bytes.per.second               long      1
+remote.log.manager.fetch.quota.window.num                   11        1
+remote.log.manager.fetch.quota.window.size.seconds          1         1
+remote.log.manager.task.interval.ms                         30000     1
+remote.log.manager.task.retry.backoff.max.ms                30000     1
+remote.log.manager.task.retry.backoff.ms                    500       1
+remote.log.manager.task.retry.jitter                        0.2       0
+remote.log.manager.thread.pool.size                         10        1
+remote.log.metadata.custom.metadata.max.bytes               128       0
+remote.log.reader.max.pending.tasks                         100       1
+remote.log.reader.threads                                   10        1
+remote.log.storage.system.enable                            False     -
 replica.fetch.backoff.ms                                    1000      0
 replica.fetch.max.bytes                                     1048576   0
 replica.fetch.min.bytes                                     1         -
@@ -411,6 +430,8 @@ def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:
         "max.auto.create.topics.per.minute",
         "max.auto.create.topics.per.request",
         "max.incremental.fetch.session.cache.partitions",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.ttl.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",

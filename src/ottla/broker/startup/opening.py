@@ -41,6 +41,8 @@ from ottla.storage.files.named_partitions import read_named_partitions
 if TYPE_CHECKING:
     from ottla.broker.membership.membership import Membership
     from ottla.broker.replication.effects import BeforeEffect
+    from ottla.config.broker import BrokerConfig
+    from ottla.storage.remote.remote_storage import RemoteStorage
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +70,8 @@ class BrokerOptions:
     """For a broker in a cluster, whose controller assigns partitions and leaders."""
     before_effect: "BeforeEffect | None" = None
     """Called before each effect on the replicas of such a broker."""
+    open_remote_storage: "Callable[[BrokerConfig, FileSystem], RemoteStorage] | None" = None
+    """Opens the remote tier, if not by the broker's settings."""
 
     @property
     def is_member(self) -> bool:
