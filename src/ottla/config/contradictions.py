@@ -45,28 +45,27 @@ def contradictions(config: TopicConfig, *, is_alone: bool = True) -> Iterator[Co
     if config.deletes:
         yield from _of_retention(config)
     yield from _of_indexes(config)
-    for name, text in reserved(config):
+    for name, text in idle_tier_settings(config):
         yield Contradiction(
-            text=f"{name}={text} has no effect: there is no tiered storage here",
+            text=f"{name}={text} has no effect without remote.storage.enable=true",
             names=(name,),
-            change=f"{name}={RESERVED[name]}",
+            change=f"{name}={OF_TIERED_TOPICS[name]}",
             is_note=True,
         )
 
 
-RESERVED = {
+OF_TIERED_TOPICS = {
     "local.retention.bytes": "-2",
     "local.retention.ms": "-2",
     "remote.log.copy.disable": "false",
-    "remote.log.delete.on.disable": "false",
 }
-"""Settings of tiered storage, which are accepted but have no effect, with their defaults."""
+"""Settings that have an effect only in tiered topics, with their defaults."""
 
 
-def reserved(config: TopicConfig) -> Iterator[tuple[str, str]]:
-    """Returns those of them that differ from the default, with their values."""
+def idle_tier_settings(config: TopicConfig) -> Iterator[tuple[str, str]]:
+    """Returns those of them that a topic without a tier has changed, with their values."""
     rows = settings_of(TopicConfig)
-    for name, default in RESERVED.items():
+    for name, default in () if config.remote_storage_enable else OF_TIERED_TOPICS.items():
         row = rows[name]
         text = row.format(getattr(config, row.attribute))
         if text != default:

@@ -15,7 +15,16 @@ def _derived() -> Any:
 
 
 DECIDING: Final = frozenset(
-    {"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms"}
+    {
+        "cleanup.policy",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "min.compaction.lag.ms",
+        "remote.log.copy.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+    }
 )
 """These settings decide which records a topic keeps. While the value of one is not supported, or
 not valid, nothing of the topic is deleted or compacted.
@@ -126,7 +135,8 @@ class TopicConfig:
         "local.retention.bytes",
         "long",
         -2,
-        "Bytes kept on local disk before tiering; reserved, without effect.",
+        "Size of a tiered partition's local segments above which the oldest are deleted, if they "
+        "are in the tier; -2 uses retention.bytes, -1 keeps all.",
         at_least=-2,
         broker_name="log.local.retention.bytes",
     )
@@ -134,7 +144,8 @@ class TopicConfig:
         "local.retention.ms",
         "long",
         -2,
-        "Time kept on local disk before tiering; reserved, without effect.",
+        "How long a segment that is in the tier stays on the local disk after its largest "
+        "timestamp; -2 uses retention.ms, -1 keeps it forever.",
         at_least=-2,
         broker_name="log.local.retention.ms",
     )
@@ -236,23 +247,41 @@ class TopicConfig:
         "Whether a segment's file is allocated at its full size when it is created.",
         broker_name="log.preallocate",
     )
+    remote_copy_lag_bytes: int = setting(
+        "remote.copy.lag.bytes",
+        "long",
+        -1,
+        "Size of newer local segments from which a segment is copied to the tier; 0 copies at "
+        "once, -1 uses the local retention's size.",
+        at_least=-1,
+        broker_name="log.remote.copy.lag.bytes",
+    )
+    remote_copy_lag_ms: int = setting(
+        "remote.copy.lag.ms",
+        "long",
+        0,
+        "Age of a segment's largest timestamp from which it is copied to the tier; 0 copies at "
+        "once, -1 uses the local retention's time.",
+        at_least=-1,
+        broker_name="log.remote.copy.lag.ms",
+    )
     remote_log_copy_disable: bool = setting(
         "remote.log.copy.disable",
         "boolean",
         False,
-        "Tiered storage; reserved, without effect.",
+        "Whether no more segments are copied to the tier; what is there stays readable.",
     )
     remote_log_delete_on_disable: bool = setting(
         "remote.log.delete.on.disable",
         "boolean",
         False,
-        "Tiered storage; reserved, without effect.",
+        "Whether the tier's segments are deleted when remote.storage.enable becomes false.",
     )
     remote_storage_enable: bool = setting(
         "remote.storage.enable",
         "boolean",
         False,
-        "Tiered storage; reserved: must be false.",
+        "Whether segments are copied to the remote tier, and read from there.",
     )
     retention_bytes: int = setting(
         "retention.bytes",
@@ -313,6 +342,8 @@ class TopicConfig:
     ottla_decompressed_max_ratio: int = 1_100
     honours_format_version: bool = False
     """Whether the broker's protocol version is so old that `message.format.version` applies."""
+    has_remote_storage: bool = False
+    """Whether the broker has a remote tier (`remote.log.storage.system.enable`)."""
 
     # Values that every append needs, derived once from the settings above.
     magic: int = _derived()
@@ -349,8 +380,60 @@ class TopicConfig:
             )
             raise SettingError("max.compaction.lag.ms", message, message)
         if self.remote_storage_enable:
-            message = "remote.storage.enable: this broker has no tiered storage"
-            raise SettingError("remote.storage.enable", message, message)
+            self._check_tiering()
+
+    def _check_tiering(self) -> None:
+        # The error names what may change: a topic that is no longer tiered loses its log start.
+        if self.cleanup_policy != ("delete",):
+            message = "Remote log storage only supports topics with cleanup.policy=delete"
+            raise SettingError("cleanup.policy", message, message)
+        if self.remote_log_copy_disable:
+            self._check_without_copies()
+        limits = (
+            ("ms", self.retention_ms, self.local_retention_ms, self.remote_copy_lag_ms),
+            ("bytes", self.retention_bytes, self.local_retention_bytes, self.remote_copy_lag_bytes),
+        )
+        for unit, total, local, lag in limits:
+            name, effective = f"local.retention.{unit}", total if local == -2 else local
+            if total > -1 and local == -1:
+                what = f"Value must not be -1 as retention.{unit} value is set as {total}."
+                raise _invalid(name, local, what)
+            if total > -1 and local > total:
+                what = f"Value must not be more than property: retention.{unit} value {total}"
+                raise _invalid(name, local, what)
+            if -1 < effective < lag:
+                what = f"Value must not be more than the local retention, {effective}."
+                raise _invalid(f"remote.copy.lag.{unit}", lag, what)
+
+    def _check_without_copies(self) -> None:
+        for unit, total, local in (
+            ("ms", self.retention_ms, self.local_retention_ms),
+            ("bytes", self.retention_bytes, self.local_retention_bytes),
+        ):
+            if local not in (-2, total):
+                message = (
+                    f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` "
+                    f"and `retention.{unit}` must be set to the identical value because there will "
+                    "be no more logs copied to the remote storage."
+                )
+                raise SettingError(f"local.retention.{unit}", message, message)
+
+    @property
+    def copies_to_tier(self) -> bool:
+        """Whether segments are copied to the tier, so that local retention has its own limits."""
+        return self.remote_storage_enable and not self.remote_log_copy_disable
+
+    @property
+    def local_limit_ms(self) -> int:
+        """How long local segments stay; -1 is forever."""
+        is_own = self.copies_to_tier and self.local_retention_ms != -2
+        return self.local_retention_ms if is_own else self.retention_ms
+
+    @property
+    def local_limit_bytes(self) -> int:
+        """The size up to which local segments stay; -1 is any."""
+        is_own = self.copies_to_tier and self.local_retention_bytes != -2
+        return self.local_retention_bytes if is_own else self.retention_bytes
 
     @property
     def is_format_ignored(self) -> bool:
@@ -363,3 +446,9 @@ class TopicConfig:
         offset.
         """
         return "delete" in self.cleanup_policy
+
+
+def _invalid(name: str, value: int, what: str) -> SettingError:
+    return SettingError(
+        name, f"{name}={value}: {what}", f"Invalid value {value} for configuration {name}: {what}"
+    )

@@ -168,6 +168,8 @@ min.cleanable.dirty.ratio            0.5        0
 min.compaction.lag.ms                0          0
 min.insync.replicas                  1          1
 preallocate                          False      -
+remote.copy.lag.bytes                -1         -1
+remote.copy.lag.ms                   0          -1
 remote.log.copy.disable              False      -
 remote.log.delete.on.disable         False      -
 remote.storage.enable                False      -

@@ -19,6 +19,7 @@ from ottla.broker.topics.topic_rules import (
     INTERNAL_TOPICS,
     check_name,
     metric_name,
+    new_topic_config,
     stored_config,
     topic_config,
 )
@@ -156,7 +157,7 @@ def _creation(
 ) -> CreateTopic:
     """Raises `ApiError` for a topic that cannot be created."""
     _check_new_name(new.name, member.metadata)
-    topic_config(config.topic_defaults, new.overrides)
+    new_topic_config(config.topic_defaults, new.overrides)
     return CreateTopic(
         pending_id=None,
         topic=new.name,

@@ -61,6 +61,13 @@ def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> 
         raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
 
 
+def new_topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
+    """Returns the settings of a topic to be created; raises `ApiError(INVALID_CONFIG)`."""
+    config = topic_config(defaults, overrides)
+    _check_tier(config)
+    return config
+
+
 def stored_config(
     defaults: TopicConfig, overrides: Mapping[str, str]
 ) -> tuple[TopicConfig, dict[str, SettingError]]:
@@ -82,8 +89,8 @@ def check_changed_settings(
     Those that are stored already and not valid are ignored (`stored_config`): they may stay, so
     that others can be changed, and each can be removed.
     """
-    _, ignored = stored_config(defaults, before)
-    topic_config(
+    known, ignored = stored_config(defaults, before)
+    config = topic_config(
         defaults,
         {
             name: text
@@ -91,6 +98,18 @@ def check_changed_settings(
             if name not in ignored or before.get(name) != text
         },
     )
+    if not known.remote_storage_enable:
+        _check_tier(config)
+
+
+def _check_tier(config: TopicConfig) -> None:
+    """A topic that another broker has tiered stays so: without its tier nothing of it is lost."""
+    if config.remote_storage_enable and not config.has_remote_storage:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage.",
+        )
 
 
 def _checked(defaults: TopicConfig, values: Mapping[str, str]) -> TopicConfig:

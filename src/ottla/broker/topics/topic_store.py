@@ -27,7 +27,7 @@ from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.topic_records import TopicRecords
-from ottla.broker.topics.topic_rules import check_changed_settings, topic_config
+from ottla.broker.topics.topic_rules import check_changed_settings, new_topic_config
 from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.storage.directory.log_directories import LogDirectories
@@ -205,7 +205,7 @@ class TopicStore:
             partition_count=partition_count,
             overrides={name: text for name, text in new.overrides.items() if text is not None},
         )
-        return Topic(entry, topic_config(self.configs.defaults, new.overrides))
+        return Topic(entry, new_topic_config(self.configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
         """Creates all topics, with one write for their records; returns the error if one fails."""
@@ -318,6 +318,14 @@ class TopicStore:
         self, topic: Topic, overrides: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         """Replaces a topic's overridden settings; its logs use them from now on."""
+        overrides = self._checked(topic, topic.overrides, overrides)
+        if not validate_only:
+            self.follow(topic, overrides)
+            self._show([topic])
+
+    def _checked(
+        self, topic: Topic, before: Mapping[str, str], overrides: Mapping[str, str]
+    ) -> Mapping[str, str]:
         if topic.is_internal:
             overrides = {POLICY_NAME: "compact", **overrides}
             if overrides[POLICY_NAME] != "compact":
@@ -326,17 +334,16 @@ class TopicStore:
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} must be compact.",
                 )
-        check_changed_settings(self.configs.defaults, topic.overrides, overrides)
+        check_changed_settings(self.configs.defaults, before, overrides)
         self._check_is_there(topic)
-        if not validate_only:
-            self.follow(topic, overrides)
-            self._show([topic])
+        return overrides
 
     def confirm(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Records topics of which a user has confirmed the settings; raises `ApiError`."""
         topics = [self.topics.get(name) for name in settings]
         for topic in topics:
-            self.configure(topic, settings[topic.name], validate_only=True)
+            # They are those of another broker: a topic that it has tiered stays so.
+            self._checked(topic, settings[topic.name], settings[topic.name])
         for topic in topics:
             topic.overrides = dict(settings[topic.name])
         with storage_failures_answered():

@@ -1,7 +1,7 @@
 """Text about retention: when a segment is deleted, what keeps it, and how to change that."""
 
 from ottla.base.times import second_text
-from ottla.config.contradictions import reserved
+from ottla.config.contradictions import idle_tier_settings
 from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
@@ -140,8 +140,8 @@ def facts_that_surprise(explained: ExplainedLog) -> list[str]:
             "the next start"
         )
     found += [
-        f"{name}={text} has no effect: there is no tiered storage here"
-        for name, text in reserved(config)
+        f"{name}={text} has no effect without remote.storage.enable=true"
+        for name, text in idle_tier_settings(config)
     ]
     return found
 

@@ -1,4 +1,4 @@
-"""The five offsets of a log, the order that they keep, and what is searched for by a timestamp.
+"""The offsets of a log, the order that they keep, and what is searched for by a timestamp.
 
 Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 """
@@ -6,6 +6,8 @@ Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 from enum import Enum
 from typing import Final
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.values import dataclass
 
 EARLIEST_TIMESTAMP: Final = -2
@@ -33,11 +35,25 @@ class FoundOffset:
     leader_epoch: int
 
 
+class OffsetInTierError(ApiError):
+    """An offset that a log has, but no longer its local segments: it is in the tier."""
+
+    def __init__(self, log: str, offset: int, local_start_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{log} has offset {offset} in its tier only; the local segments begin at "
+            f"{local_start_offset}.",
+        )
+        self.offset = offset
+        self.local_start_offset = local_start_offset
+
+
 class LogOffsets:
-    """`log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`, always.
+    """`log_start_offset <= local_start_offset <= high_watermark <= log_end_offset`, always.
 
     `log_start_offset` is the first readable offset and `log_end_offset` the next offset to be
-    written. Consumers read up to `high_watermark`, with `read_committed` up to
+    written. The local segments have the offsets from `local_start_offset` on; in a log without a
+    tier it is the log start. Consumers read up to `high_watermark`, with `read_committed` up to
     `last_stable_offset`, where the first undecided transaction begins. `recovery_point` is the
     first offset that may not be durable.
     """
@@ -46,16 +62,31 @@ class LogOffsets:
         "cut_count",
         "first_unstable_offset",
         "high_watermark",
+        "highest_remote_offset",
         "is_front_unsynced",
+        "local_start_offset",
         "log_end_offset",
         "log_start_offset",
         "recovery_point",
     )
 
-    def __init__(self, *, log_start_offset: int, log_end_offset: int, recovery_point: int) -> None:
+    def __init__(
+        self,
+        *,
+        log_start_offset: int,
+        local_start_offset: int | None = None,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
         self.log_start_offset = log_start_offset
+        self.local_start_offset = (
+            log_start_offset if local_start_offset is None else local_start_offset
+        )
         self.log_end_offset = log_end_offset
-        self.high_watermark = log_start_offset
+        # Only committed records go to the tier, and only what is there leaves the local segments.
+        self.high_watermark = self.local_start_offset
+        self.highest_remote_offset = -1
+        """The last offset that is known to be in the tier; -1 if none is known."""
         self.first_unstable_offset: int | None = None
         self.recovery_point = recovery_point
         self.cut_count = 0
@@ -74,7 +105,8 @@ class LogOffsets:
     def check(self) -> None:
         """Asserts the order; called after every change."""
         # `last_stable_offset` is in order by its definition.
-        assert 0 <= self.log_start_offset <= self.high_watermark <= self.log_end_offset
+        assert 0 <= self.log_start_offset <= self.local_start_offset
+        assert self.local_start_offset <= self.high_watermark <= self.log_end_offset
 
     def appended(self, log_end_offset: int) -> None:
         assert log_end_offset >= self.log_end_offset
@@ -91,7 +123,16 @@ class LogOffsets:
     def move_log_start(self, offset: int) -> None:
         assert self.log_start_offset <= offset <= self.high_watermark
         self.log_start_offset = offset
+        self.local_start_offset = max(self.local_start_offset, offset)
         self.recovery_point = max(self.recovery_point, offset)
+        self.check()
+
+    def move_local_start(self, offset: int) -> None:
+        """Moves the start of the local segments forward; what is before it is in the tier."""
+        # No checkpoint has this start: a crash may bring segments before it back. So the recovery
+        # point stays, and a start after a crash checks them.
+        assert self.local_start_offset <= offset <= self.high_watermark
+        self.local_start_offset = offset
         self.check()
 
     def flushed(self, offset: int) -> None:
@@ -106,12 +147,23 @@ class LogOffsets:
         self.high_watermark = min(self.high_watermark, log_end_offset)
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self.log_start_offset = min(self.log_start_offset, log_end_offset)
+        self.local_start_offset = min(self.local_start_offset, log_end_offset)
+        self._forget_remote(log_end_offset)
         self.check()
 
-    def restarted(self, offset: int) -> None:
-        """Sets all offsets after the log was emptied and continues at `offset`."""
+    def restarted(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Sets all offsets after the log was emptied and continues at `offset`.
+
+        With `log_start_offset`, what is between the two is in the tier.
+        """
         self.cut_count += 1
-        self.log_start_offset = self.high_watermark = self.log_end_offset = offset
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.local_start_offset = self.high_watermark = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
+        self._forget_remote(offset)
         self.first_unstable_offset = None
         self.check()
+
+    def _forget_remote(self, log_end_offset: int) -> None:
+        # The tier's later offsets are of another history: new records there are not in the tier.
+        self.highest_remote_offset = min(self.highest_remote_offset, log_end_offset - 1)

@@ -20,6 +20,7 @@ from ottla.storage.log.offsets import (
     LATEST_TIMESTAMP,
     FoundOffset,
     Isolation,
+    OffsetInTierError,
 )
 from ottla.storage.log.state import LogState
 from ottla.storage.log.time_search import find_timestamp
@@ -60,18 +61,15 @@ class LogReader:
 
         The records are a slice of a file that a socket can send, or `None`. With
         `min_one_message` the first batch is whole even if it is larger than `max_size`. Raises
-        `ApiError(OFFSET_OUT_OF_RANGE)` for an offset outside the log.
+        `ApiError(OFFSET_OUT_OF_RANGE)` for an offset outside the log, and `OffsetInTierError` for
+        one that is in the tier only.
         """
         health, offsets = self._log.health, self._offsets
         # `guarding` inlined, as every fetch runs this for each of its partitions.
         if health.failure is not None:
             raise health.failure
-        if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self._log.name} holds offsets {offsets.log_start_offset} to "
-                f"{offsets.log_end_offset}, not {offset}.",
-            )
+        if not offsets.local_start_offset <= offset <= offsets.log_end_offset:
+            raise self._out_of_range(offset)
         found = None
         aborted = None
         try:
@@ -89,6 +87,16 @@ class LogReader:
             offsets.last_stable_offset,
             offsets.log_start_offset,
             aborted,
+        )
+
+    def _out_of_range(self, offset: int) -> ApiError:
+        offsets = self._offsets
+        if offsets.log_start_offset <= offset < offsets.local_start_offset:
+            return OffsetInTierError(self._log.name, offset, offsets.local_start_offset)
+        return ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{self._log.name} holds offsets {offsets.log_start_offset} to "
+            f"{offsets.log_end_offset}, not {offset}.",
         )
 
     def bound(self, isolation: Isolation) -> int:
@@ -162,7 +170,7 @@ class LogReader:
     # Timestamps
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after a timestamp; -1 to -6 have the meanings of ListOffsets.
+        """The first local record at or after a time; -1 to -6 have the meanings of ListOffsets.
 
         Raises `ApiError(UNSUPPORTED_FOR_MESSAGE_FORMAT)` for a timestamp in a log of format v0.
         """
@@ -172,8 +180,10 @@ class LogReader:
             raise ApiError(code, f"{log.name} has message format v0, without timestamps.")
         with log.health.guarding():
             match timestamp_ms:
-                case -2 | -4:
+                case -2:
                     return self._found(log.log_start_offset)
+                case -4:
+                    return self._found(log.local_start_offset)
                 case -1:
                     return self._found(log.high_watermark)
                 case -3:
@@ -210,10 +220,10 @@ class LogReader:
         return None if record is None else self._found(record.offset, record.timestamp_ms)
 
     def _readable_segments(self) -> tuple[Segment, ...]:
-        return self._segments.from_offset(self._offsets.log_start_offset)
+        return self._segments.from_offset(self._offsets.local_start_offset)
 
     def _search(self, segment: Segment, timestamp_ms: int) -> "Record | None":
-        start = self._offsets.log_start_offset
+        start = self._offsets.local_start_offset
         return find_timestamp(segment, timestamp_ms, start, self._headers)
 
     def _found(self, offset: int, timestamp_ms: int = NO_TIMESTAMP) -> FoundOffset:
@@ -225,8 +235,9 @@ class LogReader:
         start = self._offsets.log_start_offset
         if timestamp_ms == EARLIEST_TIMESTAMP:
             return [start]
+        local_start = self._offsets.local_start_offset
         starts = [
-            (max(segment.base_offset, start), segment.largest_timestamp_ms())
+            (max(segment.base_offset, local_start), segment.largest_timestamp_ms())
             for segment in reversed(self._segments.values)
         ]
         if timestamp_ms == LATEST_TIMESTAMP:

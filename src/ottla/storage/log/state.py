@@ -31,6 +31,7 @@ class RecoveredLog:
     producers: ProducerState
     snapshots: SnapshotFiles
     log_start_offset: int
+    local_start_offset: int
     log_end_offset: int
     recovery_point: int
     integrity: IntegrityFile
@@ -51,6 +52,7 @@ class LogState:
         self.integrity = recovered.integrity
         self.offsets = LogOffsets(
             log_start_offset=recovered.log_start_offset,
+            local_start_offset=recovered.local_start_offset,
             log_end_offset=recovered.log_end_offset,
             recovery_point=recovered.recovery_point,
         )
@@ -75,6 +77,10 @@ class LogState:
     @property
     def log_start_offset(self) -> int:
         return self.offsets.log_start_offset
+
+    @property
+    def local_start_offset(self) -> int:
+        return self.offsets.local_start_offset
 
     @property
     def log_end_offset(self) -> int:

@@ -50,6 +50,7 @@ def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
         producers=_producers(log, snapshots, end.end_offset),
         snapshots=snapshots,
         log_start_offset=log.log_start_offset,
+        local_start_offset=log.log_start_offset,
         log_end_offset=end.end_offset,
         recovery_point=_flush_unknown_gaps(log, end),
         integrity=log.integrity,

@@ -174,13 +174,20 @@ def test_a_setting_that_decides_and_means_nothing_here_leaves_the_topic_as_it_is
     directory: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "topics.json"
-    settings = {"cleanup.policy": "shred", "remote.storage.enable": "true"}
-    file.write_text(json.dumps({"kept": settings, "plain": {"remote.storage.enable": "true"}}))
+    settings = {"cleanup.policy": "shred", "retention.ms": "soon"}
+    file.write_text(json.dumps({"kept": settings, "plain": {"segment.ms": "0"}}))
     result = run(directory, "--config", file)
     assert result.exit_code == 1
     assert "left unchanged, since they have no effect here: cleanup.policy=shred" in result.output
-    assert "not taken over, they have no effect here: remote.storage.enable=true" in result.output
+    assert "not taken over, they have no effect here: segment.ms=0" in result.output
     assert overrides(directory) == {"plain": {}}
+
+
+def test_a_topic_that_was_tiered_stays_so_without_a_tier(directory: Path, tmp_path: Path) -> None:
+    file = tmp_path / "topics.json"
+    file.write_text(json.dumps({"plain": {"remote.storage.enable": "true"}}))
+    run(directory, "--config", file)
+    assert overrides(directory) == {"plain": {"remote.storage.enable": "true"}}
 
 
 def test_a_directory_in_use_and_one_that_is_not_there_are_named(

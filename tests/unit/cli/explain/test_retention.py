@@ -133,7 +133,7 @@ def test_what_waits_to_be_removed_is_reported(log: Log, tmp_path: Path) -> None:
     assert partition["waiting_files"] == 3
     assert partition["notes"][0].startswith("3 files of ")
     assert partition["notes"][1] == (
-        "local.retention.ms=5 has no effect: there is no tiered storage here"
+        "local.retention.ms=5 has no effect without remote.storage.enable=true"
     )
 
 
