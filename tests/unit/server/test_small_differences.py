@@ -149,6 +149,12 @@ OTTLAS_OWN = {
     "max.auto.create.topics.per.minute",
     "max.auto.create.topics.per.request",
     "max.incremental.fetch.session.cache.partitions",
+    # Kafka has them, but describes them only later, or not at all.
+    "remote.list.offsets.request.timeout.ms",
+    "remote.log.index.file.cache.ttl.ms",
+    "remote.log.manager.task.retry.backoff.max.ms",
+    "remote.log.manager.task.retry.backoff.ms",
+    "remote.log.manager.task.retry.jitter",
 }
 
 

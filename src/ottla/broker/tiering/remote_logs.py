@@ -4,21 +4,14 @@
 `RemoteLogManager`.
 """
 
-from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
 from ottla.config.broker import BrokerConfig
 from ottla.config.tiering import under_prefix
-from ottla.objects.directory_store import DirectoryStore
-from ottla.storage.remote.block_cache import BlockCache
-from ottla.storage.remote.local_layout import ROOT, LocalTier
-from ottla.storage.remote.opening import CACHE_SIZE
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_index import SegmentIndex
-from ottla.storage.remote.tier_objects import TierObjects
-
-LOCAL_CLASS = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+from ottla.storage.remote.settings import remote_storage_of
 
 
 class RemoteLogs:
@@ -44,12 +37,10 @@ class RemoteLogs:
 
 def open_remote_storage(config: BrokerConfig, file_system: FileSystem) -> RemoteStorage:
     """The tier that the settings name; raises `UserError`."""
-    name = config.remote_log_storage_manager_class_name
-    if name != LOCAL_CLASS:
-        raise UserError(f"{name}: only {LOCAL_CLASS} is supported")
     prefix = config.remote_log_storage_manager_impl_prefix
-    address = under_prefix(config.given, prefix).get("dir")
-    if not address:
-        raise UserError(f"{prefix}dir: name the directory of the tier")
-    objects = TierObjects(DirectoryStore(address, file_system))
-    return LocalTier(objects, ROOT, BlockCache(CACHE_SIZE))
+    return remote_storage_of(
+        config.remote_log_storage_manager_class_name,
+        under_prefix(config.given, prefix),
+        prefix=prefix,
+        file_system=file_system,
+    )
