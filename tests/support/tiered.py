@@ -13,13 +13,13 @@ from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     LEADER_EPOCHS,
     PARTITION_METADATA,
+    REMOTE_LOG_METADATA,
     log_file_name,
 )
 from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.remote.metadata_records import (
-    REMOTE_LOG_METADATA,
     Event,
     SegmentUpdate,
     encode_event,

@@ -481,6 +481,7 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
             changes[row.attribute] = _topic_default(name, row, values[name])
     changes["ottla_decompressed_max_bytes"] = config.ottla_decompressed_max_bytes
     changes["ottla_decompressed_max_ratio"] = config.ottla_decompressed_max_ratio
+    changes["has_remote_storage"] = config.remote_log_storage_system_enable
     changes["honours_format_version"] = honours_old_formats(config.inter_broker_protocol_version)
     defaults = dataclasses.replace(config.topic_defaults, **changes)  # type: ignore[arg-type]
     _check_formats(config.inter_broker_protocol_version, defaults)

@@ -9,6 +9,7 @@ from ottla.broker.topics.topic_rules import (
     new_topic_config,
     stored_config,
 )
+from ottla.config.broker import broker_config
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 
@@ -115,19 +116,19 @@ def test_local_segments_have_limits_of_their_own_only_where_they_are_copied(
 def test_a_broker_without_a_tier_makes_no_topic_tiered() -> None:
     for defaults, before in ((TopicConfig(), {}), (TopicConfig(), {"retention.ms": "5"})):
         with pytest.raises(ApiError, match="Tiered Storage functionality is disabled") as caught:
-            new_topic_config(defaults, TIERED)
+            new_topic_config("t", defaults, TIERED)
         assert caught.value.code is ErrorCode.INVALID_CONFIG
         with pytest.raises(ApiError, match="Tiered Storage functionality is disabled"):
-            check_changed_settings(defaults, before, TIERED)
-    assert new_topic_config(WITH_TIER, TIERED).remote_storage_enable
-    check_changed_settings(WITH_TIER, {}, TIERED)
+            check_changed_settings("t", defaults, before, TIERED)
+    assert new_topic_config("t", WITH_TIER, TIERED).remote_storage_enable
+    check_changed_settings("t", WITH_TIER, {}, TIERED)
 
 
 def test_a_topic_that_another_broker_has_tiered_stays_so_without_a_tier() -> None:
     config, refused = stored_config(TopicConfig(), TIERED)
     assert config.remote_storage_enable
     assert not refused
-    check_changed_settings(TopicConfig(), TIERED, {**TIERED, "retention.ms": "5"})
+    check_changed_settings("t", TopicConfig(), TIERED, {**TIERED, "retention.ms": "5"})
 
 
 def test_what_contradicts_a_tier_is_ignored_and_not_the_tier() -> None:
@@ -135,3 +136,40 @@ def test_what_contradicts_a_tier_is_ignored_and_not_the_tier() -> None:
     config, refused = stored_config(TopicConfig(), stored)
     assert config.remote_storage_enable
     assert set(refused) == {"cleanup.policy", "local.retention.ms"}
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__remote_log_metadata"])
+def test_an_internal_topic_is_never_tiered(name: str) -> None:
+    with pytest.raises(ApiError, match="is internal") as caught:
+        new_topic_config(name, WITH_TIER, TIERED)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    with pytest.raises(ApiError, match="is internal"):
+        check_changed_settings(name, WITH_TIER, {}, TIERED)
+
+
+@pytest.mark.parametrize("after", [{}, {"remote.storage.enable": "false"}])
+@pytest.mark.parametrize("defaults", [WITH_TIER, TopicConfig()])
+def test_a_tier_is_turned_off_only_with_its_deletion(
+    defaults: TopicConfig, after: dict[str, str]
+) -> None:
+    with pytest.raises(ApiError, match="without deleting remote data") as caught:
+        check_changed_settings("t", defaults, TIERED, after)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    deleting = {"remote.log.delete.on.disable": "true"}
+    check_changed_settings("t", defaults, TIERED, {**after, **deleting})
+    check_changed_settings("t", defaults, {**TIERED, **deleting}, {**after, **deleting})
+
+
+def test_the_settings_of_a_broker_decide_whether_topics_may_be_tiered() -> None:
+    class_name = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+    enabled = {"remote.log.storage.system.enable": "true"}
+    named = {**enabled, "remote.log.storage.manager.class.name": class_name}
+    assert broker_config(named).topic_defaults.has_remote_storage
+    assert not broker_config({}).topic_defaults.has_remote_storage
+    with pytest.raises(SettingError, match="required with"):
+        broker_config(enabled)
+    factor = "rlmm.config.remote.log.metadata.topic.replication.factor"
+    with pytest.raises(SettingError, match="a single broker holds one replica"):
+        broker_config({**named, factor: "3"})
+    with pytest.raises(SettingError, match="TopicBasedRemoteLogMetadataManager is supported"):
+        broker_config({**named, "remote.log.metadata.manager.class.name": "a.Manager"})

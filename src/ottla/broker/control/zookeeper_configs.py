@@ -86,7 +86,7 @@ def _plan(wanted: ResourceAlteration, known: Known) -> tuple[str, Change]:
             check_name(name)
             if name not in known.metadata.topics:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return f"topics/{name}", _topic_change(alteration, known.settings)
+            return f"topics/{name}", _topic_change(name, alteration, known.settings)
         case ResourceKind.BROKER:
             if not name:
                 change = _broker_change(alteration, ConfigSource.ALL_BROKERS, known.settings)
@@ -98,12 +98,12 @@ def _plan(wanted: ResourceAlteration, known: Known) -> tuple[str, Change]:
     raise no_settings(wanted.resource_type)
 
 
-def _topic_change(alteration: Alteration, settings_here: BrokerSettings) -> Change:
+def _topic_change(name: str, alteration: Alteration, settings_here: BrokerSettings) -> Change:
     defaults = settings_here.config.topic_defaults
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         settings = alteration.apply(known, settings_of(TopicConfig))
-        check_changed_settings(defaults, known, settings)
+        check_changed_settings(name, defaults, known, settings)
         return settings
 
     return change

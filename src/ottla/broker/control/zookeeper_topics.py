@@ -157,7 +157,7 @@ def _creation(
 ) -> CreateTopic:
     """Raises `ApiError` for a topic that cannot be created."""
     _check_new_name(new.name, member.metadata)
-    new_topic_config(config.topic_defaults, new.overrides)
+    new_topic_config(new.name, config.topic_defaults, new.overrides)
     return CreateTopic(
         pending_id=None,
         topic=new.name,

@@ -26,6 +26,7 @@ from ottla.config.tiering import MetadataTopicConfig
 from ottla.record.batch import Batch, BuiltBatch, InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record, read_records
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.findings import Finding
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
@@ -33,7 +34,6 @@ from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.reading.sound_batches import sound_batches
 from ottla.storage.remote.metadata_partition import metadata_partition
 from ottla.storage.remote.metadata_records import (
-    REMOTE_LOG_METADATA,
     Event,
     decode_event,
     encode_event,

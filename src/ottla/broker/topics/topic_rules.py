@@ -14,6 +14,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 from ottla.config.usable import name_among, usable
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion, the name still fits into a file name."""
@@ -61,10 +62,12 @@ def topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> 
         raise ApiError(ErrorCode.INVALID_CONFIG, error.api_message) from error
 
 
-def new_topic_config(defaults: TopicConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
+def new_topic_config(
+    name: str, defaults: TopicConfig, overrides: Mapping[str, str | None]
+) -> TopicConfig:
     """Returns the settings of a topic to be created; raises `ApiError(INVALID_CONFIG)`."""
     config = topic_config(defaults, overrides)
-    _check_tier(config)
+    _check_tier(name, defaults, config)
     return config
 
 
@@ -82,7 +85,7 @@ def stored_config(
 
 
 def check_changed_settings(
-    defaults: TopicConfig, before: Mapping[str, str], after: Mapping[str, str]
+    name: str, defaults: TopicConfig, before: Mapping[str, str], after: Mapping[str, str]
 ) -> None:
     """Raises `ApiError(INVALID_CONFIG)` for settings that a change makes invalid.
 
@@ -92,23 +95,38 @@ def check_changed_settings(
     known, ignored = stored_config(defaults, before)
     config = topic_config(
         defaults,
-        {
-            name: text
-            for name, text in after.items()
-            if name not in ignored or before.get(name) != text
-        },
+        {one: text for one, text in after.items() if one not in ignored or before.get(one) != text},
     )
-    if not known.remote_storage_enable:
-        _check_tier(config)
+    _check_tier(name, known, config)
 
 
-def _check_tier(config: TopicConfig) -> None:
-    """A topic that another broker has tiered stays so: without its tier nothing of it is lost."""
-    if config.remote_storage_enable and not config.has_remote_storage:
+def _check_tier(name: str, before: TopicConfig, after: TopicConfig) -> None:
+    """Raises `ApiError(INVALID_CONFIG)` if a topic's tier cannot be turned on, or off, like that.
+
+    A topic that another broker has tiered stays so: without its tier nothing of it is lost.
+    Kafka's counterpart: `LogConfig.validateRemoteStorageOnlyIfSystemEnabled` and the like.
+    """
+    if after.remote_storage_enable and not before.remote_storage_enable:
+        if not after.has_remote_storage:
+            reason = (
+                "Tiered Storage functionality is disabled in the broker. Topic cannot be "
+                "configured with remote log storage."
+            )
+        elif name in INTERNAL_TOPICS or name == REMOTE_LOG_METADATA:
+            reason = f"{name} is internal, and cannot be configured with remote log storage."
+        else:
+            return
+        raise ApiError(ErrorCode.INVALID_CONFIG, reason)
+    is_off = before.remote_storage_enable and not after.remote_storage_enable
+    if is_off and not after.remote_log_delete_on_disable:
+        # What lies in the tier alone would be lost without a word (KIP-950).
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
-            "with remote log storage.",
+            "It is invalid to disable remote storage without deleting remote data. If you want to "
+            "keep the remote data and turn to read only, please set "
+            "`remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
+            "remote storage and delete all remote data, please set "
+            "`remote.storage.enable=false,remote.log.delete.on.disable=true`.",
         )
 
 

@@ -205,7 +205,7 @@ class TopicStore:
             partition_count=partition_count,
             overrides={name: text for name, text in new.overrides.items() if text is not None},
         )
-        return Topic(entry, new_topic_config(self.configs.defaults, new.overrides))
+        return Topic(entry, new_topic_config(new.name, self.configs.defaults, new.overrides))
 
     def _make(self, drafts: Sequence[Topic]) -> ApiError | None:
         """Creates all topics, with one write for their records; returns the error if one fails."""
@@ -334,7 +334,7 @@ class TopicStore:
                     ErrorCode.INVALID_CONFIG,
                     f"{POLICY_NAME} of {topic.name} must be compact.",
                 )
-        check_changed_settings(self.configs.defaults, before, overrides)
+        check_changed_settings(topic.name, self.configs.defaults, before, overrides)
         self._check_is_there(topic)
         return overrides
 

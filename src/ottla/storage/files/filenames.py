@@ -32,6 +32,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 INTEGRITY = "09223372036854775807.ottla-integrity.index"
 """Kafka takes it for an index without a log, and removes it when it loads a log (`integrity`)."""
 CLUSTER_METADATA = "__cluster_metadata"
+REMOTE_LOG_METADATA = "__remote_log_metadata"
+"""The topic of a remote tier's metadata."""
 """The metadata log; no topic of this name is served."""
 CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
 CLUSTER_METADATA_ID = Uuid(bytes(15) + b"\x01")

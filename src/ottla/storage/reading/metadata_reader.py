@@ -11,13 +11,13 @@ from ottla.base.files import join
 from ottla.base.values import dataclass
 from ottla.codec.api_messages import UnknownRecordError
 from ottla.record.record import Record
-from ottla.storage.files.filenames import partition_directory_name
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA, partition_directory_name
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.locating import locate
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.storage.remote.metadata_records import REMOTE_LOG_METADATA, decode_event
+from ottla.storage.remote.metadata_records import decode_event
 from ottla.storage.remote.segment_index import SegmentIndexes
 
 

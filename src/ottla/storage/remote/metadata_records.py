@@ -17,14 +17,13 @@ from ottla.base.values import dataclass
 from ottla.codec.api_messages import UnknownRecordError, decode_api_message, encode_record
 from ottla.codec.fields import array, binary, boolean, int8, int32, int64, nested, string, uuid
 from ottla.codec.schema import Message, Struct
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.remote.segment_metadata import (
     PartitionDeleteState,
     RemoteLogSegmentMetadata,
     SegmentState,
     TopicIdPartition,
 )
-
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 
 
 class TopicIdPartitionEntry(Struct):

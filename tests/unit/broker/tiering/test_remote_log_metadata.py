@@ -9,7 +9,8 @@ from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.tiering.remote_log_metadata import RECORDS_PER_SLICE, RemoteLogMetadata
-from ottla.storage.remote.metadata_records import REMOTE_LOG_METADATA, SegmentUpdate
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
+from ottla.storage.remote.metadata_records import SegmentUpdate
 from ottla.storage.remote.segment_metadata import (
     RemoteLogSegmentMetadata,
     SegmentState,

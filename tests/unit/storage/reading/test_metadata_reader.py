@@ -6,11 +6,11 @@ import pytest
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.record.builder import RecordBatchBuilder
-from ottla.storage.files.filenames import CLEAN_SHUTDOWN
+from ottla.storage.files.filenames import CLEAN_SHUTDOWN, REMOTE_LOG_METADATA
 from ottla.storage.findings import FindingKind
 from ottla.storage.reading.metadata_reader import RemoteLogMetadata, read_remote_log_metadata
 from ottla.storage.reading.read_only_directory import open_for_reading
-from ottla.storage.remote.metadata_records import REMOTE_LOG_METADATA, Event, encode_event
+from ottla.storage.remote.metadata_records import Event, encode_event
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, open_directory
 from tests.support.remote_segments import (
