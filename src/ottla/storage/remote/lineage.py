@@ -73,6 +73,53 @@ def _with_records(epochs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return [one for one, following in zip_longest(every, starts[1:]) if one[1] != following]
 
 
+def pieces_of(
+    index: SegmentIndex, epochs: Sequence[EpochEntry], first_offset: int, until_offset: int
+) -> Iterator[Piece]:
+    """What the tier has of the offsets of a log with these leader epochs: ascending, none twice."""
+    piece: Piece | None = None
+    for entry, following in zip_longest(epochs, epochs[1:]):
+        first = max(entry.start_offset, first_offset)
+        end = until_offset if following is None else min(following.start_offset, until_offset)
+        for start, last, segment in index.ranges(entry.epoch, first, end - 1):
+            if piece is not None and piece.segment is segment and piece.last_offset + 1 == start:
+                start = piece.first_offset
+            elif piece is not None:
+                yield piece
+            piece = Piece(segment, start, last)
+    if piece is not None:
+        yield piece
+
+
+def highest_remote_offset(
+    index: SegmentIndex,
+    epochs: Sequence[EpochEntry],
+    local_start_offset: int,
+    log_end_offset: int,
+) -> EpochEntry | None:
+    """The last offset up to which the tier has all of a log's records that are local, with its
+    leader epoch; if it has none of them, the last offset before them. `None` if it has nothing.
+
+    Only uploads that still exist count. Kafka (`RemoteLogManager.findHighestRemoteOffset`) takes
+    the highest offset ever copied: after an upload that was deleted, or never finished, it would
+    neither copy the local segments before that offset, nor keep them.
+    """
+    due = local_start_offset
+    for piece in pieces_of(index, epochs, local_start_offset, log_end_offset):
+        if piece.first_offset > due:
+            break
+        due = piece.last_offset + 1
+    if due > local_start_offset:
+        return _in_epoch(epochs, due - 1)
+    before = list(pieces_of(index, epochs, 0, local_start_offset))
+    return _in_epoch(epochs, before[-1].last_offset) if before else None
+
+
+def _in_epoch(epochs: Sequence[EpochEntry], offset: int) -> EpochEntry:
+    (*_, epoch) = (one.epoch for one in epochs if one.start_offset <= offset)
+    return EpochEntry(epoch, offset)
+
+
 def chain(
     index: SegmentIndex,
     epochs: Sequence[EpochEntry],
@@ -94,7 +141,7 @@ def chain(
         if lineage != list(epochs):
             findings.append(_note(index, _says_epochs(epochs)))
     until = END if until_offset is None else until_offset
-    pieces = tuple(_pieces(index, lineage, log_start_offset, until))
+    pieces = tuple(pieces_of(index, lineage, log_start_offset, until))
     start = _start_after_deletion(index, pieces, log_start_offset, until_offset)
     if start != log_start_offset:
         reason = f"the log starts at {start}, not {log_start_offset}: what precedes was deleted"
@@ -131,23 +178,6 @@ def _says_epochs(epochs: Sequence[EpochEntry]) -> str:
         return "there are no leader epochs of the log: those of the uploads are used"
     start = epochs[0].start_offset
     return f"the leader epochs begin at offset {start}: before it those of the uploads are used"
-
-
-def _pieces(
-    index: SegmentIndex, lineage: list[EpochEntry], log_start_offset: int, until: int
-) -> Iterator[Piece]:
-    piece: Piece | None = None
-    for entry, following in zip_longest(lineage, lineage[1:]):
-        first = max(entry.start_offset, log_start_offset)
-        end = until if following is None else min(following.start_offset, until)
-        for start, last, segment in index.ranges(entry.epoch, first, end - 1):
-            if piece is not None and piece.segment is segment and piece.last_offset + 1 == start:
-                start = piece.first_offset
-            elif piece is not None:
-                yield piece
-            piece = Piece(segment, start, last)
-    if piece is not None:
-        yield piece
 
 
 def _start_after_deletion(

@@ -1,16 +1,31 @@
 """Which uploads make up a log, and what is missing from it, by the leader epochs of the log."""
 
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.log.leader_epochs import EpochEntry
-from ottla.storage.remote.lineage import Chain, chain, is_in_lineage
+from ottla.storage.remote.lineage import (
+    Chain,
+    chain,
+    highest_remote_offset,
+    is_in_lineage,
+    pieces_of,
+)
 from ottla.storage.remote.segment_index import SegmentIndex
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
+from tests.support.histories import (
+    END,
+    cut,
+    entries,
+    epoch_of,
+    ids,
+    index_of,
+    offsets,
+    some_epochs,
+    uploads_of,
+)
 from tests.support.remote_segments import (
     DELETING,
     FINISHED,
@@ -20,19 +35,6 @@ from tests.support.remote_segments import (
     update,
     upload,
 )
-
-END = 30
-
-
-def entries(epochs: Mapping[int, int]) -> list[EpochEntry]:
-    return [EpochEntry(epoch, start) for epoch, start in epochs.items()]
-
-
-def index_of(*uploads: RemoteLogSegmentMetadata) -> SegmentIndex:
-    index = SegmentIndex(PARTITION)
-    for one in uploads:
-        assert index.put(one) is None
-    return index
 
 
 def pieces(found: Chain) -> list[tuple[int | None, int, int]]:
@@ -182,47 +184,6 @@ def test_offsets_before_the_first_upload_are_lost_unless_they_were_deleted() -> 
     assert lost(chain(index, ONE_EPOCH, 0, 31)) == [(0, 30)]
 
 
-offsets = st.integers(0, END - 1)
-some_epochs = st.dictionaries(st.integers(0, 5), offsets, min_size=1, max_size=4).map(
-    lambda found: dict(zip(sorted(found), sorted(found.values()), strict=True))
-)
-
-
-@st.composite
-def uploads_of(
-    draw: st.DrawFn, log: dict[int, int], *, others: bool = True
-) -> list[RemoteLogSegmentMetadata]:
-    """Uploads of the log's history, and with `others` of more histories."""
-    made = []
-    for number in range(draw(st.integers(0, 10))):
-        history = draw(some_epochs) if others and draw(st.booleans()) else log
-        start, end = sorted((draw(offsets), draw(offsets)))
-        start = max(start, min(history.values()))
-        epochs = cut(history, start, end)
-        state = draw(st.sampled_from([FINISHED, FINISHED, FINISHED, STARTED, DELETING]))
-        if epochs:
-            made.append(upload(number, start, end, epochs, state))
-    return made
-
-
-def cut(history: dict[int, int], start: int, end: int) -> dict[int, int]:
-    """The epochs that have records from `start` to `end`, as a segment has them."""
-    found = {}
-    for number, (epoch, first) in enumerate(history.items()):
-        until = [*history.values(), END][number + 1]
-        if first <= end and until > start and first < until:
-            found[epoch] = max(first, start)
-    return found
-
-
-def epoch_of(log: dict[int, int], offset: int) -> int | None:
-    return max((epoch for epoch, first in log.items() if first <= offset), default=None)
-
-
-def ids(segment: RemoteLogSegmentMetadata, offset: int) -> set[int]:
-    return {epoch for epoch, first, last in segment.epoch_ranges() if first <= offset <= last}
-
-
 @pytest.mark.slow
 @given(st.data(), some_epochs, offsets, offsets)
 def test_a_chain_has_each_offset_that_a_finished_upload_has_once(
@@ -302,3 +263,36 @@ def test_of_a_single_history_the_chain_is_the_same_without_the_logs_epochs(
     without = chain(index, (), min(log.values()), END)
     assert without.pieces == with_epochs.pieces
     assert lost(without) == lost(with_epochs)
+
+
+@pytest.mark.slow
+@given(st.data(), some_epochs, offsets)
+def test_the_highest_remote_offset_is_the_last_without_a_gap_from_what_is_local(
+    data: st.DataObject, log: dict[int, int], local_start: int
+) -> None:
+    log[min(log)] = 0
+    index = index_of(*data.draw(uploads_of(log)))
+    uploaded = {
+        offset
+        for one in pieces_of(index, entries(log), 0, END)
+        for offset in range(one.first_offset, one.last_offset + 1)
+    }
+    expected = local_start - 1
+    while expected + 1 in uploaded:
+        expected += 1
+    if expected < local_start:
+        expected = max((one for one in uploaded if one < local_start), default=-1)
+    found = highest_remote_offset(index, entries(log), local_start, END)
+    if expected < 0:
+        assert found is None
+    else:
+        assert found == EpochEntry(epoch_of(log, expected) or 0, expected)
+
+
+def test_a_segment_that_was_not_copied_is_before_the_highest_remote_offset() -> None:
+    index = index_of(upload(1, 0, 9), upload(2, 20, 29))
+    assert highest_remote_offset(index, ONE_EPOCH, 0, 30) == EpochEntry(0, 9)
+    assert highest_remote_offset(index, ONE_EPOCH, 20, 30) == EpochEntry(0, 29)
+    assert highest_remote_offset(index, ONE_EPOCH, 12, 30) == EpochEntry(0, 9)
+    assert highest_remote_offset(SegmentIndex(PARTITION), ONE_EPOCH, 0, 30) is None
+    assert highest_remote_offset(index, (), 0, 30) is None

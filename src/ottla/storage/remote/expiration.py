@@ -1,0 +1,153 @@
+"""Which uploads are deleted, and where the log starts then.
+
+Kafka's counterparts: `RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments`,
+`RemoteLogRetentionHandler`. What differs:
+
+- Kafka asks what the tier has of the local log at a leader's first copy, and before that counts
+  copied segments twice (Kafka 3.9). Here the index is asked each time.
+- Retention judges what is read of the log's history, each offset once: Kafka counts an upload that
+  another one has overtaken too, and none of which a part only belongs to the log.
+- What a killed process had begun to upload is deleted at once; Kafka leaves it until retention
+  comes to these offsets.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from enum import Enum
+
+from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
+from ottla.storage.log.leader_epochs import EpochEntry
+from ottla.storage.remote.copy_plan import LocalSegment, only_local
+from ottla.storage.remote.lineage import Piece, highest_remote_offset, pieces_of
+from ottla.storage.remote.segment_index import SegmentIndex
+from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, SegmentState
+
+
+class Reason(Enum):
+    """Why an upload is deleted; values appear in messages."""
+
+    AGAIN = "its deletion has begun"
+    ABANDONED = "its upload was abandoned"
+    SIZE = "retention.bytes"
+    TIME = "retention.ms"
+    LOG_START = "log start"
+    UNREFERENCED = "its leader epochs precede those of the log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """What is known of a log whose leader deletes uploads.
+
+    `segments` are the local ones, the active one included. Limits are -1 where there is none, as
+    without the policy `delete`. `being_copied` are the ids of uploads that this broker is making.
+    """
+
+    broker_id: int
+    epochs: Sequence[EpochEntry]
+    log_start_offset: int
+    log_end_offset: int
+    segments: Sequence[LocalSegment]
+    retention_ms: int
+    retention_bytes: int
+    being_copied: Container[Uuid]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiration:
+    """`log_start_offset` must be known to followers and be durable before the first deletion; it is
+    never lower than the log's. `going` are deleted in this order.
+    """
+
+    log_start_offset: int
+    going: tuple[tuple[RemoteLogSegmentMetadata, Reason], ...]
+
+
+def plan_expiration(index: SegmentIndex, log: LogState, now_ms: int) -> Expiration:
+    """What the leader of a log deletes of its uploads now."""
+    start, expired = _expired(index, log, now_ms)
+    going = []
+    for one in index.segments():
+        reason = expired.get(one.segment_id) or _other_reason(one, index, log, start)
+        if reason is not None:
+            going.append((one, reason))
+    return Expiration(log_start_offset=start, going=tuple(going))
+
+
+def retained_size(index: SegmentIndex, log: LogState) -> int:
+    """The bytes that `retention.bytes` limits: what is only local, and what is in the tier."""
+    return _size(index, log, _in_use(index, log))
+
+
+def _expired(index: SegmentIndex, log: LogState, now_ms: int) -> tuple[int, dict[Uuid, Reason]]:
+    """Where retention lets the log start, and the uploads of which nothing is left then."""
+    start, reasons = log.log_start_offset, {}
+    pieces = _in_use(index, log)
+    ends = {one.segment.segment_id: one.last_offset for one in pieces}
+    left = _size(index, log, pieces)
+    for piece in pieces:
+        one = piece.segment
+        if 0 <= log.retention_ms < now_ms - one.max_timestamp_ms:
+            reasons[one.segment_id] = Reason.TIME
+        elif 0 <= log.retention_bytes <= left - one.size:
+            reasons[one.segment_id] = Reason.SIZE
+        else:
+            break
+        start = piece.last_offset + 1
+        if ends[one.segment_id] < start:
+            left -= one.size
+    return start, {one: reason for one, reason in reasons.items() if ends[one] < start}
+
+
+def _in_use(index: SegmentIndex, log: LogState) -> list[Piece]:
+    return list(pieces_of(index, log.epochs, log.log_start_offset, log.log_end_offset))
+
+
+def _size(index: SegmentIndex, log: LogState, pieces: Iterable[Piece]) -> int:
+    uploads = {one.segment.segment_id: one.segment for one in pieces}
+    return _only_local_size(index, log) + sum(one.size for one in uploads.values())
+
+
+def _only_local_size(index: SegmentIndex, log: LogState) -> int:
+    start = max(log.log_start_offset, log.segments[0].base_offset)
+    highest = highest_remote_offset(index, log.epochs, start, log.log_end_offset)
+    until = -1 if highest is None else highest.start_offset
+    return sum(one.size for one in only_local(log.segments, start, until))
+
+
+def _other_reason(
+    segment: RemoteLogSegmentMetadata, index: SegmentIndex, log: LogState, start: int
+) -> Reason | None:
+    """Why an upload is deleted that retention does not judge; `start` is where the log will."""
+    last_epoch = segment.leader_epochs[-1][0]
+    match segment.state:
+        case SegmentState.DELETE_SEGMENT_STARTED:
+            return Reason.AGAIN
+        case SegmentState.COPY_SEGMENT_STARTED:
+            is_abandoned = segment.segment_id not in log.being_copied and (
+                segment.broker_id == log.broker_id or _is_replaced(segment, index)
+            )
+            return Reason.ABANDONED if is_abandoned else None
+    if not log.epochs:
+        return None
+    if last_epoch < log.epochs[0].epoch:
+        return Reason.UNREFERENCED
+    # A later epoch's upload may be of a leader that has followed this one.
+    at_start = [one.epoch for one in log.epochs if one.start_offset <= start]
+    if segment.end_offset < start and last_epoch <= max(at_start, default=-1):
+        return Reason.LOG_START
+    return None
+
+
+def _is_replaced(segment: RemoteLogSegmentMetadata, index: SegmentIndex) -> bool:
+    """Whether a finished upload has the offsets of one that another broker has begun: that broker
+    was deposed, or it is dead.
+    """
+    for epoch, first, last in segment.epoch_ranges():
+        due = first
+        for start, end, _ in index.ranges(epoch, first, last):
+            if start != due:
+                return False
+            due = end + 1
+        if due <= last:
+            return False
+    return True
