@@ -114,6 +114,7 @@ def open_directories(
         new_id=options.new_id,
         random_below=options.random_below,
         topic_config=topic_configs.get,
+        knows_topic=lambda topic: found.why_unknown(topic, None) is None,
         is_replicated=options.is_member,
         on_progress=options.on_progress,
         run_all=options.run_all,

@@ -324,7 +324,8 @@ class _DirectoryCheck:
         for key, log in logs.items():
             start = checkpoints[filenames.CHECKPOINT_LOG_START].get(key, 0)
             place = self._files, log.path, log.start_offset, start
-            front = lost_front(*place, is_same_boot=written is not None)
+            is_tiered = self._topics.is_tiered(key.topic)
+            front = lost_front(*place, is_same_boot=written is not None, is_tiered=is_tiered)
             if front is not None:
                 yield front.as_loss()
             recovery_point = checkpoints[filenames.CHECKPOINT_RECOVERY_POINT].get(key, 0)

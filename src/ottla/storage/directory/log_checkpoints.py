@@ -92,12 +92,21 @@ class LogCheckpoints:
         else:
             self.named = read_named_partitions(self._file_system, self.health.directory)
 
-    def starts_of(self, found: Mapping[TopicPartition, FoundLog]) -> dict[TopicPartition, int]:
-        """The start offsets of the logs to be loaded; raises `OSError`."""
+    def starts_of(
+        self, found: Mapping[TopicPartition, FoundLog], is_tiered: Callable[[str], bool]
+    ) -> dict[TopicPartition, int]:
+        """The start offsets of the logs to be loaded; raises `OSError`.
+
+        The first segment shows the start of a log that is in no file, but not of a tiered one:
+        that was enabled or created, and then not stopped in order, before the files were written.
+        """
         starts = {
             key: self._log_starts.start_of(key, is_copy_valid=one.integrity is not None)
             for key, one in found.items()
         }
+        unknown = found.keys() - self._log_starts.known
+        for key in [one for one in unknown if is_tiered(one.topic)]:
+            starts[key] = start_by_epochs(self._file_system, found[key].path)
         if self._log_starts.are_lost:
             ours = {key: one.path for key, one in found.items() if one.integrity is not None}
             starts |= {key: start_by_epochs(self._file_system, ours[key]) for key in ours}
@@ -236,7 +245,7 @@ class LogCheckpoints:
         )
 
     def write_log_starts(self) -> None:
-        """Writes the starts of logs that do not start at their first segment's base offset."""
+        """Writes the starts of logs that may not start at their first segment's base offset."""
         for _ in self.write_log_starts_in_steps():
             pass
 
@@ -297,10 +306,13 @@ class LogCheckpoints:
 
 
 def _moved_start(log: PartitionLog) -> int | None:
-    """The start of a log, unless that is its first segment's base offset."""
+    """The start of a log, unless that is its first segment's base offset.
+
+    Always of a tiered log, as in Kafka: its first segments may go before the next checkpoint.
+    """
     start = log.log_start_offset
-    is_moved = log.offsets.is_front_unsynced or start > log.segments.first.base_offset
-    return start if is_moved else None
+    is_moved = log.offsets.is_front_unsynced or start != log.segments.first.base_offset
+    return start if is_moved or log.config.remote_storage_enable else None
 
 
 class _Order:

@@ -119,7 +119,7 @@ class LogLoader:
 
         `written` are their ends if the system was not started again since, else `None`.
         """
-        starts = self._checkpoints.starts_of(started.found)
+        starts = self._checkpoints.starts_of(started.found, self._is_tiered)
         is_kafka_gone = any(one.integrity is not None for one in started.found.values())
         left = count = len(started.log_paths) + len(started.future_paths)
 
@@ -165,6 +165,9 @@ class LogLoader:
         _put_in_order(logs, started.log_paths)
         _put_in_order(futures, started.future_paths)
         self._checkpoints.loaded()
+
+    def _is_tiered(self, topic: str) -> bool:
+        return self._options.topic_config(topic).remote_storage_enable
 
     def _checkpointed(self, key: TopicPartition, path: str) -> LoadRequest:
         checkpoints = self._checkpoints
@@ -247,6 +250,7 @@ class LogLoader:
             file_system=self._file_system,
             directory=path,
             config=self._options.topic_config(name.topic),
+            are_settings_known=self._options.knows_topic(name.topic),
             now_ms=self._options.now_ms,
             was_clean_stop=False,
             recovery_point=0,

@@ -37,8 +37,9 @@ class OpenOptions:
     `node_id` and `cluster_id` are for a new directory. `new_id` returns 16 random bytes, and
     `random_below(n)` a number from 0 to n - 1. `on_progress` is called with a line for each step of
     a long start (a `StartStep`) or stop. `run_all` runs the tasks that load or close the logs,
-    which are independent, and returns or raises once all are done. `is_replicated` says that other
-    brokers may hold replicas, so that log ends are not committed offsets.
+    which are independent, and returns or raises once all are done. `knows_topic` says whether what
+    `topic_config` returns is the topic's own, or stands for what is not known yet. `is_replicated`
+    says that other brokers may hold replicas, so that log ends are not committed offsets.
     """
 
     now_ms: int
@@ -47,6 +48,7 @@ class OpenOptions:
     new_id: Callable[[], Uuid]
     random_below: Callable[[int], int]
     topic_config: Callable[[str], TopicConfig]
+    knows_topic: Callable[[str], bool] = field(default=lambda topic: True)
     is_replicated: bool = False
     on_progress: Callable[[str], None] = field(default=pass_over)
     run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

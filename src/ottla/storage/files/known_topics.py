@@ -6,7 +6,7 @@ docs/format/cluster-metadata.md.
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -15,6 +15,8 @@ from ottla.storage.files.metadata_files import has_metadata_log, read_metadata_l
 
 if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
+
+REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,14 @@ class KnownTopics:
             return True
         entry = self.entries.get(topic)
         return entry is not None and partition < entry.partition_count
+
+    def is_tiered(self, topic: str) -> bool:
+        """Whether a topic is known to have a remote tier, so that its first segments may be there
+        only.
+        """
+        entry = self.entries.get(topic)
+        text = "" if entry is None else entry.overrides.get(REMOTE_STORAGE_ENABLE, "")
+        return text.strip().lower() == "true"
 
     def owner(self, topic_id: Uuid, name: str) -> str | None:
         """The topic with an id, `name` if that topic has it; `None` if there is none."""

@@ -9,7 +9,6 @@ gap.
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join
@@ -93,19 +92,18 @@ def lost_front(
     recorded_start: int,
     *,
     is_same_boot: bool = False,
+    is_tiered: bool = False,
 ) -> Finding | None:
     """The damage before `first_offset` if retention did not delete those segments, else `None`.
 
-    `is_same_boot`: no power failure can have lost a line of the integrity file. The caller lists
-    the segments before it reads `recorded_start`: a broker may move the start and delete files
-    meanwhile.
+    `is_same_boot`: no power failure can have lost a line of the integrity file. `is_tiered`: the
+    log may begin in the remote tier, so that its leader epochs do not show what was here. The
+    caller lists the segments before it reads `recorded_start`: a broker may move the start and
+    delete files meanwhile.
     """
     if first_offset <= recorded_start:
         return None
-    epochs_begin = None
-    with suppress(CorruptionError):
-        path = join(directory, LEADER_EPOCHS)
-        epochs_begin = LeaderEpochs.read(file_system, path).earliest_start_offset
+    epochs_begin = None if is_tiered else _begin_of_epochs(file_system, directory)
     integrity = read_integrity(file_system, directory)
     found: tuple[int, str] | None = None
     if integrity is not None:
@@ -114,3 +112,11 @@ def lost_front(
         found = epochs_begin, LEADER_EPOCHS
     path = join(directory, log_file_name(first_offset))
     return missing_front(found, path, first_offset, recorded_start)
+
+
+def _begin_of_epochs(file_system: FileSystem, directory: str) -> int | None:
+    try:
+        epochs = LeaderEpochs.read(file_system, join(directory, LEADER_EPOCHS))
+    except CorruptionError:
+        return None
+    return epochs.earliest_start_offset

@@ -58,6 +58,7 @@ class OffsetsOnDisk:
             facts.listed.first_offset,
             facts.recorded_start,
             is_same_boot=facts.directory.is_same_boot,
+            is_tiered=facts.directory.is_tiered(facts.topic),
         )
 
     @property

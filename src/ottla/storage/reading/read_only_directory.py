@@ -349,6 +349,10 @@ class ReadOnlyLogDirectory:
             self._known_topics = sizes, read_known_topics(self.file_system, self.path)
         return self._known_topics[1]
 
+    def is_tiered(self, topic: str) -> bool:
+        """Whether a topic is known to have a remote tier, where the first segments may be alone."""
+        return self._topics().is_tiered(topic)
+
     def _named_partitions(self) -> NamedPartitions:
         return find_named_partitions(self._find_checkpoint)
 

@@ -130,7 +130,7 @@ def _witness(log: OpenedLog) -> str:
 
 
 def _start_of_empty(log: OpenedLog) -> int:
-    """The first offset of a log without files: its recorded start or, if later, its last end.
+    """The base offset for a log without files: its recorded start or, if later, its last end.
 
     After a crash the last end is the recovery point. It is before the start if the crash came
     while the log was being emptied.
@@ -145,9 +145,10 @@ def _start_of_empty(log: OpenedLog) -> int:
         end, when = _end_of_lost(log), f"by {_witness(log)}"
     if end <= start:
         return start
+    but = ", but for those in the tier" if request.is_tiered else ""
     logger.error(
-        "%s has no log file, but %s it had offsets %d to %d; they are lost, and the log continues "
-        "at offset %d",
-        request.directory, when, start, end - 1, end,
+        "%s has no log file, but %s it had offsets %d to %d; they are lost%s, and the log "
+        "continues at offset %d",
+        request.directory, when, start, end - 1, but, end,
     )  # fmt: skip
     return end

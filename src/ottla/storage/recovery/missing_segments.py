@@ -24,7 +24,7 @@ def name_missing_front(
     found = missing_front(begun, first.log.path, first.base_offset, recorded_start)
     if found is not None:
         text = found.as_loss().text
-        logger.error("%s, and the log starts at offset %d", text, first.base_offset)
+        logger.error("%s, and the local segments begin at offset %d", text, first.base_offset)
 
 
 def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start: int) -> list[int]:

@@ -48,6 +48,8 @@ class LoadRequest:
     integrity: Integrity | None = None
     is_integrity_lost: bool = False
     """Whether the integrity file is missing or damaged, though Kafka has not removed it."""
+    are_settings_known: bool = True
+    """Whether `config` is that of the topic, and not the defaults of a broker that will hear it."""
     on_progress: Callable[[str, int], None] = field(default=lambda path, left: None)
     """Called with each segment that is recovered, and how many are left with it."""
 
@@ -59,6 +61,11 @@ class LoadRequest:
         cleaner's checkpoint.
         """
         return MAX_OFFSET if self.config.is_compacted else self.cleaned_until
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the log's first segments may be in the remote tier only."""
+        return self.config.remote_storage_enable
 
     @property
     def is_complete(self) -> bool:
@@ -104,9 +111,21 @@ class OpenedLog:
         self.integrity = IntegrityFile(request.file_system, request.directory, request.integrity)
 
     @property
-    def log_start_offset(self) -> int:
+    def local_start_offset(self) -> int:
         """The recorded log start, or the first segment's base offset if that is later."""
         return max(self.request.log_start_offset, self.segments.first.base_offset)
+
+    @property
+    def log_start_offset(self) -> int:
+        """The local start; in a tiered log the recorded log start, as the tier has what is between.
+
+        While it is not known whether the log is tiered, its start is kept: retention raises it
+        later, where a start that was raised too early would lose what is in the tier.
+        """
+        request = self.request
+        if request.is_tiered or not request.are_settings_known:
+            return request.log_start_offset
+        return self.local_start_offset
 
     @property
     def all_files(self) -> list[Segment]:
@@ -155,7 +174,7 @@ class OpenedLog:
             producers,
             snapshots,
             self.segments,
-            log_start_offset=self.log_start_offset,
+            log_start_offset=self.local_start_offset,
             until_offset=until_offset,
         )
 

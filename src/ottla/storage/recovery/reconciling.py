@@ -50,7 +50,7 @@ def reconcile(log: OpenedLog, end: LogEnd) -> RecoveredLog:
         producers=_producers(log, snapshots, end.end_offset),
         snapshots=snapshots,
         log_start_offset=log.log_start_offset,
-        local_start_offset=log.log_start_offset,
+        local_start_offset=log.local_start_offset,
         log_end_offset=end.end_offset,
         recovery_point=_flush_unknown_gaps(log, end),
         integrity=log.integrity,
@@ -67,7 +67,8 @@ def _name_missing(log: OpenedLog) -> list[int]:
     """
     request = log.request
     start = request.log_start_offset
-    epochs_begin = log.epochs.earliest_start_offset
+    # In a tiered log they begin at the log start, also where the local segments begin later.
+    epochs_begin = None if request.is_tiered else log.epochs.earliest_start_offset
     if request.integrity is not None:
         begun = request.integrity.begin_of_missing(
             log.segments.first.base_offset, epochs_begin, is_same_boot=request.is_same_boot
@@ -88,7 +89,7 @@ def _name_missing(log: OpenedLog) -> list[int]:
 
 
 def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
-    bounds = {"start_offset": log.log_start_offset, "end_offset": end_offset}
+    bounds = {"start_offset": log.local_start_offset, "end_offset": end_offset}
     complete_epochs(log.epochs, log.segments, **bounds)
     check_epochs(log.epochs, log.segments, **bounds)
     # Kafka truncates the end first, and so drops an epoch that begins at the end of an empty log
@@ -103,7 +104,7 @@ def _cut_epochs(log: OpenedLog, end_offset: int) -> None:
 def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> ProducerState:
     """The producer state at the log's end; also written as a snapshot."""
     snapshots.remove_strays({one.base_offset for one in log.segments.values})
-    snapshots.remove_outside(log.log_start_offset, end_offset)
+    snapshots.remove_outside(log.local_start_offset, end_offset)
     producers = ProducerState()
     request = log.request
     is_kafkas = request.integrity is None and not request.is_integrity_lost
@@ -111,7 +112,7 @@ def _producers(log: OpenedLog, snapshots: SnapshotFiles, end_offset: int) -> Pro
         # Written by a Kafka version without snapshots, or they were removed: start without state.
         producers.clear(end_offset)
     else:
-        has_records = end_offset > log.log_start_offset
+        has_records = end_offset > log.local_start_offset
         if request.was_clean_stop and has_records and end_offset not in snapshots.offsets:
             logger.warning(
                 "%s is missing, though the log was closed there; its producers are read from "
