@@ -1,6 +1,7 @@
 """`ottla tier restore`: a log directory rebuilt from a tier alone."""
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -145,24 +146,24 @@ def _confirm_settings(
     from ottla.base.clock import SystemClock
     from ottla.broker.adoption.retention_preview import prospects
     from ottla.runtime.opening import open_broker
+    from ottla.storage.files.filenames import META_PROPERTIES
 
     topics = {one.key.topic for one in plans}
     known = contents.topics.entries
     given = {name: known[name].overrides for name in topics if name in known}
-    clock = SystemClock()
     confirmed: set[str] = set()
-    if given:
+    # A new directory gets its identity too; one of a Kafka is left as it is.
+    if given or not os.path.exists(os.path.join(directory, META_PROPERTIES)):
+        clock = SystemClock()
         with (
             only_logged_from(logging.ERROR, "ottla"),
             closing(open_broker([directory], {}, clock=clock)) as broker,
         ):
-            found = prospects(
-                broker.topics, broker.unconfirmed.unknown,
-                broker.settings.config.topic_defaults, given, clock.now_ms(),
-            )  # fmt: skip
-            wanted = {one.topic: one.settings for one in found if one.is_decided}
-            broker.topic_store.confirm(wanted)
-            confirmed = topics - broker.unconfirmed.unknown.keys()
+            unknown = broker.unconfirmed.unknown
+            defaults = broker.settings.config.topic_defaults
+            found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
+            broker.topic_store.confirm({one.topic: one.settings for one in found if one.is_decided})
+            confirmed = topics - unknown.keys()
     left = sorted(topics - confirmed)
     for name in sorted(confirmed):
         settings = dict(known[name].overrides) if name in known else {}

@@ -5,10 +5,10 @@ election, or a restore.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import join
+from ottla.base.files import join, parent_directory
 from ottla.base.ids import uuid_text
 from ottla.base.texts import size_text
 from ottla.base.values import dataclass
@@ -51,7 +51,7 @@ def check_tier(
     """
     logs = contents.logs()
     report = TierReport(address=contents.tier.address, partition_count=len(logs))
-    report.findings += contents.findings
+    report.findings += map(_about_records, contents.findings)
     uploads = [(log, [*log.uploads()]) for log in logs]
     total = sum(segment.size for _, found in uploads for _, segment in _checked(found))
     for log, found in uploads:
@@ -78,13 +78,7 @@ def log_findings(log: TieredLog, contents: TierContents) -> Iterator[Finding]:
             if one.lost
             else ""
         )
-        yield Finding(
-            kind=one.kind,
-            path=one.path,
-            position=None,
-            reason=one.reason + mend,
-            lost=one.lost,
-        )
+        yield replace(one, reason=one.reason + mend)
     if contents.directories and not log.has_records:
         reason = "no records about its uploads are here: what lies in the tier is taken for them"
         yield Finding(kind=FindingKind.STATE, path=log.name, position=None, reason=reason)
@@ -139,6 +133,18 @@ def missing_objects(upload: Upload, contents: TierContents) -> Iterator[Finding]
             )
 
 
+def _about_records(finding: Finding) -> Finding:
+    """Adds what damage to the records means; a finding about a partition's folder has its path."""
+    if finding.is_note:
+        return finding
+    folder = finding.path if finding.position is None else parent_directory(finding.path)
+    reason = (
+        f"{finding.reason}; records about uploads may be lost: what lies in the tier is taken for "
+        f"them; `ottla log repair {parent_directory(folder)}` takes the damage out"
+    )
+    return replace(finding, reason=reason, lost=None)
+
+
 def _checked(uploads: Iterable[Upload]) -> Iterator[tuple[Upload, RemoteLogSegmentMetadata]]:
     for one in uploads:
         if one.role in CHECKED and one.segment is not None:
@@ -155,14 +161,7 @@ def _with_consequence(finding: Finding, log: TieredLog, upload: Upload) -> Findi
     }.get(upload.role)
     if what is None:
         return finding
-    return Finding(
-        kind=finding.kind,
-        path=finding.path,
-        position=finding.position,
-        reason=f"{finding.reason}; {what}",
-        size=finding.size,
-        lost=finding.lost,
-    )
+    return replace(finding, reason=f"{finding.reason}; {what}")
 
 
 def _removal(upload: Upload) -> str:

@@ -19,6 +19,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     LEADER_EPOCHS,
     PARTITION_METADATA,
+    REMOTE_LOG_METADATA,
     partition_directory_name,
 )
 from ottla.storage.files.known_topics import KnownTopics, read_known_topics
@@ -30,7 +31,6 @@ from ottla.storage.reading.metadata_reader import RemoteLogMetadata, read_remote
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.remote.lineage import END, Chain, Piece, chain, is_in_lineage
 from ottla.storage.remote.metadata_partition import metadata_partition
-from ottla.storage.remote.metadata_records import REMOTE_LOG_METADATA
 from ottla.storage.remote.newest_upload import newest_epochs
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_index import SegmentIndex, SegmentIndexes

@@ -21,6 +21,7 @@ from ottla.storage.reading.tiered_partition import RemoteFile
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from ottla.storage.remote.tier_objects import remedy
+from ottla.storage.scan import first_offset_in_header
 
 _NOTHING = IndexContent(entries=[], entry_size=1, free_size=0, excess_size=0)
 
@@ -61,7 +62,7 @@ def check_upload(
     try:
         for found in scan_segment(file, segment.start_offset, segment.end_offset + 1):
             if isinstance(found, DamagedRegion):
-                yield check.skip(found)
+                yield from check.skip(found)
                 continue
             counts.batches += 1
             counts.records += found.batch.record_count
@@ -85,6 +86,8 @@ class _LogCheck:
         self.path = tier.path_of(segment, None)
         self._segment = segment
         self._due = segment.start_offset
+        self._region: DamagedRegion | None = None
+        """The last damage, until the next batch says which offsets it had."""
         self._is_damaged = False
         self._largest_ms = -1
         self._ranges = list(segment.epoch_ranges())
@@ -108,6 +111,7 @@ class _LogCheck:
 
     def take(self, found: ScannedBatch, *, deep: bool) -> Iterator[Finding]:
         batch = found.batch
+        yield from self._region_before(first_offset_in_header(batch))
         self._offsets.take(found)
         self._times.take(found)
         self._largest_ms = max(self._largest_ms, batch.max_timestamp_ms)
@@ -124,15 +128,23 @@ class _LogCheck:
             yield self._damage(found.position, batch.size, reason, batch.last_offset)
         self._due = batch.last_offset + 1
 
-    def skip(self, region: DamagedRegion) -> Finding:
+    def skip(self, region: DamagedRegion) -> Iterator[Finding]:
+        yield from self._region_before(region.stated_end(self._due))
         self._is_damaged = True
+        self._region = region
         self._offsets.skip(region)
         self._times.skip(region)
-        until = self._segment.end_offset + 1 if region.is_tail else region.stated_end(self._due)
-        return self._damage(region.position, region.size, region.reason, until - 1)
+
+    def _region_before(self, offset: int) -> Iterator[Finding]:
+        """The damage before a batch that begins at an offset, or before the log's end."""
+        region, self._region = self._region, None
+        if region is not None:
+            yield self._damage(region.position, region.size, region.reason, offset - 1)
+            self._due = max(self._due, offset)
 
     def findings(self, size: int) -> Iterator[Finding]:
         """What the whole log shows."""
+        yield from self._region_before(self._segment.end_offset + 1)
         found = [*self._offsets.findings(end=size, is_growing=False)]
         if self._has_times:
             found += self._times.findings(is_growing=False, is_active=False)
