@@ -1,16 +1,25 @@
 """Brokers with a tier in a directory, whose work on it is done step by step, in one thread."""
 
 from collections.abc import Iterator
+from itertools import count
+from typing import Any
 
+from ottla.base.files import FileSystem
 from ottla.base.timestamps import Timestamps
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
-from ottla.broker.tiering.remote_logs import RemoteLogs
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
 from ottla.broker.tiering.tier_jobs import Job
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic
+from ottla.config.broker import broker_config
 from ottla.storage.log.offsets import Isolation
-from ottla.testing import FakeFileSystem
-from tests.support.brokers import NOW_MS, batch, open_broker
+from ottla.storage.remote.remote_storage import RemoteStorage
+from ottla.storage.remote.segment_files import SegmentFiles
+from ottla.storage.remote.segment_index import SegmentIndex
+from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
+from tests.support.brokers import NOW_MS, batch, id_of
 
 LOCAL_CLASS = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 TIER = {
@@ -39,8 +48,83 @@ class Moment:
         self.monotonic_ms += duration_ms
 
 
-def broker_with_tier(file_system: FakeFileSystem, **settings: str) -> Broker:
-    return open_broker(file_system, **{**TIER, **settings})
+class Store:
+    """A tier in a directory that may fail: `fault` is raised by the calls that `fails` names.
+
+    `custom` is what a copy returns.
+    """
+
+    def __init__(self, storage: RemoteStorage) -> None:
+        self._storage = storage
+        self.fault: Exception | None = None
+        self.fails = frozenset({"copy", "delete"})
+        self.custom: bytes | None = None
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> bytes | None:
+        self._called("copy")
+        self._storage.copy_segment(segment, files)
+        return self.custom
+
+    def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._called("delete")
+        self._storage.delete_segment(segment)
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.fault is not None and name in self.fails:
+            raise self.fault
+
+
+_ids = count(1)
+
+
+def broker_with_tier(
+    file_system: FileSystem, *, ids: Iterator[int] = _ids, **settings: str
+) -> Broker:
+    """Settings are Kafka's names with `_` for `.`."""
+    values = {one.replace("_", "."): text for one, text in {**TIER, **settings}.items()}
+    values.setdefault("log.index.size.max.bytes", str(1 << 16))
+    options = BrokerOptions(
+        now_ms=NOW_MS,
+        new_id=lambda: id_of(next(ids)),
+        random_below=lambda bound: bound // 2,
+        cluster_id="a-cluster-for-tests-01",
+        open_remote_storage=lambda config, disk: Store(open_remote_storage(config, disk)),
+    )
+    return assemble(["/d"], file_system, broker_config(values), options)
+
+
+def store_of(broker: Broker) -> Store:
+    found = remote_logs(broker).storage
+    assert isinstance(found, Store)
+    return found
+
+
+def index_of(broker: Broker, topic: str = "orders", partition: int = 0) -> SegmentIndex:
+    found = remote_logs(broker).index_of(broker.topics.get(topic).topic_id, partition)
+    assert found is not None
+    return found
+
+
+def states(broker: Broker, topic: str = "orders") -> list[tuple[int, int, str]]:
+    """First and last offsets of the uploads, with their states."""
+    return [
+        (one.start_offset, one.end_offset, one.state.name)
+        for one in index_of(broker, topic).segments()
+    ]
+
+
+def objects_of(file_system: FileSystem) -> list[str]:
+    """The names of all objects in the tier."""
+    root = "/tier/kafka-tiered-storage"
+    if file_system.status(root) is None:
+        return []
+    folders = [f"{root}/{one}" for one in file_system.list(root)]
+    return sorted(f"{one}/{name}" for one in folders for name in file_system.list(one))
 
 
 def remote_logs(broker: Broker) -> RemoteLogs:

@@ -79,10 +79,13 @@ class _Copy:
             read: SegmentFiles = yield Deed(lambda: files.read(tier.file_system))
             has_no_transactions = IndexType.TRANSACTION not in read.indexes
             segment = replace(segment, has_no_transactions=has_no_transactions)
+            yield from tier.prepare()
             if not tiered.is_led:
-                return
+                return  # of a topic that is deleted meanwhile nothing may be recorded
             # Before the first object: a crash from here on leaves no object that no record names.
             yield from tier.publish(segment)
+            if not tiered.is_led:
+                return
             custom = yield from self._put(segment, read)
             yield from self._finish(segment, custom)
         finally:

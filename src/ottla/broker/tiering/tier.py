@@ -88,7 +88,7 @@ class Tier:
 
         Raises `ApiError` if it is not known whether the record is committed.
         """
-        yield from self._prepare()
+        yield from self.prepare()
         published = self.metadata.publish(event, self.now)
         if not published.is_applied and published.error is None:
             yield published
@@ -106,8 +106,8 @@ class Tier:
             raise log.health.fail(error) from error
         log.maintenance.finish_flush(plan, self.now.monotonic_ms)
 
-    def _prepare(self) -> Steps[None]:
-        """Creates the topic of the metadata, which many jobs may need at once."""
+    def prepare(self) -> Steps[None]:
+        """Creates the topic of the metadata, unless it exists; many jobs may need it at once."""
         while self._is_preparing:
             yield Until(self.now.monotonic_ms + CREATION_RETRY_MS)
         if self.metadata.is_created:
@@ -175,7 +175,8 @@ class Tier:
                 "not in it stay: watch the space on the disks",
                 self.storage.address, failure,
             )  # fmt: skip
-        counts.failing_since_ms, counts.failure = since_ms, failure
+            counts.failing_since_ms = since_ms
+        counts.failure = failure
 
 
 def _pass() -> None:

@@ -269,10 +269,12 @@ class TierJobs:
         one = index.partition
         if index.deletion is None or self._topics.find_by_id(one.topic_id) is not None:
             return
-        if self._tier.metadata.is_writer_of(one.topic_id, one.partition):
+        key = one.topic_id, one.partition
+        if (JobKind.COPY, key) in self._running:
+            return  # what it still uploads must not stay
+        if self._tier.metadata.is_writer_of(*key):
             tier = self._tier
             what = f"deleting the uploads of {one}"
-            key = one.topic_id, one.partition
             self._queue(JobKind.EXPIRE, key, what, lambda: delete_partition(tier, index))
 
     def _look_later(self, topic: Topic, partition: Partition, wait_ms: float) -> None:
