@@ -9,7 +9,7 @@ lock. Kafka's counterparts: `RemoteLogManager.doHandleLeaderPartition`, its thre
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Final
@@ -119,9 +119,14 @@ class TierJobs:
         """The tiered partitions that the last rounds have seen."""
         return iter(self._tiered.values())
 
-    def count(self, kind: JobKind) -> int:
-        """How many jobs of a kind run."""
-        return sum(one.kind is kind for one in self._running.values())
+    @property
+    def counts(self) -> dict[JobKind, int]:
+        """How many jobs of each kind run, or wait for a thread."""
+        kinds = Counter(kind for kind, _ in [*self._running, *self._queued])
+        return {kind: kinds[kind] for kind in JobKind}
+
+    def _running_count(self, kind: JobKind) -> int:
+        return sum(one is kind for one, _ in self._running)
 
     # For threads
 
@@ -260,7 +265,9 @@ class TierJobs:
         if next_candidate(tier, tiered) is not None:
             what = f"copying {name}"
             self._queue(JobKind.COPY, key, what, lambda: copy_segments(tier, tiered))
-        if expiration_of(tier, tiered) is not None:
+        plan = expiration_of(tier, tiered)
+        tiered.facts.measure_deletion(index, plan)
+        if plan is not None:
             what = f"expiring {name}"
             self._queue(JobKind.EXPIRE, key, what, lambda: expire(tier, tiered))
 
@@ -294,8 +301,8 @@ class TierJobs:
             return None
         config = self._tier.config()
         limits = {
-            JobKind.COPY: config.copier_count - self.count(JobKind.COPY),
-            JobKind.EXPIRE: config.expiration_count - self.count(JobKind.EXPIRE),
+            JobKind.COPY: config.copier_count - self._running_count(JobKind.COPY),
+            JobKind.EXPIRE: config.expiration_count - self._running_count(JobKind.EXPIRE),
         }
         return next((one for one in self._queued if limits[one[0]] > 0), None)
 

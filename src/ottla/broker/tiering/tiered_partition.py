@@ -2,14 +2,35 @@
 
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.remote.copy_plan import CopyLag, LocalSegment, only_local
-from ottla.storage.remote.expiration import LogState
+from ottla.storage.remote.expiration import Expiration, LogState
 from ottla.storage.remote.lineage import highest_remote_offset
 from ottla.storage.remote.segment_index import SegmentIndex
 from ottla.storage.remote.segment_metadata import TopicIdPartition
+
+
+@dataclass(slots=True)
+class TierFacts:
+    """What was last measured of a partition, for metrics."""
+
+    copy_lag_bytes: int = 0
+    copy_lag_segments: int = 0
+    """What is due to be copied: rolled segments that the tier does not have."""
+    delete_lag_bytes: int = 0
+    delete_lag_segments: int = 0
+    remote_bytes: int = 0
+    uploads: int = 0
+
+    def measure_deletion(self, index: SegmentIndex | None, plan: Expiration | None) -> None:
+        going = [one for one, _ in plan.going] if plan is not None else []
+        self.delete_lag_bytes = sum(one.size for one in going)
+        self.delete_lag_segments = len(going)
+        self.remote_bytes = 0 if index is None else index.size()
+        self.uploads = 0 if index is None else len(index)
 
 
 class TieredPartition:
@@ -21,9 +42,8 @@ class TieredPartition:
     __slots__ = (
         "being_copied",
         "copy_refusal",
+        "facts",
         "id",
-        "lag_bytes",
-        "lag_segments",
         "leader_epoch",
         "partition",
         "topic",
@@ -37,9 +57,7 @@ class TieredPartition:
         self.being_copied: set[Uuid] = set()
         self.copy_refusal: str | None = None
         """Why nothing of it is copied any more."""
-        self.lag_bytes = 0
-        self.lag_segments = 0
-        """What is due to be copied: rolled segments that the tier does not have."""
+        self.facts = TierFacts()
 
     @property
     def log(self) -> PartitionLog:
@@ -94,12 +112,12 @@ class TieredPartition:
 
     def _measure_lag(self) -> None:
         if not self.topic.config.copies_to_tier:
-            self.lag_bytes = self.lag_segments = 0
+            self.facts.copy_lag_bytes = self.facts.copy_lag_segments = 0
             return
         log, highest = self.log, self.log.offsets.highest_remote_offset
         *due, _ = only_local(log.segments.values, log.log_start_offset, highest)
-        self.lag_bytes = sum(one.size for one in due)
-        self.lag_segments = len(due)
+        self.facts.copy_lag_bytes = sum(one.size for one in due)
+        self.facts.copy_lag_segments = len(due)
 
     def copy_lag(self) -> CopyLag:
         config = self.topic.config
