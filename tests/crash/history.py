@@ -30,6 +30,8 @@ class Act(Enum):
     """The log shall start at `offset`."""
     START_KEPT = auto()
     """The log's start is on the disk."""
+    COPIED = auto()
+    """A tier has all that the log holds before `offset`."""
 
 
 @dataclass(frozen=True, slots=True)

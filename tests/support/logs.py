@@ -63,6 +63,16 @@ def fill(log: PartitionLog, batches: int, *, compression: Compression = Compress
         append(log, b"%d" % first, b"%d" % (first + 1), compression=compression)
 
 
+def leave_to_tier(log: PartitionLog, segment_count: int) -> int:
+    """Deletes the first segments as if a tier had them; returns the local start."""
+    log.writer.flush()
+    start = log.segments.values[segment_count].base_offset
+    log.offsets.highest_remote_offset = start - 1
+    log.maintenance.leave_to_tier(start)
+    log.maintenance.delete_segments_below_start()
+    return start
+
+
 def read_all(
     log: PartitionLog, offset: int | None = None, isolation: Isolation = Isolation.HIGH_WATERMARK
 ) -> list[Record]:

@@ -423,6 +423,13 @@ class TopicConfig:
         """Whether segments are copied to the tier, so that local retention has its own limits."""
         return self.remote_storage_enable and not self.remote_log_copy_disable
 
+    def local_limit_name(self, unit: str) -> str:
+        """The setting that limits local segments; `unit` is ms or bytes."""
+        own = self.local_retention_ms if unit == "ms" else self.local_retention_bytes
+        return (
+            f"local.retention.{unit}" if self.copies_to_tier and own != -2 else f"retention.{unit}"
+        )
+
     @property
     def local_limit_ms(self) -> int:
         """How long local segments stay; -1 is forever."""

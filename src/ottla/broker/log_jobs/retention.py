@@ -151,19 +151,27 @@ class Retention:
 
     def _begin(self, log: PartitionLog, now_ms: int, max_count: int) -> "RetentionPlan":
         # Lazy import: a log that a command opens deletes nothing.
-        from ottla.storage.retention.retention import begin_retention, facts_of, plan_retention
+        from ottla.storage.retention.retention import (
+            begin_retention,
+            facts_of,
+            forget_former_tier,
+            plan_retention,
+        )
 
+        forget_former_tier(log)
         with log.health.guarding():
             plan = plan_retention(facts_of(log), now_ms, max_count)
         if plan.staying is not None:
             self._warn_of_future(log, plan.staying)
-        if plan.going:
+        if plan.going or plan.needs_roll:
             begin_retention(log, plan, now_ms)
+        if plan.going:
             for one in plan.going:
                 assert one.rule is not None, "a segment that goes has a rule"
                 self.totals.segments[one.rule] += 1
                 self.totals.bytes[one.rule] += one.size
-            rules = Counter(one.rule.value for one in plan.going if one.rule is not None)
+            named = (one.rule.name_in(log.config) for one in plan.going if one.rule is not None)
+            rules = Counter(named)
             reason = ", ".join(f"{count} by {rule}" for rule, count in rules.items())
             self._on_event(
                 SegmentsGoing(log=log.name, start_offset=plan.start_offset, reason=reason)
@@ -218,7 +226,7 @@ class Retention:
         if self._warned.get(log.directory) == verdict.base_offset:
             return
         self._warned[log.directory] = verdict.base_offset
-        until = verdict.time.timestamp_ms + log.config.retention_ms
+        until = verdict.time.timestamp_ms + log.config.local_limit_ms
         logger.warning(
             "%s: %s has a timestamp in the future, %s: it stays until %s, and all after it; "
             "delete its records (ottla delete-records, before offset %d) or set retention.bytes, "

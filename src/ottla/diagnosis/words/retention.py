@@ -2,10 +2,13 @@
 
 from ottla.base.times import second_text
 from ottla.config.contradictions import idle_tier_settings
+from ottla.config.topic import TopicConfig
 from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
 from ottla.storage.files.filenames import log_file_name
 from ottla.storage.retention.retention import Blocker, LogFacts
+
+LATER = {Blocker.BEING_CLEANED, Blocker.HIGH_WATERMARK}
 
 
 def when_text(segment: ExplainedSegment, now_ms: int) -> str:
@@ -15,8 +18,10 @@ def when_text(segment: ExplainedSegment, now_ms: int) -> str:
         return "at the next check"
     if Blocker.EMPTY_ACTIVE in verdict.blockers:
         return "never: the log's last segment"
-    if Blocker.BEING_CLEANED in verdict.blockers or Blocker.HIGH_WATERMARK in verdict.blockers:
+    if not LATER.isdisjoint(verdict.blockers):
         return "later"
+    if Blocker.NOT_IN_TIER in verdict.blockers and verdict.rule is not None:
+        return "when the tier has it"
     parts = []
     if verdict.due_ms is not None:
         is_due = verdict.due_ms <= now_ms
@@ -31,7 +36,7 @@ def why_text(segment: ExplainedSegment, explained: ExplainedLog) -> str:
     verdict = segment.verdict
     if verdict.goes:
         assert verdict.rule is not None
-        return verdict.rule.value
+        return verdict.rule.name_in(explained.facts.config)
     return "; ".join(_reason(one, explained) for one in verdict.blockers)
 
 
@@ -44,16 +49,20 @@ def _reason(blocker: Blocker, explained: ExplainedLog) -> str:
             return "is empty, and a log always has a segment"
         case Blocker.HIGH_WATERMARK:
             return f"reaches above the high watermark {explained.facts.high_watermark}"
+        case Blocker.NOT_IN_TIER:
+            return "not in the tier yet"
         case Blocker.POLICY:
             policy = ",".join(config.cleanup_policy)
             return f"cleanup.policy={policy}: only segments before the log start are deleted"
         case Blocker.NO_LIMIT:
-            return "retention.ms=-1 and retention.bytes=-1 keep everything"
+            names = config.local_limit_name("ms"), config.local_limit_name("bytes")
+            return "{}=-1 and {}=-1 keep everything".format(*names)
         case Blocker.FUTURE_TIMESTAMP:
-            return "its timestamp is in the future, and retention.ms counts from it"
+            name = config.local_limit_name("ms")
+            return f"its timestamp is in the future, and {name} counts from it"
         case Blocker.NOT_YET:
-            limits = ["retention.ms"] if config.retention_ms >= 0 else []
-            limits += ["retention.bytes"] if config.retention_bytes >= 0 else []
+            limits = [config.local_limit_name("ms")] if config.local_limit_ms >= 0 else []
+            limits += [config.local_limit_name("bytes")] if config.local_limit_bytes >= 0 else []
             return f"within {' and '.join(limits)}"
         case Blocker.OLDER_SEGMENT:
             return f"after segment {_first_that_stays(explained)}, which is kept"
@@ -94,6 +103,8 @@ def _changes(
             return ["wait: retention retries when the cleaner has finished"]
         case Blocker.HIGH_WATERMARK:
             return ["wait for the replicas: the high watermark moves when they have the records"]
+        case Blocker.NOT_IN_TIER:
+            return ["wait: a broker with the tier copies the segment once it is rolled"]
         case Blocker.POLICY:
             return [setting.command("cleanup.policy=compact,delete")]
         case Blocker.FUTURE_TIMESTAMP:
@@ -116,23 +127,37 @@ def _limits(segment: ExplainedSegment, facts: LogFacts, setting: Setting, now_ms
     later_size = sum(
         one.size for one in facts.segments if one.base_offset > segment.verdict.base_offset
     )
-    found = [setting.command(f"retention.ms={age_ms - 1}")] if age_ms > 0 else []
-    return [*found, setting.command(f"retention.bytes={later_size}")]
+    prefix = "local." if facts.config.copies_to_tier else ""
+    found = [setting.command(f"{prefix}retention.ms={age_ms - 1}")] if age_ms > 0 else []
+    return [*found, setting.command(f"{prefix}retention.bytes={later_size}")]
 
 
 def settings_text(explained: ExplainedLog) -> str:
     """The settings that the verdicts depend on."""
     config = explained.facts.config
-    return (
+    text = (
         f"cleanup.policy={','.join(config.cleanup_policy)} retention.ms={config.retention_ms} "
         f"retention.bytes={config.retention_bytes}"
     )
+    return " ".join([text, *(f"{name}={value}" for name, value in _tier_settings(config).items())])
+
+
+def _tier_settings(config: TopicConfig) -> dict[str, object]:
+    """The settings of a tiered topic that decide about its local segments."""
+    if not config.remote_storage_enable:
+        return {}
+    return {
+        "remote.storage.enable": "true",
+        "remote.log.copy.disable": str(config.remote_log_copy_disable).lower(),
+        "local.retention.ms": config.local_retention_ms,
+        "local.retention.bytes": config.local_retention_bytes,
+    }
 
 
 def facts_that_surprise(explained: ExplainedLog) -> list[str]:
     """Notes about a log in addition to its segments."""
     config = explained.facts.config
-    found = []
+    found = _tier_facts(explained.facts) if config.remote_storage_enable else []
     if explained.waiting_count:
         found.append(
             f"{explained.waiting_count} files of {explained.waiting_size:,} bytes are deleted from "
@@ -143,6 +168,27 @@ def facts_that_surprise(explained: ExplainedLog) -> list[str]:
         f"{name}={text} has no effect without remote.storage.enable=true"
         for name, text in idle_tier_settings(config)
     ]
+    return found
+
+
+def _tier_facts(facts: LogFacts) -> list[str]:
+    config, start, local_start = facts.config, facts.log_start_offset, facts.local_start_offset
+    found = []
+    if start < local_start:
+        found.append(
+            f"offsets {start} to {local_start - 1} are in the tier only, where "
+            f"retention.ms={config.retention_ms} and retention.bytes={config.retention_bytes} "
+            "count for tier and disk together"
+        )
+    if config.remote_log_copy_disable:
+        found.append(
+            "remote.log.copy.disable=true: nothing more is copied, and retention.ms and "
+            "retention.bytes count for the local segments too"
+        )
+    elif facts.highest_remote_offset < 0:
+        found.append("it is not known here what the tier has: no segment goes before that is")
+    else:
+        found.append(f"the tier has the offsets up to {facts.highest_remote_offset}")
     return found
 
 
@@ -163,7 +209,7 @@ def segment_fields(
         "timestamp_ms": segment.time.timestamp_ms,
         "timestamp_from": "records" if segment.time.is_of_records else "file",
         "goes": verdict.goes,
-        "rule": verdict.rule.value if verdict.rule else None,
+        "rule": verdict.rule.name_in(explained.facts.config) if verdict.rule else None,
         "blockers": [one.value for one in verdict.blockers],
         "due_ms": verdict.due_ms,
         "bytes_left": verdict.bytes_left,
@@ -182,6 +228,8 @@ def partition_fields(explained: ExplainedLog, source: str) -> dict[str, object]:
         "partition": explained.partition,
         "directory": explained.path,
         "log_start_offset": facts.log_start_offset,
+        "local_start_offset": max(facts.log_start_offset, facts.local_start_offset),
+        "highest_remote_offset": facts.highest_remote_offset,
         "high_watermark": facts.high_watermark,
         "log_end_offset": facts.log_end_offset,
         "size": facts.size,
@@ -196,6 +244,7 @@ def partition_fields(explained: ExplainedLog, source: str) -> dict[str, object]:
             "segment.ms": config.segment_ms,
             "segment.bytes": config.segment_bytes,
             "file.delete.delay.ms": config.file_delete_delay_ms,
+            **_tier_settings(config),
         },
         "settings_from": source,
         "notes": facts_that_surprise(explained),

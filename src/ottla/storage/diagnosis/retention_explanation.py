@@ -41,9 +41,16 @@ class ExplainedLog:
 
 
 def explain_log(
-    log: ReadOnlyLog, config: TopicConfig, now_ms: int, file_system: FileSystem
+    log: ReadOnlyLog,
+    config: TopicConfig,
+    now_ms: int,
+    file_system: FileSystem,
+    *,
+    highest_remote_offset: int = -1,
 ) -> ExplainedLog:
     """Explains what retention does with a log at a time.
+
+    `highest_remote_offset` is the last offset that is known to be in the tier of a tiered topic.
 
     For a replicated log the checkpointed high watermark is used, which lags; for a log with one
     replica, its end. Raises `OSError` and `UserError`.
@@ -52,10 +59,14 @@ def explain_log(
         SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
         for files in log.segments
     ]
-    end = log.log_end_offset
+    end, start = log.log_end_offset, log.log_start_offset
+    if config.remote_storage_enable:
+        start = min(start, log.recorded_start)
     facts = LogFacts(
         config=config,
-        log_start_offset=log.log_start_offset,
+        log_start_offset=start,
+        local_start_offset=log.log_start_offset,
+        highest_remote_offset=highest_remote_offset,
         high_watermark=log.offsets.high_watermark if log.directory.is_replicated else end,
         log_end_offset=end,
         size=sum(one.size for one in segments),

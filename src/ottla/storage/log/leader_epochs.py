@@ -149,17 +149,18 @@ class LeaderEpochs:
             del self._epochs[index:], self._start_offsets[index:]
             self._write()
 
-    def truncate_from_start(self, start_offset: int) -> None:
+    def truncate_from_start(self, start_offset: int, *, is_written: bool = True) -> None:
         """Removes the epochs that end at or before the log's new start.
 
-        The epoch of the new start begins there afterwards.
+        The epoch of the new start begins there afterwards. The file may be left for the next write.
         """
         index = bisect_right(self._start_offsets, start_offset) - 1
         if index < 0 or (index == 0 and self._start_offsets[0] == start_offset):
             return
         del self._epochs[:index], self._start_offsets[:index]
         self._start_offsets[0] = start_offset
-        self._write()
+        if is_written:
+            self._write()
 
     def clear(self) -> None:
         """Removes all epochs, when the log is emptied or goes back to an old message format."""

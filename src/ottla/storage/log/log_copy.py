@@ -18,8 +18,8 @@ MAX_BATCHES = 250
 
 
 def start_of_copy(source: PartitionLog) -> int:
-    """The base offset of the batch with the log's first offset. Raises `StorageError`."""
-    start = source.log_start_offset
+    """The base offset of the batch with the log's first local offset. Raises `StorageError`."""
+    start = source.local_start_offset
     data = source.reader.read(start, 1, Isolation.HIGH_WATERMARK)
     if data.records is None:
         return start
@@ -65,7 +65,7 @@ class LogCopy:
         source, target = self.source, self.target
         if self._cut_count != source.offsets.cut_count or self._is_overtaken():
             self._restart(now_ms)
-        offset = max(target.log_end_offset, source.log_start_offset)
+        offset = max(target.log_end_offset, source.local_start_offset)
         if not self.has_more:
             return 0
         limit = min(max_size, target.config.segment_bytes)
@@ -90,7 +90,7 @@ class LogCopy:
     def _is_overtaken(self) -> bool:
         """Whether the source has deleted records that the copy needs next."""
         end = self.target.log_end_offset
-        return end < self.source.log_start_offset and end < start_of_copy(self.source)
+        return end < self.source.local_start_offset and end < start_of_copy(self.source)
 
     def _restart(self, now_ms: int) -> None:
         """Empties the copy and starts again at the source's current start."""

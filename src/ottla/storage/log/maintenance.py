@@ -154,7 +154,8 @@ class LogMaintenance:
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
         """Removes every batch that ends at `offset` or later; returns whether there was any.
 
-        Raises `StorageError`.
+        Below the local start nothing is left here: the log continues at `offset`, and keeps what
+        the tier has before that. Raises `StorageError`.
         """
         log = self._log
         self._writer.write_out()
@@ -163,8 +164,12 @@ class LogMaintenance:
             with log.health.guarding(changes_files=True):
                 log.epochs.truncate_from_end(offset)
             return False
-        if offset <= log.segments.first.base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms=now_ms)
+        has_front = log.log_start_offset < log.local_start_offset
+        if offset <= log.segments.first.base_offset or (
+            has_front and offset < log.local_start_offset
+        ):
+            log_start = min(log.log_start_offset, offset) if has_front else None
+            self.truncate_fully_and_start_at(offset, now_ms=now_ms, log_start=log_start)
             return True
         with log.health.guarding(changes_files=True):
             log.written_end.store(0)
@@ -184,7 +189,7 @@ class LogMaintenance:
                 log.producers,
                 log.snapshots,
                 log.segments,
-                log_start_offset=log.log_start_offset,
+                log_start_offset=log.local_start_offset,
                 until_offset=end,
             )
             log.producers.high_watermark_moved(log.high_watermark)
@@ -193,21 +198,31 @@ class LogMaintenance:
             self._keep_cut()
         return True
 
-    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
-        """Empties the log; it continues at `offset`. Raises `StorageError`."""
+    def truncate_fully_and_start_at(
+        self, offset: int, *, now_ms: int, log_start: int | None = None
+    ) -> None:
+        """Empties the log; it continues at `offset`. Raises `StorageError`.
+
+        With `log_start`, it starts there: the tier has what is before `offset`, and the leader
+        epochs of that stay.
+        """
         log = self._log
         self._writer.write_out()
         with log.health.guarding(changes_files=True):
             log.written_end.store(0)
             self._remove(log.segments.values)
-            log.epochs.clear()
+            if log_start is None:
+                log.epochs.clear()
+            else:
+                log.epochs.truncate_from_end(offset)
+                log.epochs.truncate_from_start(log_start)
             log.snapshots.drop(log.producers)
             for snapshot in list(log.snapshots.offsets):
                 log.snapshots.remove(snapshot)
             # After the removal, so that a crash in between leaves no old files in the new log.
             log.segments.add(log.open_segment(offset, now_ms, create=True))
             log.producers.clear(offset)
-            log.offsets.restarted(offset)
+            log.offsets.restarted(offset, log_start)
             log.integrity.cut(offset, offset)
             self._keep_cut()
 
@@ -248,25 +263,42 @@ class LogMaintenance:
         if wanted > log.log_start_offset:
             with log.health.guarding(changes_files=True):
                 log.offsets.move_log_start(wanted)
-                log.epochs.truncate_from_start(wanted)
+                # If a crash keeps the old log start, segments still have their epochs, but of what
+                # is in a tier only the file does. A start cuts it.
+                is_tiered = log.config.remote_storage_enable
+                log.epochs.truncate_from_start(wanted, is_written=not is_tiered)
                 log.producers.log_start_moved(wanted)
                 log.offsets.first_unstable_offset = log.producers.first_unstable_offset
         return log.log_start_offset
 
+    def leave_to_tier(self, offset: int) -> None:
+        """Moves the local start up to `offset`, before which the tier has all of the log.
+
+        Retention deletes the files later. No checkpoint has this start: if a crash brings files
+        back, they are what the tier has too. Raises `StorageError`.
+        """
+        log = self._log
+        if offset > log.local_start_offset:
+            assert offset <= max(log.offsets.highest_remote_offset + 1, log.log_start_offset)
+            with log.health.guarding():
+                log.offsets.move_local_start(offset)
+
     def delete_segments_below_start(
         self, *, max_count: int | None = None, durably: bool = True
     ) -> list[DeletedSegment]:
-        """Removes segments that end at or before the log start from the log, oldest first.
+        """Removes segments that end at or before the local start from the log, oldest first.
 
         At most `max_count` are removed, and never the active one. The log start must be durable in
         the caller's checkpoint, or a crash would bring back a start without files. The caller
         removes the returned files later. With `durably=False`, for a caller that deletes more, the
         renames are not synced: until they are, the checkpoint keeps the start, and so hides
-        segments that a crash brings back. Raises `StorageError`.
+        segments that a crash brings back. What the tier has, no checkpoint hides, and it need not:
+        a file system keeps the order of renames, so that the last of them come back, without a
+        hole. Raises `StorageError`.
         """
         log = self._log
         with log.health.guarding(changes_files=True):
-            gone = log.segments.wholly_below(log.log_start_offset)[:max_count]
+            gone = log.segments.wholly_below(log.local_start_offset)[:max_count]
             if not gone:
                 return []
             log.snapshots.finish(log.producers)  # or the producers of what goes would be lost
@@ -328,6 +360,10 @@ class LogMaintenance:
         """
         log = self._log
         self.delete_records_before(source.log_start_offset)
+        if source.log_start_offset < source.local_start_offset:
+            # Only segments were copied; the tier has what is before them.
+            log.offsets.begin_in_tier(source.log_start_offset)
+        log.offsets.highest_remote_offset = source.offsets.highest_remote_offset
         log.is_replicated = source.is_replicated
         log.offsets.high_watermark = min(source.high_watermark, log.log_end_offset)
         with log.health.guarding(changes_files=True):

@@ -135,6 +135,11 @@ class LogOffsets:
         self.local_start_offset = offset
         self.check()
 
+    def begin_in_tier(self, log_start_offset: int) -> None:
+        """Moves the log start back, if it is later: the tier has what is before the segments."""
+        self.log_start_offset = min(self.log_start_offset, log_start_offset)
+        self.check()
+
     def flushed(self, offset: int) -> None:
         """Moves the recovery point forward; call it only after a successful fsync."""
         assert offset <= self.log_end_offset

@@ -31,14 +31,14 @@ WINDOW_SIZE: Final = 64 * 1024
 """Bytes of log in one backward step, unless a batch is larger."""
 
 
-def recall_batches(entry: ProducerEntry, segments: Segments, log_start_offset: int) -> None:
+def recall_batches(entry: ProducerEntry, segments: Segments, start_offset: int) -> None:
     """Adds earlier batches of the producer's epoch to an entry, up to five in all."""
     if not entry.batches:
         return
     oldest = BatchMetadata(*entry.batches[0])
     found: list[Remembered] = []
     left = HEADERS_TO_READ
-    for window in _windows(segments, oldest.first_offset, log_start_offset):
+    for window in _windows(segments, oldest.first_offset, start_offset):
         own, count = _batches_of(entry, window, oldest.first_offset)
         found[:0] = own
         left -= count
@@ -54,7 +54,7 @@ Window = tuple[Segment, int, int]
 """A segment, and the start and end position of a walk in it."""
 
 
-def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator[Window]:
+def _windows(segments: Segments, offset: int, start_offset: int) -> Iterator[Window]:
     """Windows of the log before an offset, the nearest first."""
     for segment in reversed(segments.values[: segments.floor_index(offset) + 1]):
         found = segment.translate(offset)
@@ -65,7 +65,7 @@ def _windows(segments: Segments, offset: int, log_start_offset: int) -> Iterator
                 return  # The index entry is wrong.
             yield segment, start, end
             end = start
-        if segment.base_offset <= log_start_offset:
+        if segment.base_offset <= start_offset:
             return
 
 

@@ -121,7 +121,7 @@ class LogWriter:
         self.write_out()
 
     def _recall(self, entry: ProducerEntry) -> None:
-        recall_batches(entry, self._segments, self._offsets.log_start_offset)
+        recall_batches(entry, self._segments, self._offsets.local_start_offset)
 
     def _duplicate(self, seen: BatchMetadata) -> AppendInfo:
         """The result for a retry, with the offsets of the first append; nothing is written."""

@@ -71,6 +71,13 @@ class ReadOnlyLog:
         return self.offsets.log_start_offset
 
     @property
+    def recorded_start(self) -> int:
+        """The log start in the checkpoint, 0 without one; of a tiered log without its tier it is
+        where the log begins, and `log_start_offset` where its local segments do.
+        """
+        return self._facts.recorded_start
+
+    @property
     def log_end_offset(self) -> int:
         """The offset after the last batch that the log must hold, readable or not."""
         return self.offsets.log_end_offset

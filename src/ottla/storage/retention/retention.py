@@ -7,7 +7,11 @@ Deletion takes three steps: `begin_retention` moves the log start, the caller's 
 that durable, and `LogMaintenance.delete_segments_below_start` deletes the files. After a crash
 between two steps, no deleted record becomes readable again.
 
-Kafka's counterparts: `UnifiedLog.deleteOldSegments`, `deletableSegments`, `deleteSegments`. Kafka
+While segments are copied to a remote tier, the limits are those of local retention, and what the
+tier has goes from the disk only: the local start moves, and the log start stays.
+
+Kafka's counterparts: `UnifiedLog.deleteOldSegments`, `deletableSegments`, `deleteSegments`,
+`isSegmentEligibleForDeletion`. Kafka
 walks the log once per rule. Each walk ends at the first segment that its rule keeps, so one walk
 that checks all three rules deletes the same segments.
 """
@@ -33,6 +37,16 @@ class Rule(Enum):
     SIZE = "retention.bytes"
     TIME = "retention.ms"
 
+    def name_in(self, config: TopicConfig) -> str:
+        """The rule by the name of the setting that applies."""
+        match self:
+            case Rule.LOG_START:
+                return str(self.value)
+            case Rule.SIZE:
+                return config.local_limit_name("bytes")
+            case Rule.TIME:
+                return config.local_limit_name("ms")
+
 
 class Blocker(Enum):
     """Why a segment is kept; the value is the name in `--json`."""
@@ -43,6 +57,8 @@ class Blocker(Enum):
     """The active segment is empty, and a log always has one segment."""
     HIGH_WATERMARK = "high_watermark"
     """The segment holds offsets at or above the high watermark."""
+    NOT_IN_TIER = "not_in_tier"
+    """The segment is not known to be in the remote tier, where it is to be copied first."""
     POLICY = "policy"
     """`cleanup.policy` is without `delete`: only segments below the log start are deleted."""
     NO_LIMIT = "no_limit"
@@ -93,6 +109,12 @@ class LogFacts:
     size: int
     segments: Iterable[JudgedSegment]
     is_being_cleaned: bool = False
+    local_start_offset: int = 0
+    """What is below it is in the tier; if 0, the log start counts."""
+    highest_remote_offset: int = -1
+    """The last offset that is safe in the tier; -1 if none is known."""
+    active: JudgedSegment | None = None
+    """The last segment, where segments are copied to a tier."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,8 +122,8 @@ class Verdict:
     """Whether one segment is deleted, and why.
 
     `rule` is the first rule that applies, even if a blocker keeps the segment. `due_ms` is the wall
-    time at which `retention.ms` deletes this segment and all older ones; `None` if time alone never
-    does. `bytes_left` is how many bytes must be appended until `retention.bytes` deletes the
+    time at which the limit of time deletes this segment and all older ones; `None` if time alone
+    never does. `bytes_left` is how many bytes must be appended until the limit of size deletes the
     segment; `None` without that limit. Not frozen, for speed: each segment needs one.
     """
 
@@ -123,11 +145,12 @@ class Verdict:
 def judge(facts: LogFacts, now_ms: int) -> Iterator[Verdict]:
     """A verdict for each segment, the oldest first."""
     left = facts.size
+    start = max(facts.log_start_offset, facts.local_start_offset)
     is_held = False
     due_ms: int | None = now_ms
     for segment, next_offset, is_active in _with_ends(facts):
         after = left - segment.size
-        has_breach = not is_active and next_offset <= facts.log_start_offset
+        has_breach = not is_active and next_offset <= start
         time = None if has_breach else _time_that_counts(facts.config, segment)
         rule = Rule.LOG_START if has_breach else _rule(facts.config, after, time, now_ms)
         blockers = [
@@ -166,15 +189,15 @@ def _rule(config: TopicConfig, after: int, time: SegmentTime | None, now_ms: int
     """The rule that deletes a segment; `after` is the log's size in bytes without it."""
     if not config.deletes:
         return None
-    if 0 <= config.retention_bytes <= after:
+    if 0 <= config.local_limit_bytes <= after:
         return Rule.SIZE
-    if time is not None and now_ms - time.timestamp_ms > config.retention_ms:
+    if time is not None and now_ms - time.timestamp_ms > config.local_limit_ms:
         return Rule.TIME
     return None
 
 
 def _time_that_counts(config: TopicConfig, segment: JudgedSegment) -> SegmentTime | None:
-    return segment.time() if config.deletes and config.retention_ms >= 0 else None
+    return segment.time() if config.deletes and config.local_limit_ms >= 0 else None
 
 
 def _holds(
@@ -187,12 +210,19 @@ def _holds(
         yield Blocker.EMPTY_ACTIVE
     elif next_offset > facts.high_watermark:
         yield Blocker.HIGH_WATERMARK
+    elif facts.config.copies_to_tier and not _is_safe(facts, next_offset):
+        yield Blocker.NOT_IN_TIER
+
+
+def _is_safe(facts: LogFacts, next_offset: int) -> bool:
+    """Whether the tier has what a segment has, or nothing of it is in the log any more."""
+    return next_offset - 1 <= facts.highest_remote_offset or next_offset <= facts.log_start_offset
 
 
 def _why_no_rule(config: TopicConfig, time: SegmentTime | None, now_ms: int) -> Blocker:
     if not config.deletes:
         return Blocker.POLICY
-    if time is None and config.retention_bytes < 0:
+    if time is None and config.local_limit_bytes < 0:
         return Blocker.NO_LIMIT
     if time is not None and time.timestamp_ms > now_ms + CLOCK_SLACK_MS:
         return Blocker.FUTURE_TIMESTAMP
@@ -200,7 +230,7 @@ def _why_no_rule(config: TopicConfig, time: SegmentTime | None, now_ms: int) -> 
 
 
 def _due_ms(config: TopicConfig, time: SegmentTime | None) -> int | None:
-    return None if time is None else time.timestamp_ms + config.retention_ms + 1
+    return None if time is None else time.timestamp_ms + config.local_limit_ms + 1
 
 
 def _later(one: int | None, other: int | None) -> int | None:
@@ -208,9 +238,8 @@ def _later(one: int | None, other: int | None) -> int | None:
 
 
 def _bytes_left(config: TopicConfig, after: int) -> int | None:
-    if not config.deletes or config.retention_bytes < 0:
-        return None
-    return max(0, config.retention_bytes - after)
+    limit = config.local_limit_bytes
+    return max(0, limit - after) if config.deletes and limit >= 0 else None
 
 
 # Deletion
@@ -221,46 +250,71 @@ class RetentionPlan:
     """The segments to delete now, oldest first.
 
     `staying` is the first segment that is kept, or `None` if the walk did not reach it.
-    `is_cut_short` says that more segments could be deleted than `max_count`.
+    `is_cut_short` says that more segments could be deleted than `max_count`, and `active_is_due`
+    that the active segment would go if it were in the tier: only then is it rolled and copied.
     """
 
     going: list[Verdict] = field(default_factory=list)
     staying: Verdict | None = None
     is_cut_short: bool = False
+    active_is_due: bool = False
 
     @property
     def needs_roll(self) -> bool:
-        """Whether the active segment is deleted too, so that the log must be rolled first."""
-        return bool(self.going) and self.going[-1].is_active
+        """Whether the active segment goes, or is to be copied, so that the log is rolled first."""
+        return self.active_is_due or (bool(self.going) and self.going[-1].is_active)
 
     @property
     def start_offset(self) -> int:
-        """The log start offset after the deletion; needs at least one segment in `going`."""
+        """Where the log's segments begin after the deletion; needs a segment in `going`."""
         return self.going[-1].next_offset
 
 
 def plan_retention(facts: LogFacts, now_ms: int, max_count: int) -> RetentionPlan:
     """Plans the deletion of up to `max_count` segments; judges one segment more than it deletes."""
     going: list[Verdict] = []
+    is_due = _is_active_due(facts, now_ms)
     for verdict in judge(facts, now_ms):
         if not verdict.goes:
-            return RetentionPlan(going=going, staying=verdict)
+            return RetentionPlan(going=going, staying=verdict, active_is_due=is_due)
         if len(going) == max_count:
-            return RetentionPlan(going=going, is_cut_short=True)
+            return RetentionPlan(going=going, is_cut_short=True, active_is_due=is_due)
         going.append(verdict)
     return RetentionPlan(going=going)
 
 
-def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None:
-    """Moves the log start after the segments to delete; their files are kept.
+def _is_active_due(facts: LogFacts, now_ms: int) -> bool:
+    """Whether the active segment of a log that is copied to a tier breaches a limit itself."""
+    config, active = facts.config, facts.active
+    if active is None or not active.size or not config.copies_to_tier:
+        return False
+    return _rule(config, 0, _time_that_counts(config, active), now_ms) is not None
 
-    The caller makes the start durable before it calls `delete_segments_below_start`. Raises
+
+def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None:
+    """Moves the start after the segments to delete; their files are kept.
+
+    While segments are copied to a tier it is the local start, otherwise the log start. The caller
+    makes the log start durable before it calls `delete_segments_below_start`. Raises
     `StorageError`.
     """
     if plan.needs_roll:
         log.writer.roll(now_ms)
-    if plan.start_offset > log.log_start_offset:
+    if not plan.going:
+        return
+    if log.config.copies_to_tier:
+        log.maintenance.leave_to_tier(plan.start_offset)
+    elif plan.start_offset > log.log_start_offset:
         log.maintenance.delete_records_before(plan.start_offset)
+
+
+def forget_former_tier(log: PartitionLog) -> None:
+    """Moves the log start to the local start in a log that has no tier.
+
+    Such a log was opened while it was not known whether it has one. Raises `StorageError`.
+    """
+    if not log.config.remote_storage_enable and log.log_start_offset < log.local_start_offset:
+        log.maintenance.delete_records_before(log.local_start_offset)
 
 
 class _LogSegment:
@@ -282,6 +336,8 @@ class _LogSegment:
 
 def facts_of(log: PartitionLog) -> LogFacts:
     """The facts about an open log; timestamps are read only if a rule needs them."""
+    offsets = log.offsets
+    copies = log.config.copies_to_tier
     return LogFacts(
         config=log.config,
         log_start_offset=log.log_start_offset,
@@ -289,4 +345,9 @@ def facts_of(log: PartitionLog) -> LogFacts:
         log_end_offset=log.log_end_offset,
         size=log.size,
         segments=map(_LogSegment, log.segments.values),
+        local_start_offset=log.local_start_offset,
+        # What is not flushed stays: a power failure could leave a log without local segments, that
+        # would then give offsets of the tier to other records.
+        highest_remote_offset=min(offsets.highest_remote_offset, offsets.recovery_point - 1),
+        active=_LogSegment(log.segments.active) if copies else None,
     )

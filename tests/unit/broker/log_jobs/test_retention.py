@@ -301,3 +301,23 @@ def test_a_log_that_fails_keeps_retention_from_no_other_and_each_cause_is_logged
     while world.broker.log_jobs.retention.run_slice(at):
         pass
     assert world.segments(0) == 1
+
+
+def test_a_tiered_log_is_rolled_and_keeps_what_the_tier_does_not_have() -> None:
+    world = World(disk("/d"))
+    topic = world.broker.topics.get("t")
+    overrides = {"remote.storage.enable": "true", "local.retention.ms": "1000"}
+    world.broker.topic_store.follow(topic, {**topic.overrides, **overrides})
+    log = world.broker.topics.partition("t", 0).log
+    world.append(3)
+    world.tick(FIRST_MS)
+    assert (world.segments(), log.segments.active.size) == (4, 0)
+    log.writer.flush()
+    log.offsets.highest_remote_offset = 1
+    world.tick(INTERVAL_MS)
+    assert (log.log_start_offset, log.local_start_offset, world.segments()) == (0, 2, 2)
+    reasons = world.broker.log_jobs.retention.totals.segments
+    assert sum(reasons.values()) == 2
+    world.broker.close()
+    again = open_broker(world.file_system).topics.partition("t", 0).log
+    assert (again.log_start_offset, again.local_start_offset) == (0, 2)

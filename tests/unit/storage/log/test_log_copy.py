@@ -8,7 +8,7 @@ from ottla.storage.log.log_copy import MAX_BATCHES, LogCopy, start_of_copy
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.support.compacting import COMPACTED, Write, clean, keeper_of, stored
-from tests.support.logs import NOW_MS, SMALL, append, fill, open_log, values
+from tests.support.logs import NOW_MS, SMALL, append, fill, leave_to_tier, open_log, values
 
 LARGE = 1 << 20
 
@@ -158,3 +158,33 @@ def test_leader_epochs_and_producers_come_over_in_the_end(target: PartitionLog) 
     copy.carry_over()
     assert target.producers.entries.keys() == source.producers.entries.keys() == {7}
     assert target.epochs.entries == source.epochs.entries
+
+
+def test_of_a_tiered_log_only_segments_are_copied_and_its_start_comes_over() -> None:
+    tiered = replace(SMALL, remote_storage_enable=True, retention_ms=-1)
+    source, target = (open_log(FakeFileSystem(), tiered) for _ in range(2))
+    fill(source, 20)
+    source.maintenance.delete_records_before(1)
+    local = leave_to_tier(source, 2)
+    assert start_of_copy(source) == local
+    target.maintenance.truncate_fully_and_start_at(start_of_copy(source), now_ms=NOW_MS)
+    copy = LogCopy(source, target)
+    copy_all(copy)
+    copy.carry_over()
+    assert (target.log_start_offset, target.local_start_offset) == (1, local)
+    assert target.offsets.highest_remote_offset == local - 1
+    assert target.epochs.entries == source.epochs.entries
+    assert stored(target) == stored(source)
+
+
+def test_a_copy_that_local_retention_has_overtaken_begins_again() -> None:
+    tiered = replace(SMALL, remote_storage_enable=True, retention_ms=-1)
+    source, target = (open_log(FakeFileSystem(), tiered) for _ in range(2))
+    fill(source, 20)
+    copy = LogCopy(source, target)
+    copy.step(1, NOW_MS)
+    local = leave_to_tier(source, 3)
+    copy_all(copy)
+    copy.carry_over()
+    assert (target.log_start_offset, target.local_start_offset) == (0, local)
+    assert stored(target) == stored(source)

@@ -1,6 +1,7 @@
 """Reads from a log: from any offset, up to where a reader may see, and by time."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -9,11 +10,11 @@ from ottla.base.errors import ApiError
 from ottla.config.topic import TopicConfig
 from ottla.record.batch import iter_batches
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
-from ottla.storage.log.offsets import FoundOffset, Isolation
+from ottla.storage.log.offsets import FoundOffset, Isolation, OffsetInTierError
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.testing import FakeFileSystem
-from tests.support.logs import NOW_MS, SMALL, append, fill, open_log, values
+from tests.support.logs import NOW_MS, SMALL, append, batch, fill, leave_to_tier, open_log, values
 
 
 @pytest.fixture
@@ -134,3 +135,37 @@ def test_the_cost_of_a_lookup_is_bounded_by_the_index(log: PartitionLog) -> None
         positions = [segment.offset_index.entry(index)[1] for index in range(count)]
         gaps = [b - a for a, b in zip([0, *positions], positions, strict=False)]
         assert all(gap <= SMALL.index_interval_bytes + 200 for gap in gaps)
+
+
+def test_what_is_in_the_tier_only_is_told_apart_from_what_is_nowhere() -> None:
+    log = open_log(FakeFileSystem(), replace(SMALL, remote_storage_enable=True, retention_ms=-1))
+    fill(log, 20)
+    log.maintenance.delete_records_before(3)
+    local = leave_to_tier(log, 2)
+    for offset in (3, local - 1):
+        with pytest.raises(OffsetInTierError) as in_tier:
+            log.reader.read(offset, 100, Isolation.HIGH_WATERMARK)
+        assert in_tier.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    for offset in (2, 41):
+        with pytest.raises(ApiError) as nowhere:
+            log.reader.read(offset, 100, Isolation.HIGH_WATERMARK)
+        assert not isinstance(nowhere.value, OffsetInTierError)
+    assert values(log, local) == [b"%d" % one for one in range(local, 40)]
+
+
+def test_the_starts_are_found_apart_and_times_in_local_segments_only() -> None:
+    log = open_log(FakeFileSystem(), replace(SMALL, remote_storage_enable=True, retention_ms=-1))
+    for epoch in range(20):
+        records = batch(b"%d" % epoch, timestamp_ms=NOW_MS + epoch)
+        log.writer.append_as_leader(records, leader_epoch=epoch, now_ms=NOW_MS)
+        log.writer.write_out()
+    local = leave_to_tier(log, 2)
+    found = {one: log.reader.find_timestamp(one) for one in (-2, -4, -3, NOW_MS)}
+    assert found == {
+        -2: FoundOffset(0, -1, 0),
+        -4: FoundOffset(local, -1, local),
+        -3: FoundOffset(19, NOW_MS + 19, 19),
+        NOW_MS: FoundOffset(local, NOW_MS + local, local),
+    }
+    assert log.reader.offsets_before(-2) == [0]
+    assert log.reader.offsets_before(-1)[-1] == local

@@ -1,11 +1,25 @@
 """Logs cut at the end and at the front."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.errors import ApiError
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
-from tests.support.logs import NOW_MS, append, batch, fill, open_log, read_all, values
+from tests.support.logs import (
+    NOW_MS,
+    SMALL,
+    append,
+    batch,
+    fill,
+    leave_to_tier,
+    open_log,
+    read_all,
+    values,
+)
+
+TIERED = replace(SMALL, remote_storage_enable=True, retention_ms=-1)
 
 
 @pytest.fixture
@@ -95,3 +109,91 @@ def test_a_cut_log_is_the_same_after_a_crash(
     log.maintenance.truncate_to(13, now_ms=NOW_MS)
     again = open_log(file_system.crash(CrashMode.KEEP))
     assert values(again) == [b"%d" % one for one in range(12)]
+
+
+# Logs whose first segments are in a tier
+
+
+@pytest.fixture
+def tiered(file_system: FakeFileSystem) -> PartitionLog:
+    """Offsets 0 to 39 in several epochs, of which the first segments are in the tier only."""
+    log = open_log(file_system, TIERED)
+    for epoch in range(4):
+        for _ in range(5):
+            first = log.log_end_offset
+            records = batch(b"%d" % first, b"%d" % (first + 1))
+            log.writer.append_as_leader(records, leader_epoch=epoch, now_ms=NOW_MS)
+            log.writer.write_out()
+    leave_to_tier(log, len(log.segments) // 2)
+    return log
+
+
+def starts(log: PartitionLog) -> tuple[int, int, int]:
+    return log.log_start_offset, log.local_start_offset, log.log_end_offset
+
+
+def epochs_of(log: PartitionLog) -> list[tuple[int, int]]:
+    return [(one.epoch, one.start_offset) for one in log.epochs.entries]
+
+
+def test_a_cut_above_the_local_start_leaves_both_starts(tiered: PartitionLog) -> None:
+    local = tiered.local_start_offset
+    assert 10 < local < 30
+    tiered.maintenance.truncate_to(local + 2, now_ms=NOW_MS)
+    assert starts(tiered) == (0, local, local + 2)
+
+
+@pytest.mark.parametrize("offset", [12, 5, 1])
+def test_a_cut_within_the_tier_keeps_the_log_start_and_the_epochs_before_it(
+    tiered: PartitionLog, offset: int
+) -> None:
+    tiered.maintenance.truncate_to(offset, now_ms=NOW_MS)
+    assert starts(tiered) == (0, offset, offset)
+    assert epochs_of(tiered) == [one for one in [(0, 0), (1, 10), (2, 20)] if one[1] < offset]
+    assert tiered.offsets.highest_remote_offset == offset - 1
+    assert append(tiered, b"new").first_offset == offset
+
+
+def test_a_cut_at_the_local_start_keeps_what_is_in_the_tier(tiered: PartitionLog) -> None:
+    local = tiered.local_start_offset
+    tiered.maintenance.truncate_to(local, now_ms=NOW_MS)
+    assert starts(tiered) == (0, local, local)
+
+
+def test_a_cut_below_the_log_start_takes_it_along(tiered: PartitionLog) -> None:
+    tiered.maintenance.delete_records_before(6)
+    tiered.maintenance.truncate_to(4, now_ms=NOW_MS)
+    assert starts(tiered) == (4, 4, 4)
+
+
+def test_a_cut_below_a_local_start_of_which_files_are_left(file_system: FakeFileSystem) -> None:
+    log = open_log(file_system, TIERED)
+    fill(log, 20)
+    local = log.segments.values[2].base_offset
+    log.writer.flush()
+    log.offsets.highest_remote_offset = local - 1
+    log.maintenance.leave_to_tier(local)
+    log.maintenance.truncate_to(local - 1, now_ms=NOW_MS)
+    assert starts(log) == (0, local - 1, local - 1)
+
+
+def test_a_log_that_begins_again_starts_where_it_is_told_to(
+    file_system: FakeFileSystem, tiered: PartitionLog
+) -> None:
+    tiered.maintenance.truncate_fully_and_start_at(60, now_ms=NOW_MS, log_start=12)
+    assert starts(tiered) == (12, 60, 60)
+    assert epochs_of(tiered) == [(1, 12), (2, 20), (3, 30)]
+    assert tiered.high_watermark == 60
+    tiered.maintenance.truncate_fully_and_start_at(70, now_ms=NOW_MS)
+    assert starts(tiered) == (70, 70, 70)
+    assert epochs_of(tiered) == []
+
+
+@pytest.mark.parametrize("offset", [5, 25])
+def test_a_cut_of_a_tiered_log_is_the_same_after_a_crash(
+    file_system: FakeFileSystem, tiered: PartitionLog, offset: int
+) -> None:
+    tiered.maintenance.truncate_to(offset, now_ms=NOW_MS)
+    again = open_log(file_system.crash(CrashMode.KEEP), TIERED)
+    assert starts(again) == starts(tiered)
+    assert epochs_of(again) == epochs_of(tiered)
