@@ -208,6 +208,7 @@ def make_template(folder: Path, *more: Callable[[Log], None]) -> None:
         for line in MADE:
             done = CliRunner().invoke(cli, shlex.split(line)[1:])
             assert done.exit_code == 0, done.output
+    prepared.tier_of(folder / "data", folder / "tier")
     for name in ("served", "ottla-data"):
         shutil.copytree(folder / "data", folder / name)
 

@@ -4,9 +4,11 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import ottla
+from ottla.base.files import OsFileSystem
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -17,7 +19,12 @@ from ottla.coordinator.transaction.records import (
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
+from ottla.storage.files.filenames import PARTITION_METADATA
+from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.remote.segment_metadata import TopicIdPartition
+from tests.support.tiered import uploaded
+from tests.support.tiers import local_objects, put
 
 BEGIN_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -35,6 +42,16 @@ def books(directory: str) -> None:
         log.broker.topics.partition("orders", 0).log.writer.roll(BEGIN_MS + 9000)
         _end(log, producer_id=1000, at_ms=BEGIN_MS + 9000)
         _append_books(log, 7, 2)
+
+
+def tier_of(data: Path, tier: Path) -> None:
+    """Two uploads of the first partition of `orders`, as if a broker had copied them."""
+    topic_id = read_topic_id(OsFileSystem(), str(data / "orders-0" / PARTITION_METADATA))
+    assert topic_id is not None
+    place = TopicIdPartition("orders", topic_id, 0)
+    for one in (uploaded(1, 0, 9), uploaded(2, 10, 19)):
+        segment = replace(one.metadata, partition=place)
+        put(tier, local_objects(replace(one, metadata=segment)))
 
 
 def _append_books(log: Log, first: int, count: int, producer_id: int = -1) -> None:

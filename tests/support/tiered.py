@@ -16,6 +16,7 @@ from ottla.storage.files.filenames import (
     REMOTE_LOG_METADATA,
     log_file_name,
 )
+from ottla.storage.index.producer_snapshot import format_snapshot
 from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -70,7 +71,7 @@ def uploaded(number: int, first: int, last: int, epoch: int = 0) -> Uploaded:
     indexes = {
         IndexType.OFFSET: offsets,
         IndexType.TIMESTAMP: times,
-        IndexType.PRODUCER_SNAPSHOT: b"",
+        IndexType.PRODUCER_SNAPSHOT: format_snapshot([]),
         IndexType.LEADER_EPOCH: b"0\n1\n%d 0\n" % epoch,
     }
     return Uploaded(metadata, b"".join(every), indexes)

@@ -230,12 +230,22 @@ def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
     # Lazy: most brokers have no tier.
     from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
     from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
+    from ottla.broker.tiering.tier import Tier
+    from ottla.broker.tiering.tier_jobs import TierJobs
     from ottla.config.tiering import metadata_topic_config
 
-    config = broker.settings.config
-    open_storage = broker.options.open_remote_storage or open_remote_storage
-    storage = open_storage(config, file_system)
-    return RemoteLogs(storage, RemoteLogMetadata(broker, metadata_topic_config(config)))
+    config, options = broker.settings.config, broker.options
+    open_storage = options.open_remote_storage or open_remote_storage
+    tier = Tier(
+        open_storage(config, file_system),
+        RemoteLogMetadata(broker, metadata_topic_config(config)),
+        file_system,
+        lambda: broker.settings.config,
+        (broker.node_id, options.new_id),
+    )
+    remote_logs = RemoteLogs(tier, TierJobs(tier, broker.topics, options.random_below))
+    broker.topic_store.before_deletion = remote_logs.topics_go
+    return remote_logs
 
 
 def _join_cluster(broker: Broker) -> None:

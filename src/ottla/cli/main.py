@@ -270,6 +270,24 @@ log_group = LazyGroup(
     help="Dump, check and repair a log's files. No broker is needed.",
 )
 
+tier_group = LazyGroup(
+    "tier",
+    {
+        "list": ("ottla.cli.tier.list:list_command", "List the uploads that lie in a tier."),
+        "check": ("ottla.cli.tier.check:check_command", "Check whether a tier is whole."),
+        "explain": (
+            "ottla.cli.tier.explain:explain_command",
+            "Explain where each segment of a log is, and why.",
+        ),
+        "restore": (
+            "ottla.cli.tier.restore:restore_command",
+            "Rebuild partitions from a tier alone.",
+        ),
+    },
+    examples=("ottla tier list data/ --tier tier/",),
+    help="See what lies in a remote tier, check it, and restore logs from it. No broker is needed.",
+)
+
 cluster_group = LazyGroup(
     "cluster",
     {
@@ -396,6 +414,7 @@ COMMANDS = {
         "Print the completion script of a shell.",
     ),
     "log": ("ottla.cli.main:log_group", "Dump, check and repair a log's files."),
+    "tier": ("ottla.cli.main:tier_group", "See, check and restore what lies in a remote tier."),
 }
 """By name: where the command is, and its line in `ottla --help`."""
 

@@ -81,6 +81,8 @@ REMEDIES_OF_FINDINGS = {
     FindingKind.LOST_OFFSETS: Remedy.SHOW_REPAIR,
     FindingKind.METADATA_SNAPSHOT: Remedy.RESTORE_SNAPSHOT,
     FindingKind.REMOTE_LOG_METADATA: Remedy.RESTORE,
+    FindingKind.REMOTE_OBJECT: Remedy.RESTORE,
+    FindingKind.REMOTE_ORPHAN: Remedy.NONE,
     FindingKind.PARTITION_METADATA: Remedy.SHOW_REPAIR,
     FindingKind.META_PROPERTIES: Remedy.RESTORE,
     FindingKind.BROKER_FILE: Remedy.RESTORE,

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 from ottla.base.addresses import parse_address
 from ottla.base.arguments import check_partition, check_topic_name, no_such_partition
@@ -36,6 +36,9 @@ from ottla.runtime.owner_notes import OwnerNotes
 from ottla.runtime.process_limits import allow_open_files
 from ottla.runtime.queued_lock import QueuedLock
 from ottla.runtime.ticker import Ticker
+
+if TYPE_CHECKING:
+    from ottla.runtime.tier_worker import TierWorker
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +144,18 @@ class HeldBroker(Closing):
         engine = ThreadEngine(files, self._lock)
         self._cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         self._cleaning.start()
+        self._tier_worker = self._new_tier_worker()
+
+    def _new_tier_worker(self) -> "TierWorker | None":
+        """`None` for a log without a tier."""
+        if self.broker.remote_logs is None:
+            return None
+        # Lazy: most logs have none.
+        from ottla.runtime.tier_worker import TierWorker
+
+        worker = TierWorker(self.broker, clock=self._clock, lock=self._lock)
+        worker.start()
+        return worker
 
     def _stop(self) -> None:
         if self._listening is not None:
@@ -148,6 +163,8 @@ class HeldBroker(Closing):
         self._ticker.stop()
         self._flusher.stop()
         self._cleaning.stop()
+        if self._tier_worker is not None:
+            self._tier_worker.stop()
 
     def _tear(self) -> None:
         """No thread may continue with the state in memory, which may differ from the disk."""
@@ -264,6 +281,8 @@ class HeldBroker(Closing):
             pass
         self._flusher.flush_due()
         self._cleaning.look_again()
+        if self._tier_worker is not None:
+            self._tier_worker.work_off()
         if self._is_served:
             assert self._listening is not None
             self._listening.wake()

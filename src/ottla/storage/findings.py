@@ -51,6 +51,11 @@ class FindingKind(Enum):
     """A damaged snapshot of Kafka's metadata, which only a backup or Kafka can replace."""
     REMOTE_LOG_METADATA = "remote_log_metadata"
     """A record of `__remote_log_metadata` that cannot be read, or contradicts those before it."""
+    REMOTE_OBJECT = "remote_object"
+    """An object of a tier that is missing, cut, changed, or another segment's; the user must put it
+    back."""
+    REMOTE_ORPHAN = "remote_orphan"
+    """Objects of a tier that no record names: nothing reads them, and nothing deletes them."""
     PARTITION_METADATA = "partition_metadata"
     META_PROPERTIES = "meta_properties"
     BROKER_FILE = "broker_file"
@@ -70,7 +75,13 @@ class FindingKind(Enum):
 
 
 NOTES = frozenset(
-    {FindingKind.LEFTOVER, FindingKind.STRANGER, FindingKind.LIVE_TAIL, FindingKind.STATE}
+    {
+        FindingKind.LEFTOVER,
+        FindingKind.REMOTE_ORPHAN,
+        FindingKind.STRANGER,
+        FindingKind.LIVE_TAIL,
+        FindingKind.STATE,
+    }
 )
 """Kinds that are not damage: a directory with only these is sound."""
 

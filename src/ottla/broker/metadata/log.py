@@ -148,17 +148,18 @@ class MetadataLog:
     def prepare(self, records: "Iterable[VersionedRecord]") -> "Change":
         """Encodes records in turns; nothing is changed yet, and what is decided may be dropped."""
         self.check()
-        every = [*in_turns(records)]
+        every = written = [*in_turns(records)]
         freed_in_turns(every)
         if not every:
             return Change(records=(), batches=())
         from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction, record_batch
 
         if len(every) > RECORDS_PER_BATCH and self.level >= FIRST_WITH_TRANSACTIONS:
-            every = in_transaction("A change of many records", every)
-            freed_in_turns(every)
-        parts = parts_in_turns(every, RECORDS_PER_BATCH)
+            written = in_transaction("A change of many records", every)
+            freed_in_turns(written)
+        parts = parts_in_turns(written, RECORDS_PER_BATCH)
         batches = [record_batch(part, 0, 0, self.now_ms) for part in parts]
+        # Without the transaction, at whose end all its records would be replayed in one turn.
         return Change(records=every, batches=batches)
 
     def append(self, change: "Change") -> None:

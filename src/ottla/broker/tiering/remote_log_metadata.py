@@ -190,6 +190,20 @@ class RemoteLogMetadata:
 
     # Writing
 
+    @property
+    def is_created(self) -> bool:
+        """Whether the topic exists, as far as this broker knows."""
+        return self._topic() is not None
+
+    def is_writer_of(self, topic_id: Uuid, partition: int) -> bool:
+        """Whether this broker leads the partition of the topic that has a partition's records."""
+        place = self.place_of(topic_id, partition)
+        try:
+            self._broker.topics.online_partition(REMOTE_LOG_METADATA, place).check_leader()
+        except ApiError:
+            return False
+        return True
+
     def prepare(self) -> None:
         """Creates the topic in turns, unless it exists; raises `ApiError`."""
         if self._topic() is None:

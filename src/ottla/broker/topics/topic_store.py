@@ -62,6 +62,8 @@ class TopicStore:
         self.under_way: set[str] = set()
         """Topics that are being created or deleted while other requests have their turn."""
         self.logs = PartitionLogs(directories, removals)
+        self.before_deletion: Callable[[Sequence[Topic]], None] = _pass
+        """Called with topics that are about to be deleted."""
         self._growing: set[str] = set()
 
     def load(self, opened: OpenedDirectories) -> None:
@@ -434,6 +436,7 @@ class TopicStore:
         with kept(), storage_failures_answered():
             self.under_way |= {topic.name for topic in topics}
             try:
+                self.before_deletion(topics)
                 self.records.delete([topic.entry() for topic in topics])
                 self._take_away(topics)
             finally:
@@ -491,3 +494,7 @@ def _warn_of_format(topic: Topic) -> None:
             "is 3.0 or later",
             topic.name, topic.config.message_format_version,
         )  # fmt: skip
+
+
+def _pass(_: Sequence[Topic]) -> None:
+    """What is done at first before a deletion."""

@@ -283,6 +283,94 @@ SECTIONS = (
         ),
     ),
     Section(
+        "The remote tier",
+        (
+            counter(
+                "remote_copy_requests",
+                ("topic",),
+                "Segments that were to be copied to the tier.",
+                "BrokerTopicMetrics RemoteCopyRequestsPerSec",
+            ),
+            counter(
+                "remote_copy_bytes",
+                ("topic",),
+                "Bytes of logs that were copied.",
+                "BrokerTopicMetrics RemoteCopyBytesPerSec",
+            ),
+            counter(
+                "remote_copy_errors",
+                ("topic",),
+                "Copies that failed; each is tried again.",
+                "BrokerTopicMetrics RemoteCopyErrorsPerSec",
+            ),
+            counter(
+                "remote_delete_requests",
+                ("topic",),
+                "Segments that were to be deleted from the tier.",
+                "BrokerTopicMetrics RemoteDeleteRequestsPerSec",
+            ),
+            counter(
+                "remote_delete_errors",
+                ("topic",),
+                "Deletions that failed; each is tried again.",
+                "BrokerTopicMetrics RemoteDeleteErrorsPerSec",
+            ),
+            gauge(
+                "remote_copy_lag_bytes",
+                PARTITION,
+                "Bytes of rolled segments that the tier does not have.",
+                "BrokerTopicMetrics RemoteCopyLagBytes",
+            ),
+            gauge(
+                "remote_copy_lag_segments",
+                PARTITION,
+                "The number of these segments.",
+                "BrokerTopicMetrics RemoteCopyLagSegments",
+            ),
+            gauge(
+                "remote_delete_lag_bytes",
+                PARTITION,
+                "Bytes in the tier that are due to be deleted.",
+                "BrokerTopicMetrics RemoteDeleteLagBytes",
+            ),
+            gauge(
+                "remote_delete_lag_segments",
+                PARTITION,
+                "The number of these segments.",
+                "BrokerTopicMetrics RemoteDeleteLagSegments",
+            ),
+            gauge(
+                "remote_log_size_bytes",
+                PARTITION,
+                "Bytes of the logs in the tier.",
+                "BrokerTopicMetrics RemoteLogSizeBytes",
+            ),
+            gauge(
+                "remote_log_metadata_count",
+                PARTITION,
+                "Uploads that the metadata names, in any state.",
+                "BrokerTopicMetrics RemoteLogMetadataCount",
+            ),
+            gauge(
+                "remote_jobs",
+                ("kind",),
+                "Jobs that copy segments or delete them, running or waiting for a thread.",
+                "RemoteLogManager RemoteLogManagerCopierTasksAvgIdlePercent",
+            ),
+            counter(
+                "remote_copy_throttle_seconds",
+                NONE,
+                "How long copies have waited for their quota.",
+                "remote-copy-throttle-time-avg",
+            ),
+            gauge(
+                "remote_failing_since_timestamp_seconds",
+                NONE,
+                "Since when the tier has failed what it was asked; 0 while it does not.",
+            ),
+        ),
+    ),
+    Section(
         "Retention and the cleaner",
         (
             counter(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
     from ottla.runtime.owner_notes import OwnerNotes
+    from ottla.runtime.tier_worker import ReleasableLock
     from ottla.server.network.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -233,6 +234,7 @@ def serve(
             stack.callback(console.close)
         flusher.start()
         cleaning.start()
+        _start_tier(stack, broker, server, clock, lock)
         unused.pop_all()
         server.run()
         flusher.stop()
@@ -240,6 +242,23 @@ def serve(
     if broker.directories.is_offline:
         reasons = "; ".join(f"{one.health.failure}; {one.health.fix}" for one in broker.directories)
         raise StorageError("no log directory is left", f"{reasons}, and start again")
+
+
+def _start_tier(
+    stack: ExitStack,
+    broker: "Broker",
+    server: "Server",
+    clock: "Clock",
+    lock: "ReleasableLock",
+) -> None:
+    """Has the broker's remote tier worked on until the stack is closed."""
+    if broker.remote_logs is None:
+        return
+    from ottla.runtime.tier_worker import TierWorker
+
+    worker = TierWorker(broker, clock=clock, lock=lock, on_change=server.wake)
+    worker.start()
+    stack.callback(worker.stop)
 
 
 def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s: float) -> str:

@@ -36,6 +36,11 @@ class TieredPartition:
         self._gaps = {one.from_offset: one for one in gaps}
 
     @property
+    def segments(self) -> list["TieredSegment"]:
+        """Those that the tier has, ascending."""
+        return list(self._uploads.values())
+
+    @property
     def end_offset(self) -> int:
         """The offset after the last one that the tier has; the log's start if it has none."""
         last = max((one.last_offset for one in self._uploads.values()), default=None)
@@ -84,7 +89,7 @@ class TieredPartition:
         return RemoteFile(path, len(content), lambda at, size: content[at : at + size])
 
 
-class _Upload:
+class TieredSegment:
     """An upload as a segment, whose first or last offsets may be another one's."""
 
     def __init__(
@@ -94,10 +99,10 @@ class _Upload:
         self.segment = segment
         self.base_offset = first
         self.last_offset = last
-        is_whole = (first, last) == (segment.start_offset, segment.end_offset)
-        self._bounds = (0, segment.size) if is_whole else None
+        self.is_whole = (first, last) == (segment.start_offset, segment.end_offset)
+        self._bounds = (0, segment.size) if self.is_whole else None
         # The offset and the time index count from the base offset, and from the file's begin.
-        kinds = {FileKind.LOG, *(INDEXES if is_whole else ()), FileKind.TRANSACTION_INDEX}
+        kinds = {FileKind.LOG, *(INDEXES if self.is_whole else ()), FileKind.TRANSACTION_INDEX}
         if segment.has_no_transactions:
             kinds.discard(FileKind.TRANSACTION_INDEX)
         self.kinds = frozenset(kinds)
@@ -140,12 +145,12 @@ class _Upload:
         return position
 
 
-def _uploads(tier: RemoteStorage, pieces: Sequence[Piece]) -> Iterator[_Upload]:
+def _uploads(tier: RemoteStorage, pieces: Sequence[Piece]) -> Iterator[TieredSegment]:
     """Each from its own start, unless the piece before it has that; a log may start within one."""
     before = -1
     for piece in pieces:
         start = piece.segment.start_offset
-        yield _Upload(
+        yield TieredSegment(
             tier, piece.segment, start if start > before else piece.first_offset, piece.last_offset
         )
         before = piece.last_offset

@@ -164,6 +164,13 @@ class AivenTier:
         key = self._key(segment)
         return {key + suffix: True for suffix in (LOG, INDEXES, MANIFEST)}
 
+    def has(self, path: str) -> bool:
+        return self._objects.has(path)
+
+    def path_of(self, segment: RemoteLogSegmentMetadata, kind: IndexType | None) -> str:
+        suffix = LOG if kind is None else INDEXES
+        return self._objects.full_path(self._key(segment) + suffix)
+
     def _topic_folders(self, topic: str | None) -> Iterator[tuple[str, Uuid, str]]:
         """The name and the id of each topic, with its folder."""
         directory, _, start = self._prefix.rpartition("/")

@@ -169,6 +169,13 @@ class LocalTier:
         self._objects.delete_all([self._path(segment, LOG)])
         self._objects.delete_all([self._path(segment, suffix) for suffix in SUFFIXES.values()])
 
+    def has(self, path: str) -> bool:
+        return self._objects.has(path)
+
+    def path_of(self, segment: RemoteLogSegmentMetadata, kind: IndexType | None) -> str:
+        suffix = LOG if kind is None else SUFFIXES[kind]
+        return self._objects.full_path(self._path(segment, suffix))
+
     def _path(self, segment: RemoteLogSegmentMetadata, suffix: str) -> str:
         one = segment.partition
         folder = f"{one.topic}-{one.partition}-{uuid_text(one.topic_id)}"

@@ -77,6 +77,14 @@ class RemoteStorage(Protocol):
         Raises `CorruptionError` if its metadata names none.
         """
 
+    def path_of(self, segment: RemoteLogSegmentMetadata, kind: IndexType | None) -> str:
+        """The address of the object with a segment's index, or with its log. Raises
+        `CorruptionError` as `object_paths` does.
+        """
+
+    def has(self, path: str) -> bool:
+        """Whether there is an object of this path, relative to the address."""
+
     def segments(
         self, topic: str | None = None, partition: int | None = None
     ) -> Iterator[RemoteLogSegmentMetadata]:

@@ -69,6 +69,19 @@ def test_a_change_of_many_entries_is_made_in_many_turns_and_is_one_transaction()
     assert acls_of(killed) == []
 
 
+def test_a_change_of_many_entries_is_replayed_in_many_turns() -> None:
+    broker = secured(disk("/d"))
+    replayed: set[int] = set()
+
+    def look(_: int) -> None:
+        if broker.metadata._replay is not None:
+            replayed.add(len(broker.metadata._replay._acls_by_id))
+
+    with in_turns_of(look):
+        broker.security.create_acls(RULES)
+    assert replayed >= set(range(len(RULES)))
+
+
 def test_a_change_costs_the_same_among_few_rules_and_among_many() -> None:
     def turns(security: Security, topic: str) -> int:
         counted: list[int] = []

@@ -86,6 +86,7 @@ class BrokerCollector:
             self._replication(families),
             self._retention(families),
             self._cleaner(families),
+            self._remote_tier(families),
             self._process(families),
         ):
             self._run(steps)
@@ -298,6 +299,33 @@ class BrokerCollector:
         families.add("ottla_retention_last_pass_timestamp_seconds", (), totals.last_pass_ms / 1000)
         families.add("ottla_moves", (), len(self._broker.log_jobs.moves))
         yield
+
+    def _remote_tier(self, families: Families) -> Steps:
+        remote_logs = self._broker.remote_logs
+        if remote_logs is None:
+            return
+        counts = remote_logs.counts
+        since_ms = counts.failing_since_ms or 0
+        families.add("ottla_remote_failing_since_timestamp_seconds", (), since_ms / 1000)
+        families.add("ottla_remote_copy_throttle_seconds", (), counts.throttled_ms / 1000)
+        for kind, count in remote_logs.jobs.counts.items():
+            families.add("ottla_remote_jobs", (kind.value,), count)
+        for topic, one in list(counts.topics.items()):
+            families.add("ottla_remote_copy_requests", (topic,), one.copies)
+            families.add("ottla_remote_copy_bytes", (topic,), one.copied_bytes)
+            families.add("ottla_remote_copy_errors", (topic,), one.copy_errors)
+            families.add("ottla_remote_delete_requests", (topic,), one.deletions)
+            families.add("ottla_remote_delete_errors", (topic,), one.deletion_errors)
+            yield
+        for tiered in list(remote_logs.jobs.partitions):
+            labels, facts = (tiered.id.topic, str(tiered.id.partition)), tiered.facts
+            families.add("ottla_remote_copy_lag_bytes", labels, facts.copy_lag_bytes)
+            families.add("ottla_remote_copy_lag_segments", labels, facts.copy_lag_segments)
+            families.add("ottla_remote_delete_lag_bytes", labels, facts.delete_lag_bytes)
+            families.add("ottla_remote_delete_lag_segments", labels, facts.delete_lag_segments)
+            families.add("ottla_remote_log_size_bytes", labels, facts.remote_bytes)
+            families.add("ottla_remote_log_metadata_count", labels, facts.uploads)
+            yield
 
     def _cleaner(self, families: Families) -> Steps:
         cleaner = self._broker.log_jobs.cleaner

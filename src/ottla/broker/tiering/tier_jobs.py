@@ -1,0 +1,408 @@
+"""Which work on the tier is due, and how far it is: jobs, and when one is tried again.
+
+Each round looks at every tiered partition, a few at a time; what is due becomes a job. Of a
+partition one job copies and one deletes at a time. While the store fails, one job at a time tries
+whether it answers again.
+
+Threads carry out the deeds (`runtime/tier_worker.py`); everything here runs under the broker's
+lock. Kafka's counterparts: `RemoteLogManager.doHandleLeaderPartition`, its three pools of threads.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any, Final
+
+from ottla.base.errors import ApiError, OttlaError
+from ottla.base.ids import Uuid
+from ottla.base.timers import Timers
+from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
+from ottla.broker.tiering.copying import copy_segments, next_candidate
+from ottla.broker.tiering.expiring import delete_partition, expiration_of, expire, turn_off
+from ottla.broker.tiering.remote_log_metadata import Publication
+from ottla.broker.tiering.steps import Deed, InTurns, Step, Steps, Until
+from ottla.broker.tiering.tier import Tier
+from ottla.broker.tiering.tiered_partition import TieredPartition
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import Topic, Topics
+from ottla.storage.remote.remote_storage import TierError
+from ottla.storage.remote.segment_index import SegmentIndex
+
+logger = logging.getLogger(__name__)
+
+LOOKS_PER_CALL: Final = 32
+SEGMENTS_PER_CALL: Final = 2000
+"""How many partitions, and segments of theirs, are looked at in one call: 3 ms."""
+
+NOT_READY_MS: Final = 500
+"""When a partition is looked at again whose metadata is still being read."""
+
+PUBLICATION_MS: Final = 20
+"""How often it is asked whether other replicas have a record of metadata."""
+
+TURNING_OFF: Final = "turning off the tier"
+
+Key = tuple[Uuid, int]
+
+
+class JobKind(Enum):
+    """What a job does; those that turn a tier off, or delete a partition's uploads, also expire."""
+
+    COPY = "copy"
+    EXPIRE = "expire"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """Work of one partition. `step` is what it waits for."""
+
+    kind: JobKind
+    key: Key
+    name: str
+    steps: Steps[None]
+    step: Step | None = None
+    result: Any = None
+    error: Exception | None = None
+
+    def carry_out(self) -> None:
+        """Carries out the deed that the job waits for; its error is the job's."""
+        assert isinstance(self.step, Deed | InTurns)
+        try:
+            self.result = self.step.carry_out()
+        except Exception as error:
+            self.error = error
+
+    @property
+    def is_in_turns(self) -> bool:
+        """Whether the deed needs the broker's lock."""
+        return isinstance(self.step, InTurns)
+
+
+@dataclass(slots=True)
+class _Failing:
+    """`since_ms` is wall time; `of_store`: whether the store has failed, or something here."""
+
+    since_ms: int
+    count: int
+    cause: str
+    of_store: bool
+
+
+class TierJobs:
+    """`random_below` gives waits their jitter."""
+
+    def __init__(self, tier: Tier, topics: Topics, random_below: Callable[[int], int]) -> None:
+        self._tier = tier
+        self._topics = topics
+        self._random_below = random_below
+        self._tiered: dict[Key, TieredPartition] = {}
+        self._to_look: deque[tuple[Topic, Partition]] = deque()
+        self._next_round_ms = 0.0
+        self._again: Timers[tuple[str, Uuid, int]] = Timers()
+        """By topic's name and id, and partition: when it is looked at again before its round."""
+        self._queued: dict[tuple[JobKind, Key], Callable[[], Job]] = {}
+        self._running: dict[tuple[JobKind, Key], Job] = {}
+        self._parked: dict[Job, None] = {}
+        self._failing: dict[tuple[JobKind, Key], _Failing] = {}
+        self._store_failures = 0
+        self._store_retry_ms = 0.0
+        tier.on_answer = self._store_answered
+
+    def __len__(self) -> int:
+        """The number of jobs that run or wait for a thread."""
+        return len(self._running) + len(self._queued)
+
+    @property
+    def partitions(self) -> Iterator[TieredPartition]:
+        """The tiered partitions that the last rounds have seen."""
+        return iter(self._tiered.values())
+
+    @property
+    def counts(self) -> dict[JobKind, int]:
+        """How many jobs of each kind run, or wait for a thread."""
+        kinds = Counter(kind for kind, _ in [*self._running, *self._queued])
+        return {kind: kinds[kind] for kind in JobKind}
+
+    def _running_count(self, kind: JobKind) -> int:
+        return sum(one is kind for one, _ in self._running)
+
+    # For threads
+
+    def begin(self, at: Timestamps) -> list[Job]:
+        """Looks at some partitions, begins jobs and continues others; returns those whose deeds are
+        to be carried out, each by one thread.
+        """
+        self._tier.now = at
+        self._tier.metadata.advance(at)
+        ready = [one for one in list(self._parked) if self._is_over(one)]
+        for job in ready:
+            del self._parked[job]
+            self._advance(job)
+        self._look_at_some()
+        ready += self._start_some()
+        return [one for one in ready if isinstance(one.step, Deed | InTurns)]
+
+    def resume(self, job: Job, at: Timestamps) -> bool:
+        """Continues a job whose deed was carried out; returns whether it has another one now."""
+        if self._running.get((job.kind, job.key)) is not job:
+            return False  # it was ended meanwhile
+        self._tier.now = at
+        self._advance(job)
+        return isinstance(job.step, Deed | InTurns)
+
+    @property
+    def next_due_ms(self) -> float:
+        """When `begin` has something to do, on the monotonic clock."""
+        now_ms = self._tier.now.monotonic_ms
+        if self._to_look or self._next_job() is not None:
+            return now_ms
+        due_ms = self._next_round_ms
+        again_ms = self._again.next_deadline_ms
+        if again_ms is not None:
+            due_ms = min(due_ms, again_ms)
+        if self._queued and self._tier.counts.failing_since_ms is not None:
+            due_ms = min(due_ms, max(self._store_retry_ms, now_ms + PUBLICATION_MS))
+        for job in self._parked:
+            match job.step:
+                case Until() as until:
+                    due_ms = min(due_ms, until.monotonic_ms)
+                case _:
+                    due_ms = min(due_ms, now_ms + PUBLICATION_MS)
+        return due_ms
+
+    def close(self) -> None:
+        """Ends all jobs where they are, as a kill would: the next start cleans up after them."""
+        running = list(self._running.values())
+        self._running.clear()
+        self._parked.clear()
+        self._queued.clear()
+        for job in running:
+            job.step = None
+            job.steps.close()
+
+    # Rounds
+
+    def look_again(self) -> None:
+        """Begins the next round at once."""
+        self._next_round_ms = 0.0
+
+    def _look_at_some(self) -> None:
+        now_ms = self._tier.now.monotonic_ms
+        if not self._to_look and now_ms >= self._next_round_ms:
+            self._begin_round()
+        for name, topic_id, index in self._again.take_all_due(now_ms):
+            topic = self._topics.find(name)
+            if topic is not None and topic.topic_id == topic_id and index in topic.partitions:
+                self._to_look.appendleft((topic, topic.partitions[index]))
+        looked = segments = 0
+        while self._to_look and looked < LOOKS_PER_CALL and segments < SEGMENTS_PER_CALL:
+            topic, partition = self._to_look.popleft()
+            if topic.partitions.get(partition.index) is partition:
+                segments += self._look_at(topic, partition)
+                looked += 1
+
+    def _begin_round(self) -> None:
+        now_ms = self._tier.now.monotonic_ms
+        self._next_round_ms = now_ms + self._tier.config().remote_log_manager_task_interval_ms
+        for topic in self._topics:
+            config = topic.config
+            if config.remote_storage_enable or config.remote_log_delete_on_disable:
+                self._to_look.extend((topic, one) for one in topic.partitions.values())
+        known = {(topic.topic_id, one.index) for topic, one in self._to_look}
+        for key in self._tiered.keys() - known:
+            self._forget(key)
+        for index in self._tier.metadata.indexes():
+            self._look_at_deleted(index)
+
+    def _forget(self, key: Key) -> None:
+        self._tiered.pop(key, None)
+        for kind in JobKind:
+            self._succeeded((kind, key))
+
+    def _look_at(self, topic: Topic, partition: Partition) -> int:
+        """Queues what is due of a partition; returns the number of segments that were looked at."""
+        key, metadata = (topic.topic_id, partition.index), self._tier.metadata
+        if partition.directory.is_offline:
+            return 0
+        if not metadata.is_ready(*key):
+            self._look_later(topic, partition, NOT_READY_MS)
+            return 0
+        tiered = self._tiered.get(key)
+        if tiered is None or tiered.partition is not partition or not self._is_same(tiered):
+            tiered = self._tiered[key] = TieredPartition(topic, partition)
+        index = metadata.index_of(*key)
+        is_turned_off = not topic.config.remote_storage_enable
+        if not is_turned_off and not self._is_being_turned_off(key):
+            tiered.note_highest(index)
+        if tiered.is_led:
+            self._queue_due(tiered, index)
+        return partition.log.segment_count + (0 if index is None else len(index))
+
+    def _is_same(self, tiered: TieredPartition) -> bool:
+        return tiered.leader_epoch == tiered.partition.leader_epoch
+
+    def _is_being_turned_off(self, key: Key) -> bool:
+        """Whether uploads are still being deleted of a tier that was turned off, and perhaps on
+        again since.
+        """
+        job = self._running.get((JobKind.EXPIRE, key))
+        return job is not None and job.name.startswith(TURNING_OFF)
+
+    def _queue_due(self, tiered: TieredPartition, index: SegmentIndex | None) -> None:
+        key = tiered.id.topic_id, tiered.id.partition
+        tier, name = self._tier, str(tiered.id)
+        is_copying = (JobKind.COPY, key) in self._running
+        if tiered.is_disabled:
+            if index is not None and len(index) and not is_copying:
+                self._queued.pop((JobKind.COPY, key), None)
+                what = f"{TURNING_OFF} of {name}"
+                self._queue(JobKind.EXPIRE, key, what, lambda: turn_off(tier, tiered))
+            return
+        if self._is_being_turned_off(key):
+            return  # what it deletes must not be taken to be in the tier
+        if next_candidate(tier, tiered) is not None:
+            what = f"copying {name}"
+            self._queue(JobKind.COPY, key, what, lambda: copy_segments(tier, tiered))
+        plan = expiration_of(tier, tiered)
+        tiered.facts.measure_deletion(index, plan)
+        if plan is not None:
+            what = f"expiring {name}"
+            self._queue(JobKind.EXPIRE, key, what, lambda: expire(tier, tiered))
+
+    def _look_at_deleted(self, index: SegmentIndex) -> None:
+        """Queues the deletion of uploads of which a record says that their topic is deleted."""
+        one = index.partition
+        if index.deletion is None or self._topics.find_by_id(one.topic_id) is not None:
+            return
+        key = one.topic_id, one.partition
+        if (JobKind.COPY, key) in self._running:
+            return  # what it still uploads must not stay
+        if self._tier.metadata.is_writer_of(*key):
+            tier = self._tier
+            what = f"deleting the uploads of {one}"
+            self._queue(JobKind.EXPIRE, key, what, lambda: delete_partition(tier, index))
+
+    def _look_later(self, topic: Topic, partition: Partition, wait_ms: float) -> None:
+        due_ms = self._tier.now.monotonic_ms + wait_ms
+        self._again.set((topic.name, topic.topic_id, partition.index), due_ms)
+
+    # Jobs
+
+    def _queue(self, kind: JobKind, key: Key, name: str, steps: Callable[[], Steps[None]]) -> None:
+        if (kind, key) not in self._running:
+            self._queued[kind, key] = lambda: Job(kind, key, name, steps())
+
+    def _next_job(self) -> tuple[JobKind, Key] | None:
+        """What may begin now: not more than the store, and the number of threads, allow."""
+        now_ms = self._tier.now.monotonic_ms
+        if self._store_failures and (self._running or now_ms < self._store_retry_ms):
+            return None
+        config = self._tier.config()
+        limits = {
+            JobKind.COPY: config.copier_count - self._running_count(JobKind.COPY),
+            JobKind.EXPIRE: config.expiration_count - self._running_count(JobKind.EXPIRE),
+        }
+        return next((one for one in self._queued if limits[one[0]] > 0), None)
+
+    def _start_some(self) -> list[Job]:
+        started: list[Job] = []
+        while (found := self._next_job()) is not None:
+            job = self._queued.pop(found)()
+            self._running[found] = job
+            self._advance(job)
+            started.append(job)
+        return started
+
+    def _advance(self, job: Job) -> None:
+        """Runs a job up to the next deed, or until it has to wait, or ends."""
+        while True:
+            try:
+                error, job.error = job.error, None
+                result, job.result = job.result, None
+                job.step = job.steps.send(result) if error is None else job.steps.throw(error)
+            except StopIteration:
+                self._end(job, None)
+                return
+            except Exception as error:
+                self._end(job, error)
+                return
+            if isinstance(job.step, Deed | InTurns):
+                return
+            if not self._is_over(job):
+                self._parked[job] = None
+                return
+
+    def _is_over(self, job: Job) -> bool:
+        """Whether what a job waits for has come."""
+        match job.step:
+            case Publication() as published:
+                return published.is_applied or published.error is not None
+            case Until() as until:
+                return self._tier.now.monotonic_ms >= until.monotonic_ms
+        return False
+
+    def _end(self, job: Job, error: Exception | None) -> None:
+        place = job.kind, job.key
+        job.step = None
+        del self._running[place]
+        if error is None:
+            self._succeeded(place)
+            return
+        self._failed(job, error)
+
+    def _succeeded(self, place: tuple[JobKind, Key]) -> None:
+        failing = self._failing.pop(place, None)
+        if failing is not None and failing.of_store:
+            self._note_store()
+
+    def _failed(self, job: Job, error: Exception) -> None:
+        """Looks at the partition again after a wait; logs each cause once."""
+        place, now = (job.kind, job.key), self._tier.now
+        of_store = isinstance(error, TierError)
+        known = self._failing.get(place)
+        failing = self._failing[place] = _Failing(
+            since_ms=now.now_ms if known is None else known.since_ms,
+            count=1 if known is None else known.count + 1,
+            cause=f"{type(error).__name__}: {error}",
+            of_store=of_store,
+        )
+        wait_ms = self._wait_ms(failing.count)
+        if of_store:
+            self._store_failures += 1
+            wait_ms = self._wait_ms(self._store_failures)
+            self._store_retry_ms = now.monotonic_ms + wait_ms
+            self._note_store()
+        elif known is None or known.cause != failing.cause:
+            is_ours = not isinstance(error, OttlaError | ApiError)
+            logger.error(
+                "%s failed, and will be tried again: %s", job.name, error, exc_info=is_ours
+            )
+        tiered = self._tiered.get(job.key)
+        if tiered is not None:
+            self._look_later(tiered.topic, tiered.partition, wait_ms)
+
+    def _note_store(self) -> None:
+        """Since when the store fails: since the first job failed that has not succeeded since."""
+        of_store = [one for one in self._failing.values() if one.of_store]
+        if not of_store:
+            self._tier.answers_again()
+            return
+        first = min(of_store, key=lambda one: one.since_ms)
+        self._tier.fails(first.since_ms, of_store[-1].cause)
+
+    def _store_answered(self) -> None:
+        """Ends the wait of all jobs, since the store did what one has asked."""
+        self._store_failures = 0
+
+    def _wait_ms(self, failure_count: int) -> float:
+        """Kafka: `ExponentialBackoff`, with the settings `remote.log.manager.task.retry.*`."""
+        config = self._tier.config()
+        first, most = (
+            config.remote_log_manager_task_retry_backoff_ms,
+            config.remote_log_manager_task_retry_backoff_max_ms,
+        )
+        wait_ms = min(first * float(1 << min(failure_count - 1, 20)), most)
+        part = self._random_below(2001) / 1000 - 1
+        return wait_ms * (1 + config.remote_log_manager_task_retry_jitter * part)

@@ -1,0 +1,144 @@
+"""A partition of a topic that has a tier, or had one."""
+
+from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
+from ottla.base.values import dataclass
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import Topic
+from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.remote.copy_plan import CopyLag, LocalSegment, only_local
+from ottla.storage.remote.expiration import Expiration, LogState
+from ottla.storage.remote.lineage import highest_remote_offset
+from ottla.storage.remote.segment_index import SegmentIndex
+from ottla.storage.remote.segment_metadata import TopicIdPartition
+
+
+@dataclass(slots=True)
+class TierFacts:
+    """What was last measured of a partition, for metrics."""
+
+    copy_lag_bytes: int = 0
+    copy_lag_segments: int = 0
+    """What is due to be copied: rolled segments that the tier does not have."""
+    delete_lag_bytes: int = 0
+    delete_lag_segments: int = 0
+    remote_bytes: int = 0
+    uploads: int = 0
+
+    def measure_deletion(self, index: SegmentIndex | None, plan: Expiration | None) -> None:
+        going = [one for one, _ in plan.going] if plan is not None else []
+        self.delete_lag_bytes = sum(one.size for one in going)
+        self.delete_lag_segments = len(going)
+        self.remote_bytes = 0 if index is None else index.size()
+        self.uploads = 0 if index is None else len(index)
+
+
+class TieredPartition:
+    """What this broker's work on the tier knows of a partition, during one leadership.
+
+    `being_copied` are the uploads that this broker is making.
+    """
+
+    __slots__ = (
+        "being_copied",
+        "copy_refusal",
+        "facts",
+        "id",
+        "leader_epoch",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: Topic, partition: Partition) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.id = TopicIdPartition(topic.name, topic.topic_id, partition.index)
+        self.leader_epoch = partition.leader_epoch
+        self.being_copied: set[Uuid] = set()
+        self.copy_refusal: str | None = None
+        """Why nothing of it is copied any more."""
+        self.facts = TierFacts()
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log as it is now: a move to another directory replaces it."""
+        return self.partition.log
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the partition is still the one it was, on a disk that has not failed."""
+        found = self.topic.partitions.get(self.partition.index)
+        return found is self.partition and not self.partition.directory.is_offline
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker leads it, and has since this began."""
+        if not self.is_here or self.partition.leader_epoch != self.leader_epoch:
+            return False
+        try:
+            self.partition.check_leader()
+        except ApiError:
+            return False
+        return True
+
+    @property
+    def copies(self) -> bool:
+        return self.topic.config.copies_to_tier and self.copy_refusal is None
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether the tier was turned off, and what is in it is to be deleted (KIP-950)."""
+        config = self.topic.config
+        return not config.remote_storage_enable and config.remote_log_delete_on_disable
+
+    def note_highest(self, index: SegmentIndex | None) -> None:
+        """Tells the log up to which offset the tier has it, by the uploads that exist: then local
+        retention may delete it.
+        """
+        log = self.log
+        offsets = log.offsets
+        found = None
+        if index is not None:
+            found = highest_remote_offset(
+                index, log.epochs.entries, offsets.local_start_offset, log.log_end_offset
+            )
+        if found is not None:
+            offsets.highest_remote_offset = found.start_offset
+        else:
+            # If all of the tier has expired, what was there once is below the log start.
+            known = offsets.highest_remote_offset
+            offsets.highest_remote_offset = min(known, log.log_start_offset - 1)
+        self._measure_lag()
+
+    def _measure_lag(self) -> None:
+        if not self.topic.config.copies_to_tier:
+            self.facts.copy_lag_bytes = self.facts.copy_lag_segments = 0
+            return
+        log, highest = self.log, self.log.offsets.highest_remote_offset
+        *due, _ = only_local(log.segments.values, log.log_start_offset, highest)
+        self.facts.copy_lag_bytes = sum(one.size for one in due)
+        self.facts.copy_lag_segments = len(due)
+
+    def copy_lag(self) -> CopyLag:
+        config = self.topic.config
+        return CopyLag.of(
+            ms=config.remote_copy_lag_ms,
+            size=config.remote_copy_lag_bytes,
+            local_ms=config.local_limit_ms,
+            local_size=config.local_limit_bytes,
+        )
+
+    def log_state(self, broker_id: int) -> LogState:
+        """What decides on the deletion of uploads."""
+        log, config = self.log, self.topic.config
+        segments: tuple[LocalSegment, ...] = log.segments.values
+        return LogState(
+            broker_id=broker_id,
+            epochs=log.epochs.entries,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+            segments=segments,
+            retention_ms=config.retention_ms if config.deletes else -1,
+            retention_bytes=config.retention_bytes if config.deletes else -1,
+            being_copied=self.being_copied,
+        )
