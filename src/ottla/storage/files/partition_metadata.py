@@ -70,13 +70,13 @@ def is_id_with_flipped_bit(file_system: FileSystem, path: str, topic_id: Uuid) -
         found = read_file(file_system, path)
     except FileNotFoundError:
         return False
-    return is_one_bit_apart(found, _content(topic_id))
+    return is_one_bit_apart(found, topic_id_content(topic_id))
 
 
 def write_topic_id(file_system: FileSystem, path: str, topic_id: bytes) -> None:
     assert topic_id != ZERO_UUID
-    replace_file(file_system, path, _content(topic_id))
+    replace_file(file_system, path, topic_id_content(topic_id))
 
 
-def _content(topic_id: bytes) -> bytes:
+def topic_id_content(topic_id: bytes) -> bytes:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()

@@ -185,9 +185,13 @@ class LeaderEpochs:
         return True
 
     def _write(self) -> None:
-        lines = map("{} {}".format, self._epochs, self._start_offsets)
         self.is_ahead = False
-        replace_file(self._file_system, self._path, checkpoint_text(lines))
+        replace_file(self._file_system, self._path, epochs_content(self.entries))
+
+
+def epochs_content(entries: Iterable[EpochEntry]) -> bytes:
+    """The file with these entries; the inverse of `parse_epoch_entries`."""
+    return checkpoint_text(f"{one.epoch} {one.start_offset}" for one in entries)
 
 
 def read_epoch_entries(file_system: FileSystem, path: str) -> list[EpochEntry]:

@@ -143,4 +143,6 @@ class OffsetsOnDisk:
         if directory.was_stopped_cleanly and not directory.has_replicas:
             return self.log_end_offset
         checkpointed = self._facts.checkpointed(CHECKPOINT_HIGH_WATERMARK)
-        return min(max(self.log_start_offset, checkpointed), self.log_end_offset)
+        # Nothing is copied that could still be lost.
+        tiered = directory.tiered_end(self._facts.topic, self._facts.partition)
+        return min(max(self.log_start_offset, checkpointed, tiered), self.log_end_offset)

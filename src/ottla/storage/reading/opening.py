@@ -34,7 +34,4 @@ def open_directories(
     from ottla.storage.remote.opening import open_tier
 
     files = TieredFiles(open_tier(tier.address, keys=tier.keys), paths, on_damage)
-    return [
-        open_for_reading(path, files, on_damage=on_damage, tiered_start=files.log_start)
-        for path in paths
-    ]
+    return [open_for_reading(path, files, on_damage=on_damage, tiers=files) for path in paths]

@@ -6,6 +6,7 @@ meanwhile; `read_only_log` describes how reads handle that. Kafka has no counter
 
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
@@ -45,8 +46,15 @@ MetadataSizes = tuple[tuple[str, int], ...] | None
 
 NAMES_SHOWN = 10
 
-TieredStart = Callable[[str], int | None]
-"""The start of the log of a partition's folder, by its tier; `None` if it has none."""
+
+class Tiers(Protocol):
+    """What a file system with the segments of a tier knows of a partition's folder."""
+
+    def log_start(self, directory: str) -> int | None:
+        """The start of its log; `None` if it has no tier."""
+
+    def tiered_end(self, directory: str) -> int:
+        """The offset after the last one in the tier; 0 if it has none."""
 
 
 class LostPartitionError(RefusalError):
@@ -58,17 +66,17 @@ def open_for_reading(
     file_system: FileSystem | None = None,
     *,
     on_damage: Callable[[Finding], None] | None = None,
-    tiered_start: TieredStart | None = None,
+    tiers: Tiers | None = None,
 ) -> "ReadOnlyLogDirectory":
     """Opens the log directory at a path; raises `UserError` if there is none.
 
-    With `on_damage`, reads skip damage and pass each damage to it once. `tiered_start` belongs to a
-    file system with the segments of a tier.
+    With `on_damage`, reads skip damage and pass each damage to it once. `tiers` belongs to a file
+    system with the segments of a tier.
 
     Applications use `ottla.open(path, read_only=True)`.
     """
     file_system = file_system or OsFileSystem()
-    directory = ReadOnlyLogDirectory(path, file_system, on_damage, tiered_start)
+    directory = ReadOnlyLogDirectory(path, file_system, on_damage, tiers)
     try:
         names = file_system.list(path)
     except FileNotFoundError:
@@ -94,12 +102,12 @@ class ReadOnlyLogDirectory:
         path: str,
         file_system: FileSystem,
         on_damage: Callable[[Finding], None] | None = None,
-        tiered_start: TieredStart | None = None,
+        tiers: Tiers | None = None,
     ) -> None:
         self.path = path
         self.file_system = file_system
         self._on_damage = on_damage
-        self._tiered_start = tiered_start
+        self._tiers = tiers
         self._reported: set[Finding] = set()
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
@@ -248,7 +256,7 @@ class ReadOnlyLogDirectory:
         """
         key = TopicPartition(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
-        tiered = None if self._tiered_start is None else self._tiered_start(directory)
+        tiered = None if self._tiers is None else self._tiers.log_start(directory)
         if tiered is not None:
             return tiered
         copied = copied_start(self.file_system, self.path, key)
@@ -258,6 +266,12 @@ class ReadOnlyLogDirectory:
         if not stated and is_ours_alone(self.file_system, directory):
             return start_by_epochs(self.file_system, directory)  # both files are missing
         return stated.get(key, 0)
+
+    def tiered_end(self, topic: str, partition: int) -> int:
+        """The offset after the last one in the tier, all of which is committed; 0 without one."""
+        if self._tiers is None:
+            return 0
+        return self._tiers.tiered_end(join(self.path, partition_directory_name(topic, partition)))
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """The recorded end of a log; raises `CorruptionError`."""

@@ -36,10 +36,12 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding
 from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.reading.gone_partitions import GonePartition, find_gone
 from ottla.storage.reading.metadata_reader import RemoteLogMetadata, read_remote_log_metadata
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
-from ottla.storage.reading.tiered_partition import TieredPartition
-from ottla.storage.remote.lineage import chain
+from ottla.storage.reading.tiered_partition import RemoteFile, TieredPartition
+from ottla.storage.remote.lineage import Chain, chain
+from ottla.storage.remote.newest_upload import newest_epochs
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_index import SegmentIndex
 from ottla.storage.remote.segment_metadata import TopicIdPartition
@@ -62,28 +64,51 @@ class TieredFiles:
         self._disk = OsFileSystem()
         self._tier = tier
         self._paths = frozenset(parent_directory(join(path, "partition")) for path in paths)
-        self._on_damage = on_damage
+        self._on_damage = None if on_damage is None else _once(on_damage)
         self._partitions: dict[str, tuple[int | None, TieredPartition | None]] = {}
         """By folder: what a tier adds to it, if anything, and the first local offset for which it
         was looked up.
         """
         self._metadata: RemoteLogMetadata | None = None
+        self._gone: dict[str, GonePartition] | None = None
+        self._made: dict[str, dict[str, bytes]] = {}
+        """The files of gone partitions' folders that are none of a segment's, by folder."""
 
     def list(self, directory: str) -> list[str]:
-        names = self._disk.list(directory)
+        try:
+            names = self._disk.list(directory)
+        except FileNotFoundError:
+            if not self._is_gone(directory):
+                raise
+            names = []
+        if self._is_one(directory):
+            gone = (base_name(one) for one in self._gone_ones() if self._holds(directory, one))
+            return sorted({*names, *gone})
         partition = self._look(directory, names)
-        return names if partition is None else sorted(partition.names.union(names))
+        if partition is None:
+            return names
+        return sorted(partition.names.union(names, self._made.get(directory, ())))
 
     def status(self, path: str) -> FileStatus | None:
         status = self._disk.status(path)
-        found = self._find(path) if status is None else None
-        return status if found is None else found[0].status(found[1])
+        if status is not None:
+            return status
+        if self._is_gone(path):
+            return FileStatus(number=0, size=0, modified_ms=0, is_directory=True)
+        if (content := self._find_made(path)) is not None:
+            return FileStatus(number=0, size=len(content), modified_ms=0, is_directory=False)
+        found = self._find(path)
+        return None if found is None else found[0].status(found[1])
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         try:
             return self._disk.open(path, writable=writable, create=create)
         except FileNotFoundError:
-            found = None if writable or create else self._find(path)
+            if writable or create:
+                raise
+            if (content := self._find_made(path)) is not None:
+                return RemoteFile(path, len(content), lambda at, size: content[at : at + size])
+            found = self._find(path)
             if found is None:
                 raise
         return found[0].open(path, found[1])
@@ -94,6 +119,10 @@ class TieredFiles:
             self.list(directory)
         partition = self._known(directory)
         return None if partition is None else partition.start_offset
+
+    def tiered_end(self, directory: str) -> int:
+        """The offset after the last one in the tier; 0 if its topic has none."""
+        return 0 if self.log_start(directory) is None else self._end_of(directory)
 
     # What a tier has no part in
 
@@ -162,6 +191,10 @@ class TieredFiles:
         partition = self._known(directory)
         return (partition, name) if partition is not None and partition.has(name) else None
 
+    def _end_of(self, directory: str) -> int:
+        partition = self._known(directory)
+        return 0 if partition is None else partition.end_offset
+
     def _known(self, directory: str) -> TieredPartition | None:
         _, partition = self._partitions.get(directory, (None, None))
         return partition
@@ -171,7 +204,7 @@ class TieredFiles:
         parsed = parse_directory_name(base_name(directory))
         if parsed is None or parsed.state is not DirectoryState.LIVE:
             return None
-        if parent_directory(directory) not in self._paths:
+        if not self._is_one(parent_directory(directory)):
             return None
         key, first = TopicPartition(parsed.topic, parsed.partition), _first_local(names)
         known = self._partitions.get(directory)
@@ -188,6 +221,8 @@ class TieredFiles:
     def _tiered(
         self, directory: str, key: TopicPartition, first_local: int | None
     ) -> TieredPartition | None:
+        if self._is_gone(directory):
+            return self._tiered_alone(directory)
         local = ReadOnlyLogDirectory(parent_directory(directory), self._disk)
         log_start = local.log_start(*key)
         if first_local is not None and log_start >= first_local:
@@ -197,14 +232,64 @@ class TieredFiles:
         if index is None:
             return None
         epochs = LeaderEpochs.read(self._disk, join(directory, LEADER_EPOCHS))
-        found = chain(index, epochs.entries, log_start, first_local)
-        gaps = [one for one in found.findings if one.lost is not None]
+        return self._with(chain(index, epochs.entries, log_start, first_local), directory)
+
+    def _with(self, found: Chain, directory: str) -> TieredPartition:
         for one in found.findings:
             if one.lost is None:
                 logger.warning("%s: %s", directory, one.reason)
             elif self._on_damage is not None:
                 self._on_damage(one)
-        return TieredPartition(self._tier, found, () if self._on_damage is not None else gaps)
+        return TieredPartition(self._tier, found, self._on_damage)
+
+    def _tiered_alone(self, directory: str) -> TieredPartition | None:
+        """The log of a partition whose folder is gone, up to the last offset in the tier."""
+        gone = self._gone_ones()[directory]
+        one = gone.partition
+        index = self._index(one.topic_id, TopicPartition(one.topic, one.partition))
+        if index is None:
+            return None
+        epochs = newest_epochs(self._tier, index)
+        start = gone.log_start
+        if start is None:
+            pieces = chain(index, epochs, 0, None).pieces
+            start = pieces[0].first_offset if pieces else 0
+        found = self._with(chain(index, epochs, start, None), directory)
+        logger.warning(
+            "%s: is gone, and read from %s alone, up to offset %d: records that had not been "
+            "copied are not there", directory, self._tier.address, found.end_offset - 1,
+        )  # fmt: skip
+        self._made[directory] = gone.files(epochs, found.end_offset)
+        return found
+
+    def _is_one(self, directory: str) -> bool:
+        """Whether it is one of the log directories."""
+        return parent_directory(join(directory, "partition")) in self._paths
+
+    def _holds(self, directory: str, path: str) -> bool:
+        return parent_directory(path) == parent_directory(join(directory, "partition"))
+
+    def _is_gone(self, directory: str) -> bool:
+        parsed = parse_directory_name(base_name(directory))
+        if parsed is None or not self._is_one(parent_directory(directory)):
+            return False
+        return directory in self._gone_ones()
+
+    def _gone_ones(self) -> dict[str, GonePartition]:
+        if self._gone is None:
+            if self._metadata is None:
+                self._metadata = self._read_metadata()
+            self._gone = find_gone(self._disk, sorted(self._paths), self._metadata, self._tier)
+        return self._gone
+
+    def _find_made(self, path: str) -> bytes | None:
+        """A file of a gone partition's folder."""
+        directory = parent_directory(path)
+        if not self._is_gone(directory):
+            return None
+        if directory not in self._made:
+            self.list(directory)
+        return self._made.get(directory, {}).get(base_name(path))
 
     def _index(self, topic_id: Uuid, key: TopicPartition) -> SegmentIndex | None:
         """The uploads of a partition, by the metadata records, or by what lies in the tier."""
@@ -237,6 +322,18 @@ class TieredFiles:
         for finding in metadata.findings:
             logger.warning("%s", finding.text)
         return metadata
+
+
+def _once(on_damage: Callable[[Finding], None]) -> Callable[[Finding], None]:
+    """Passes each finding on once, however often what it is about is read."""
+    told: set[Finding] = set()
+
+    def tell(finding: Finding) -> None:
+        if finding not in told:
+            told.add(finding)
+            on_damage(finding)
+
+    return tell
 
 
 def _refusal(path: str) -> OSError:

@@ -1,17 +1,17 @@
 """The files of a partition that lie in its tier, as if they lay in the partition's folder."""
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from struct import iter_unpack
 from typing import Final, NoReturn
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, FileStatus, Numbers
-from ottla.record.batch import batch_at
+from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE
 from ottla.storage.files.filenames import FileKind, FileName, log_file_name
-from ottla.storage.findings import Finding
+from ottla.storage.findings import Finding, FindingKind, finding_of
 from ottla.storage.remote.lineage import Chain, Piece
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
@@ -24,16 +24,25 @@ INDEXES: Final = {
 NUMBERS: Final = {FileKind.LOG: 0, **{kind: 1 + one for kind, one in INDEXES.items()}}
 
 
+OnDamage = Callable[[Finding], None]
+
+
 class TieredPartition:
-    """Each of `gaps` is a segment too, whose reading raises `CorruptionError`: the log must not
-    seem to be whole without it.
+    """With `on_damage` what cannot be read of an upload is passed to it, once, and is zero bytes
+    then, which no batch has: readers that step over damage find what is sound after it. Without,
+    reads raise `CorruptionError`, and each gap is a segment too, whose reading raises it: the log
+    must not seem to be whole without it.
     """
 
-    def __init__(self, tier: RemoteStorage, found: Chain, gaps: Iterable[Finding] = ()) -> None:
+    def __init__(
+        self, tier: RemoteStorage, found: Chain, on_damage: OnDamage | None = None
+    ) -> None:
+        self.chain = found
         self.start_offset = found.start_offset
         self._tier = tier
-        self._uploads = {one.base_offset: one for one in _uploads(tier, found.pieces)}
-        self._gaps = {one.from_offset: one for one in gaps}
+        self._uploads = {one.base_offset: one for one in _uploads(tier, found.pieces, on_damage)}
+        gaps = [one for one in found.findings if one.lost is not None]
+        self._gaps = {} if on_damage is not None else {one.from_offset: one for one in gaps}
 
     @property
     def segments(self) -> list["TieredSegment"]:
@@ -93,9 +102,16 @@ class TieredSegment:
     """An upload as a segment, whose first or last offsets may be another one's."""
 
     def __init__(
-        self, tier: RemoteStorage, segment: RemoteLogSegmentMetadata, first: int, last: int
+        self,
+        tier: RemoteStorage,
+        segment: RemoteLogSegmentMetadata,
+        first: int,
+        last: int,
+        on_damage: OnDamage | None = None,
     ) -> None:
         self._tier = tier
+        self._on_damage = on_damage
+        self._is_unreadable = False
         self.segment = segment
         self.base_offset = first
         self.last_offset = last
@@ -114,12 +130,34 @@ class TieredSegment:
 
     def read(self, position: int, size: int) -> bytes:
         start, end = self._range()
-        return self._tier.read_log(
-            self.segment, start + position, min(size, end - start - position)
-        )
+        return self._read(start + position, min(size, end - start - position))
 
     def index(self, kind: IndexType) -> bytes:
-        return self._tier.read_index(self.segment, kind) or b""
+        """The file; empty if the upload has none."""
+        try:
+            return self._tier.read_index(self.segment, kind) or b""
+        except CorruptionError as error:
+            self._report(error)
+        return b""  # Without an index its log is read from the beginning.
+
+    def _read(self, position: int, size: int) -> bytes:
+        if self._is_unreadable:
+            return bytes(size)
+        try:
+            return self._tier.read_log(self.segment, position, size)
+        except CorruptionError as error:
+            self._report(error)
+        try:
+            self._tier.log_size(self.segment)
+        except CorruptionError:
+            self._is_unreadable = True  # All of it: the object is not asked for again.
+        return bytes(size)
+
+    def _report(self, error: CorruptionError) -> None:
+        """Passes damage on if it is to be stepped over, and raises it otherwise."""
+        if self._on_damage is None:
+            raise error
+        self._on_damage(finding_of(FindingKind.REMOTE_OBJECT, error))
 
     def _range(self) -> tuple[int, int]:
         """Where in the upload's `.log` this segment begins and ends."""
@@ -138,21 +176,28 @@ class TieredSegment:
             if position < at < segment.size and segment.start_offset + relative < offset:
                 position = at
         while position < segment.size:
-            batch = batch_at(self._tier.read_log(segment, position, HEADER_SIZE))
+            try:
+                batch = batch_at(self._read(position, HEADER_SIZE))
+            except InvalidBatchError as error:
+                if self._on_damage is None:
+                    path = self._tier.path_of(segment, None)
+                    raise CorruptionError(path, position, str(error)) from error
+                break  # Readers step over it, and over what is not of this part.
             if batch.last_offset >= offset:
                 break
             position += batch.size
         return position
 
 
-def _uploads(tier: RemoteStorage, pieces: Sequence[Piece]) -> Iterator[TieredSegment]:
+def _uploads(
+    tier: RemoteStorage, pieces: Sequence[Piece], on_damage: OnDamage | None
+) -> Iterator[TieredSegment]:
     """Each from its own start, unless the piece before it has that; a log may start within one."""
     before = -1
     for piece in pieces:
         start = piece.segment.start_offset
-        yield TieredSegment(
-            tier, piece.segment, start if start > before else piece.first_offset, piece.last_offset
-        )
+        first = start if start > before else piece.first_offset
+        yield TieredSegment(tier, piece.segment, first, piece.last_offset, on_damage)
         before = piece.last_offset
 
 

@@ -180,3 +180,32 @@ def test_nothing_is_changed_through_it(tmp_path: Path) -> None:
     ):
         with pytest.raises(OSError, match="only read"):
             deed()
+
+
+@pytest.mark.parametrize("suffix", ["log", "index", "timeindex"])
+def test_a_damaged_object_is_stepped_over_and_named(tmp_path: Path, suffix: str) -> None:
+    one = TieredPlace(tmp_path, [uploaded(1, 0, 9), uploaded(2, 10, 19)], (20, 25))
+    (path,) = one.tier.rglob(f"{10:020}-*.{suffix}")
+    path.unlink()
+    damage: list[Finding] = []
+    (directory,) = open_directories([str(one.data)], on_damage=damage.append, tier=one.place)
+    found = [record.offset for record in directory.partition("orders", 0).records.read(0)]
+    is_lost = suffix == "log"
+    assert found == [offset for offset in range(26) if not (is_lost and 10 <= offset < 20)]
+    # A reader that steps over damage reads logs alone, and so no index.
+    assert {finding.path for finding in damage} >= ({str(path)} if is_lost else set())
+    lost = [finding.offsets for finding in damage if finding.lost is not None]
+    assert lost == (["offsets 10 to 19"] if is_lost else [])
+
+
+def test_sound_batches_of_a_damaged_object_are_read(tmp_path: Path) -> None:
+    one = TieredPlace(tmp_path, [uploaded(1, 0, 9), uploaded(2, 10, 19)], (20, 25))
+    (path,) = one.tier.rglob(f"{10:020}-*.log")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    damage: list[Finding] = []
+    (directory,) = open_directories([str(one.data)], on_damage=damage.append, tier=one.place)
+    found = [record.offset for record in directory.partition("orders", 0).records.read(0)]
+    assert found == [*range(18), *range(20, 26)]
+    assert [finding.offsets for finding in damage] == ["offsets 18 to 19"]

@@ -78,7 +78,40 @@ def test_a_gap_is_a_segment_that_cannot_be_opened(tmp_path: Path) -> None:
     )
     place = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (20, 21))
     chain = Chain(start_offset=0, pieces=(), findings=(gap,))
-    tiered = TieredPartition(open_tier(str(place.tier)), chain, [gap])
+    tiered = TieredPartition(open_tier(str(place.tier)), chain)
     assert tiered.names == {log_file_name(10)}
     with pytest.raises(CorruptionError, match="no upload in the tier has offsets 10 to 19"):
         tiered.open("path", FileName(offset=10, kind=FileKind.LOG))
+
+
+@pytest.mark.parametrize("kind", [FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX])
+def test_an_unreadable_object_is_told_and_is_zero_bytes_or_no_entries(
+    tmp_path: Path, kind: FileKind
+) -> None:
+    upload = uploaded(1, 0, 9)
+    place = TieredPlace(tmp_path, [upload], (10, 11))
+    (path,) = place.tier.rglob(FileName(offset=0, kind=kind).text.replace(f"{0:020}", "*"))
+    path.unlink()
+    found = Chain(start_offset=0, pieces=(Piece(upload.metadata, 0, 9),), findings=())
+    told: list[Finding] = []
+    tiered = TieredPartition(open_tier(str(place.tier)), found, told.append)
+    size = upload.metadata.size if kind is FileKind.LOG else 0
+    assert content(tiered, 0, kind) == bytes(size)
+    assert {(one.kind, one.path) for one in told} == {(FindingKind.REMOTE_OBJECT, str(path))}
+    with pytest.raises(CorruptionError, match="is missing"):
+        content(TieredPartition(open_tier(str(place.tier)), found), 0, kind)
+
+
+def test_a_part_of_an_unreadable_upload_has_its_bytes_as_far_as_they_are_known(
+    tmp_path: Path,
+) -> None:
+    upload = uploaded(1, 0, 13)
+    place = TieredPlace(tmp_path, [upload], (14, 15))
+    (path,) = place.tier.rglob("*.log")
+    content_before = bytearray(path.read_bytes())
+    content_before[20] ^= 255  # The magic and the length of the first batch.
+    content_before[16] ^= 255
+    path.write_bytes(content_before)
+    found = Chain(start_offset=8, pieces=(Piece(upload.metadata, 8, 13),), findings=())
+    tiered = TieredPartition(open_tier(str(place.tier)), found, lambda _: None)
+    assert tiered.segments[0].size > 0
