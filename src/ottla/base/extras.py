@@ -18,6 +18,7 @@ EXTRAS = {
     "jwt": "security",
     "kazoo": "zookeeper",
     "numpy": "arrow",
+    "obstore": "stores",
     "pandas": "spark",
     "prometheus_client": "metrics",
     "pyarrow": "arrow",

@@ -106,6 +106,11 @@ def decompress(
             return _unzstd(data, limit)
 
 
+def compress_zstd(data: bytes) -> bytes:
+    """A frame that says the size of its content, as zstd's own function for one buffer makes it."""
+    return bytes(_cramjam().zstd.compress(data, 3))
+
+
 def decompress_zstd(data: Buffer, size: int) -> Buffer:
     """The decompressed bytes, of which there must be `size`; raises `CompressionError`.
 

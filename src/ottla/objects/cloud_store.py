@@ -1,180 +1,192 @@
-"""Objects of S3 and compatible stores, Google Cloud Storage, Azure.
+"""Objects of S3 and compatible stores, Google Cloud Storage, Azure, for threads of a broker too.
 
-Uses `deltalake`, which also writes the log of tables: one package, and one way to configure
-credentials. Objects are written atomically: a crash leaves partial uploads, which are not listed.
+Uses `obstore`, which lets other threads run during every request. Objects are written atomically: a
+crash leaves partial uploads, which are not listed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from itertools import chain
 from typing import Any, Final
 
+from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
-from ottla.base.files import Buffer
-from ottla.base.patterns import lazy_pattern
-from ottla.objects.addresses import PROVIDERS, check_provider, full_address
-from ottla.objects.store import StoredObject, StoreError
-
-STORAGE_OPTIONS = {"allow_http": "true"}
-"""Allows endpoints given as `http://`; all others use TLS."""
-
-READING_OPTIONS = {
-    **STORAGE_OPTIONS,
-    "connect_timeout": "5s",
-    "timeout": "30s",
-    "max_retries": "3",
-    "retry_timeout": "30s",
-}
-"""For those who wait for an answer: without them a store that is down takes minutes to say so."""
+from ottla.base.files import Buffer, base_name
+from ottla.base.values import dataclass
+from ottla.objects.addresses import check_provider, full_address
+from ottla.objects.refusal import refusal
+from ottla.objects.store import StoredObject
 
 READ_AHEAD: Final = 8 << 20
 """At 100 MB/s and 30 ms for a request this is three quarters of what the line could carry."""
 
-OPEN_OBJECTS: Final = 32
-"""How many objects are remembered with their sizes, which a read would ask for again."""
+PART_SIZE: Final = 8 << 20
+"""S3 takes 10,000 parts of 5 MiB at least, and a segment has 2 GiB at most."""
 
-_WITHOUT_CREDENTIALS = lazy_pattern(r"credentials|token request|Account must be specified")
-_REFUSED = lazy_pattern(r"\b40[13] |privileges|AccessDenied")
-_SILENT = lazy_pattern(r"error sending request|timed out|error decoding response|\b50\d ")
-_WITHOUT_PLACE = lazy_pattern(r"NoSuchBucket|ContainerNotFound")
-_COLOR = lazy_pattern(r"\x1b\[[0-9;]*m")
+PARTS_AT_ONCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudOptions:
+    """`config` is what `obstore` is told beyond the environment: credentials, region, endpoint.
+
+    A request that is not answered within `timeout_ms` fails, and is repeated until `give_up_ms`
+    have passed: without these a store that is down would take minutes to say so.
+    """
+
+    config: Mapping[str, str] | None = None
+    checks_certificates: bool = True
+    storage_class: str | None = None
+    part_size: int = PART_SIZE
+    timeout_ms: int = 30_000
+    give_up_ms: int = 30_000
+    max_retries: int = 3
 
 
 class CloudStore:
-    """Implements `ObjectStore`. Credentials are configured as for `deltalake`.
+    """Implements `StreamingStore`.
 
-    `noun` is what lies there, such as "table". Raises `UserError` for an address of no known store,
+    `noun` is what lies there, such as "tier". Raises `UserError` for an address of no known store,
     or if the package is missing.
     """
 
     read_ahead = READ_AHEAD
 
-    def __init__(
-        self, address: str, noun: str, options: Mapping[str, str] = STORAGE_OPTIONS
-    ) -> None:
+    def __init__(self, address: str, noun: str, options: CloudOptions | None = None) -> None:
         self.address = full_address(address)
         check_provider(address, noun)
         with needed_for(f"a {noun} in an object store"):
-            import pyarrow.fs
-            from deltalake.exceptions import DeltaError
-            from deltalake.fs import DeltaStorageHandler
-        try:
-            handler = DeltaStorageHandler(self.address, dict(options))
-        except (DeltaError, OSError) as error:
-            raise refusal(address, error) from error
-        self._store = pyarrow.fs.PyFileSystem(handler)
-        self._opened: dict[str, Any] = {}
+            import obstore
+        self._library = obstore
+        self._options = options or CloudOptions()
+        with self._asked():
+            self._store = _opened(self.address, self._options)
 
     def names(self, directory: str) -> list[str]:
-        return sorted(one.base_name for one in self._listed(directory, recursive=False))
+        found = self._listed(directory)
+        paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+        return sorted(map(base_name, paths))
 
     def folders(self, directory: str) -> list[str]:
-        found = self._listed(directory, recursive=False)
-        return sorted(one.base_name for one in found if not one.is_file)
+        return sorted(map(base_name, self._listed(directory)["common_prefixes"]))
 
     def find(self, directory: str) -> list[StoredObject]:
-        found = self._listed(directory, recursive=True)
+        with self._asked():
+            found = self._library.list(self._store, directory or None).collect()
         return [
-            StoredObject(path=one.path, size=one.size or 0)
-            for one in sorted(found, key=lambda one: str(one.path))
-            if one.is_file
+            StoredObject(path=one["path"], size=one["size"])
+            for one in sorted(found, key=lambda one: str(one["path"]))
         ]
 
     def has(self, path: str) -> bool:
-        with self._asked():
-            return bool(self._store.get_file_info(path).is_file)
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def size(self, path: str) -> int:
         with self._asked():
-            return int(self._open(path).size())
+            return int(self._library.head(self._store, path)["size"])
 
     def read(self, path: str) -> bytes:
-        with self._asked(), self._store.open_input_file(path) as file:
-            return bytes(file.read())
+        with self._asked():
+            return bytes(self._library.get(self._store, path).bytes())
 
     def get(self, path: str, position: int, size: int) -> bytes:
-        with self._asked():
-            file = self._open(path)
-            wanted = min(size, file.size() - position)
-            if wanted <= 0:
+        if size <= 0:
+            return b""
+        try:
+            with self._asked():
+                found = self._library.get_range(self._store, path, start=position, length=size)
+                return bytes(found)
+        except UserError:
+            # A range after the object's end is refused.
+            if self.size(path) <= position:
                 return b""
-            try:
-                return bytes(file.read_at(wanted, position))
-            except OSError:
-                self._opened.pop(path, None)
-                raise
+            raise
 
     def put(self, path: str, content: bytes, *, durably: bool = True) -> None:
-        self._opened.pop(path, None)
-        # Without a buffer the content is not passed on as bytes, which delta-rs requires.
-        size = len(content) + 1
-        with self._asked(), self._store.open_output_stream(path, buffer_size=size) as file:
-            file.write(content)
+        self._put(path, content, use_multipart=False)
 
     def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
-        self._opened.pop(path, None)
-        with self._asked(), self._store.open_output_stream(path) as file:
-            for part in parts:
-                file.write(part)
+        size = self._options.part_size
+        grouped = _grouped(parts, size)
+        first, second = next(grouped, b""), next(grouped, None)
+        if second is None:
+            self._put(path, first, use_multipart=False)
+        else:
+            every = chain([first, second], grouped)
+            self._put(
+                path, every, use_multipart=True, chunk_size=size, max_concurrency=PARTS_AT_ONCE
+            )
 
     def delete(self, path: str) -> None:
-        self._opened.pop(path, None)
-        if self.has(path):
-            with self._asked():
-                self._store.delete_file(path)
+        self.delete_all([path])
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.delete(path)
+        try:
+            with self._asked():
+                self._library.delete(self._store, list(paths))
+        except FileNotFoundError:
+            # S3 takes several at once, and no notice of missing ones; others stop at one.
+            for path in paths if len(paths) > 1 else ():
+                self.delete(path)
 
-    def _open(self, path: str) -> Any:
-        """The object with its size, of which the store was asked once."""
-        file = self._opened.pop(path, None) or self._store.open_input_file(path)
-        self._opened[path] = file
-        if len(self._opened) > OPEN_OBJECTS:
-            self._opened.pop(next(iter(self._opened), path), None)
-        return file
+    def _put(self, path: str, content: Buffer | Iterable[Buffer], **how: Any) -> None:
+        kind = self._options.storage_class
+        attributes = None if kind is None else {"Storage-Class": kind}
+        try:
+            with self._asked():
+                self._library.put(self._store, path, content, attributes=attributes, **how)
+        except FileNotFoundError as error:  # The bucket's.
+            raise refusal(self.address, error) from error
 
-    def _listed(self, directory: str, *, recursive: bool) -> list[Any]:
-        import pyarrow.fs
-
-        chosen = pyarrow.fs.FileSelector(directory, allow_not_found=True, recursive=recursive)
+    def _listed(self, directory: str) -> Any:
         with self._asked():
-            return list(self._store.get_file_info(chosen))
+            return self._library.list_with_delimiter(self._store, directory or None)
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
         """Converts errors to one line, except those that the caller handles."""
+        from obstore.exceptions import BaseError
+
         try:
             yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
+        except (BaseError, TimeoutError) as error:
             raise refusal(self.address, error) from error
 
 
-def refusal(address: str, error: Exception) -> StoreError:
-    """What a store's library says, in one line, with the fix if it is known."""
-    text, scheme = _one_line(error), address.partition("://")[0]
-    is_permanent = any(one.search(text) for one in (_WITHOUT_CREDENTIALS, _WITHOUT_PLACE, _REFUSED))
-    if scheme in PROVIDERS and (fix := _fix(scheme, text)):
-        text = f"{text.rstrip('.')}; {fix}"
-    return StoreError(f"{address}: {text}", is_retriable=not is_permanent)
+def _opened(address: str, options: CloudOptions) -> Any:
+    from obstore.store import from_url
+
+    timeout, give_up = (
+        timedelta(milliseconds=one) for one in (options.timeout_ms, options.give_up_ms)
+    )
+    # Endpoints given as http:// are used; all others use TLS.
+    client: dict[str, object] = {"allow_http": True, "connect_timeout": "5s", "timeout": timeout}
+    if not options.checks_certificates:
+        client["allow_invalid_certificates"] = True
+    return from_url(
+        address,
+        config=dict(options.config or {}),
+        client_options=client,
+        retry_config={"max_retries": options.max_retries, "retry_timeout": give_up},
+    )
 
 
-def _fix(scheme: str, text: str) -> str | None:
-    provider = PROVIDERS[scheme]
-    if _WITHOUT_CREDENTIALS.search(text):
-        return f"set {provider.credentials}"
-    if _WITHOUT_PLACE.search(text):
-        return f"check the name of the {provider.place.lower()}"
-    if _REFUSED.search(text):
-        return f"let these credentials read and list it, or set others: {provider.credentials}"
-    if _SILENT.search(text):
-        return f"try again when the store answers; {provider.endpoint} says where it is"
-    return None
-
-
-def _one_line(error: Exception) -> str:
-    """The message of delta-rs, which is on several lines and colored, as one line."""
-    lines = _COLOR.sub("", str(error)).replace("\u21b3", "").splitlines()
-    return ": ".join(line.strip() for line in lines if line.strip())
+def _grouped(parts: Iterable[Buffer], size: int) -> Iterator[bytes]:
+    """The same bytes in parts of `size`, the last one shorter."""
+    group = bytearray()
+    for part in parts:
+        view = memoryview(part)
+        while len(view):
+            room = size - len(group)
+            group += view[:room]
+            view = view[room:]
+            if len(group) == size:
+                yield bytes(group)
+                group.clear()
+    if group:
+        yield bytes(group)

@@ -68,13 +68,17 @@ class ObjectStore(Protocol):
     def put(self, path: str, content: bytes, *, durably: bool = True) -> None:
         """Creates an object or replaces its content, atomically."""
 
+    def delete(self, path: str) -> None:
+        """Removes an object; no error if it does not exist."""
+
+
+class StreamingStore(ObjectStore, Protocol):
+    """A store for objects that are not in memory as a whole. Every call lets other threads run."""
+
     def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
         """As `put`, durably, of content that need not be in memory as a whole. What `parts` raises
         passes through, and no object is left.
         """
-
-    def delete(self, path: str) -> None:
-        """Removes an object; no error if it does not exist."""
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """As `delete` of each, in a few requests, and durably."""

@@ -2,18 +2,23 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.objects.cloud_store import STORAGE_OPTIONS, CloudStore, refusal
-from ottla.objects.store import StoredObject
+from ottla.objects.arrow_store import STORAGE_OPTIONS, ArrowStore
+from ottla.objects.cloud_store import CloudOptions, CloudStore
+from ottla.objects.refusal import refusal
+from ottla.objects.store import ObjectStore, StoredObject, StoreError
 from tests.support import stores
 from tests.support.ports import free_port
 
+pytest.importorskip("obstore", reason="obstore is not installed")
+
 IMPATIENT = {**STORAGE_OPTIONS, "max_retries": "1", "retry_timeout": "2s"}
+NOT_WAITING = CloudOptions(timeout_ms=500, give_up_ms=500, max_retries=1)
 
 # In a process of its own, as `stores` says.
 REFUSING = """
@@ -44,16 +49,28 @@ def refusing(status: int) -> Iterator[int]:
             server.terminate()
 
 
-def at(port: int, patch: pytest.MonkeyPatch, address: str = "s3://bucket/tier") -> CloudStore:
+KINDS: dict[str, Callable[[str], ObjectStore]] = {
+    "obstore": lambda address: CloudStore(address, "tier", NOT_WAITING),
+    "deltalake": lambda address: ArrowStore(address, "tier", IMPATIENT),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def at(
+    port: int, patch: pytest.MonkeyPatch, kind: str, address: str = "s3://bucket/tier"
+) -> ObjectStore:
     for name, value in stores.environment_of(port).items():
         patch.setenv(name, value)
-    return CloudStore(address, "tier", IMPATIENT)
+    return KINDS[kind](address)
 
 
 @pytest.mark.slow
-def test_objects_are_put_read_in_ranges_listed_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_kind
+def test_objects_are_put_read_in_ranges_listed_and_deleted(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with stores.served() as port:
-        store = at(port, monkeypatch, f"{stores.new_bucket(port)}/tier")
+        store = at(port, monkeypatch, kind, f"{stores.new_bucket(port)}/tier")
         store.put("a/b", b"0123456789")
         assert (store.size("a/b"), store.read("a/b"), store.get("a/b", 2, 3)) == (
             10,
@@ -75,32 +92,36 @@ def test_objects_are_put_read_in_ranges_listed_and_deleted(monkeypatch: pytest.M
             with pytest.raises(FileNotFoundError):
                 ask("a/b")
         with pytest.raises(UserError, match=r"s3://none/x: .*; check the name of the bucket"):
-            at(port, monkeypatch, "s3://none/x").names("")
+            at(port, monkeypatch, kind, "s3://none/x").names("")
 
 
 @pytest.mark.slow
+@each_kind
 def test_a_store_that_refuses_is_said_in_one_line_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with refusing(403) as port:
-        store = at(port, monkeypatch)
+        store = at(port, monkeypatch, kind)
         for ask in (store.size, store.names, store.find, lambda path: store.get(path, 0, 1)):
-            with pytest.raises(UserError, match=r"s3://bucket/tier: .*403.*; let these") as caught:
+            with pytest.raises(StoreError, match=r"s3://bucket/tier: .*403.*; let these") as caught:
                 ask("a")
+            assert not caught.value.is_retriable
             assert "\n" not in str(caught.value)
             assert "AWS_ACCESS_KEY_ID" in str(caught.value)
 
 
 @pytest.mark.slow
+@each_kind
 def test_a_store_that_does_not_answer_is_said_in_one_line_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with refusing(503) as port:
         for silent in (port, free_port()):
-            store = at(silent, monkeypatch)
+            store = at(silent, monkeypatch, kind)
             for ask in (store.size, store.names):
-                with pytest.raises(UserError, match=r"s3://bucket/tier: .*; try again when") as it:
+                with pytest.raises(StoreError, match=r"s3://bucket/tier: .*; try again when") as it:
                     ask("a")
+                assert it.value.is_retriable
                 assert "\n" not in str(it.value)
                 assert "AWS_ENDPOINT_URL" in str(it.value)
 

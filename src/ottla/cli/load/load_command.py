@@ -109,7 +109,7 @@ def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:
             report = load(job)
         except OSError as error:
             if error.errno is None:  # Of a library that asked an object store.
-                from ottla.objects.cloud_store import refusal
+                from ottla.objects.refusal import refusal
 
                 raise refusal(job.route.into, error) from error
             error.filename = error.filename or job.route.into

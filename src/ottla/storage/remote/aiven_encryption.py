@@ -5,7 +5,7 @@ Format page: docs/format/tier-objects.md.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hmac import compare_digest
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ _HEXADECIMAL = lazy_pattern(rb"(?:[0-9a-fA-F]{2})+")
 
 
 class ChunkCipher:
-    """Opens the chunks of one segment."""
+    """Opens and seals the chunks of one segment."""
 
     def __init__(self, data_key: bytes, associated_data: bytes) -> None:
         with needed_for("an encrypted tier"):
@@ -53,12 +53,22 @@ class ChunkCipher:
         except InvalidTag:
             return None
 
+    def seal(self, chunk: bytes, iv: bytes) -> bytes:
+        """The chunk as it is stored; `iv` are random bytes, others for each chunk of a key."""
+        return iv + self._cipher.encrypt(iv, chunk, self._associated_data)
+
 
 class TierKeys:
-    """The private keys in a file, or in the files of a folder; read when one is needed."""
+    """The private keys in files, or in the files of folders; read when one is needed.
 
-    def __init__(self, path: str | None, file_system: FileSystem) -> None:
-        self._path = path
+    `origin` is what names the paths, and errors name.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], file_system: FileSystem, origin: str = "--tier-key"
+    ) -> None:
+        self._paths = paths
+        self._origin = origin
         self._file_system = file_system
         self._keys: list[Any] | None = None
         self._by_pair: dict[str, Any] = {}
@@ -80,38 +90,44 @@ class TierKeys:
         if pair in self._by_pair:
             raise CorruptionError(manifest, 0, f"its data key is damaged: key pair {pair} opens it")
         raise UserError(
-            f"{manifest}: no private key in {self._path} (--tier-key) opens its data key, which is "
+            f"{manifest}: no private key in {self._place} opens its data key, which is "
             f"sealed with the key pair {pair}; name the file of that pair's private key, or a "
             f"folder with those of all pairs; if it opens other segments, this manifest is damaged"
         )
 
     def _read(self, pair: str, manifest: str) -> list[Any]:
-        if self._path is None:
+        if not self._paths:
             raise UserError(
                 f"{manifest}: the tier is encrypted with the key pair {pair}; name the file of its "
-                f"private key, or a folder with several, by --tier-key"
+                f"private key, or a folder with several, by {self._origin}"
             )
         if self._keys is None:
             with needed_for("an encrypted tier"):
                 import cryptography.hazmat.primitives.serialization  # noqa: F401
-            self._keys = [key for name in self._files(self._path) for key in self._keys_in(name)]
+            files = [name for path in self._paths for name in self._files(path)]
+            self._keys = [key for name in files for key in self._keys_in(name)]
             if not self._keys:
+                place, origin = " and ".join(self._paths), self._origin
                 raise UserError(
-                    f"{self._path}: it has no RSA private key in PEM or DER, which --tier-key wants"
+                    f"{place}: it has no RSA private key in PEM or DER, which {origin} wants"
                 )
         return self._keys
+
+    @property
+    def _place(self) -> str:
+        return f"{' and '.join(self._paths)} ({self._origin})"
 
     def _files(self, path: str) -> list[str]:
         """The paths of the file, or of those in the folder."""
         try:
             status = self._file_system.status(path)
             if status is None:
-                raise UserError(f"{path}: there is no such file or folder (--tier-key)")
+                raise UserError(f"{path}: there is no such file or folder ({self._origin})")
             if not status.is_directory:
                 return [path]
             found = DirectoryStore(path, self._file_system).find("")
         except OSError as error:
-            raise UserError(f"{path}: {error.strerror} (--tier-key)") from error
+            raise UserError(f"{path}: {error.strerror} ({self._origin})") from error
         return [f"{path}/{one.path}" for one in found if one.size <= KEY_FILE_LIMIT]
 
     def _keys_in(self, path: str) -> Iterator[Any]:
@@ -119,7 +135,7 @@ class TierKeys:
         try:
             content = store.get(base_name(path), 0, KEY_FILE_LIMIT)
         except OSError as error:
-            raise UserError(f"{path}: {error.strerror} (--tier-key)") from error
+            raise UserError(f"{path}: {error.strerror} ({self._origin})") from error
         yield from private_keys(content, path)
 
 
@@ -148,6 +164,41 @@ def private_keys(content: bytes, path: str) -> Iterator[Any]:
             continue
         if isinstance(key, RSAPrivateKey):
             yield key
+
+
+def public_key(content: bytes, path: str) -> Any:
+    """The RSA public key in a file: PEM, as Aiven's plug-in takes it; raises `UserError`."""
+    with needed_for("an encrypted tier"):
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    try:
+        key = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, RSAPublicKey):
+        raise UserError(f"{path}: it has no RSA public key in PEM (-----BEGIN PUBLIC KEY-----)")
+    return key
+
+
+def sealed(key: Any, message: bytes, seed: bytes) -> bytes:
+    """A message encrypted by RSA with OAEP, as `open_sealed` opens it; `seed` are `HASH_SIZE`
+    random bytes. Raises `ValueError` if the key is too short for it.
+    """
+    numbers = key.public_numbers()
+    size = (numbers.n.bit_length() + 7) // 8
+    number = int.from_bytes(padded(message, seed, size), "big")
+    return int.to_bytes(pow(number, numbers.e, numbers.n), size, "big")
+
+
+def padded(message: bytes, seed: bytes, size: int) -> bytes:
+    """The block of OAEP (RFC 8017, 7.1.1) with an empty label, of `size` bytes."""
+    room = size - len(message) - 2 * HASH_SIZE - 2
+    if room < 0:
+        raise ValueError(f"a key of {8 * size} bits is too short")
+    data = hashlib.sha3_512().digest() + bytes(room) + b"\1" + message
+    masked = _mixed(data, _mask(seed, len(data)))
+    return b"\0" + _mixed(seed, _mask(masked, HASH_SIZE)) + masked
 
 
 def open_sealed(key: Any, sealed: bytes) -> bytes | None:

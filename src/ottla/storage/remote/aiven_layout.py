@@ -24,10 +24,11 @@ from ottla.storage.remote.aiven_custom_metadata import (
 )
 from ottla.storage.remote.aiven_encryption import OVERHEAD, ChunkCipher, TierKeys
 from ottla.storage.remote.aiven_manifest import Manifest, parse_manifest
+from ottla.storage.remote.aiven_writing import INDEXES, LOG, MANIFEST, AivenFormat, write_segment
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
-from ottla.storage.remote.remote_storage import OnOther, TierError
+from ottla.storage.remote.remote_storage import OnOther
 from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import (
     IndexType,
@@ -36,10 +37,6 @@ from ottla.storage.remote.segment_metadata import (
 )
 from ottla.storage.remote.stored_upload import StoredUpload
 from ottla.storage.remote.tier_objects import TierObjects
-
-LOG: Final = ".log"
-INDEXES: Final = ".indexes"
-MANIFEST: Final = ".rsm-manifest"
 
 SUFFIXES: Final = {LOG, INDEXES, MANIFEST}
 
@@ -63,11 +60,19 @@ class _Opened:
 
 
 class AivenTier:
-    """Implements `RemoteStorage`. `prefix` is `key.prefix` as it is in the store."""
+    """Implements `RemoteStorage`. `prefix` is `key.prefix` as it is in the store; `form` is how
+    segments are written.
+    """
 
     def __init__(
-        self, objects: TierObjects, prefix: str, cache: BlockCache, keys: TierKeys
+        self,
+        objects: TierObjects,
+        prefix: str,
+        cache: BlockCache,
+        keys: TierKeys,
+        form: AivenFormat | None = None,
     ) -> None:
+        self._form = form
         self._objects = objects
         self._prefix = prefix
         self._cache = cache
@@ -127,11 +132,10 @@ class AivenTier:
                     yield from self._uploads_in(join(folder, number), place, on_other)
 
     def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> bytes | None:
-        raise TierError(
-            f"{self.address}: segments are not copied into a tier of this layout yet; use "
-            f"LocalTieredStorage",
-            is_retriable=False,
-        )
+        assert self._form is not None, "a tier that is found by what lies there is only read"
+        place = self._prefix, main_key(segment)
+        self._objects.checked(segment, "".join(place))
+        return write_segment(self._objects, place, segment, files, self._form)
 
     def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
         key = self._key(segment)

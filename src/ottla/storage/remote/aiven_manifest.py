@@ -7,14 +7,14 @@ import base64
 import binascii
 import json
 import struct
-from collections.abc import Mapping
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.ids import Uuid, parse_uuid
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.values import dataclass
-from ottla.codec.compression import Compression, decompress
+from ottla.codec.compression import Compression, compress_zstd, decompress
 from ottla.codec.frames import CompressionError
 from ottla.storage.remote.segment_metadata import (
     IndexType,
@@ -102,6 +102,64 @@ class Manifest:
         return sum(size for _, size in self.indexes.values())
 
 
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """The inverse of `parse_manifest`, as Aiven's plug-in writes it."""
+    segment, indexes, encryption = manifest.segment, manifest.indexes, manifest.encryption
+    place = segment.partition
+    members: dict[str, object] = {
+        "version": VERSION,
+        "chunkIndex": _chunk_index(manifest),
+        "segmentIndexes": {
+            name: None
+            if kind not in indexes
+            else dict(zip(("position", "size"), indexes[kind], strict=True))
+            for name, kind in INDEX_NAMES.items()
+        },
+        "compression": manifest.is_compressed,
+    }
+    if encryption is not None:
+        members["encryption"] = {
+            "dataKey": f"{encryption.key_pair_id}:{_encoded(encryption.sealed_key)}",
+            "aad": _encoded(encryption.associated_data),
+        }
+    members["remoteLogSegmentMetadata"] = {
+        "remoteLogSegmentId": {
+            "topicIdPartition": {
+                "topicId": uuid_text(place.topic_id),
+                "topicPartition": {"topic": place.topic, "partition": place.partition},
+            },
+            "id": uuid_text(segment.segment_id),
+        },
+        "startOffset": segment.start_offset,
+        "endOffset": segment.end_offset,
+        "maxTimestampMs": segment.max_timestamp_ms,
+        "brokerId": segment.broker_id,
+        "eventTimestampMs": segment.event_timestamp_ms,
+        "segmentLeaderEpochs": {str(epoch): start for epoch, start in segment.leader_epochs},
+    }
+    return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _chunk_index(manifest: Manifest) -> dict[str, object]:
+    chunks = manifest.chunks
+    sizes = [end - start for start, end in pairwise(chunks.starts)]
+    if manifest.is_compressed:
+        packed = compress_zstd(packed_sizes(sizes))
+        kind: dict[str, object] = {"transformedChunks": _encoded(packed)}
+    else:
+        grown = sizes[-1] - chunks.size_of(chunks.count - 1)
+        kind = {
+            "transformedChunkSize": chunks.original_chunk_size + grown,
+            "finalTransformedChunkSize": sizes[-1],
+        }
+    return {
+        "type": "variable" if manifest.is_compressed else "fixed",
+        "originalChunkSize": chunks.original_chunk_size,
+        "originalFileSize": chunks.original_size,
+        **kind,
+    }
+
+
 def parse_manifest(content: bytes, path: str) -> Manifest:
     """Raises `CorruptionError` for a manifest that is not one, or contradicts itself."""
     try:
@@ -183,6 +241,18 @@ def chunk_sizes(packed: bytes) -> list[int]:
     return sizes
 
 
+def packed_sizes(sizes: Sequence[int]) -> bytes:
+    """The inverse of `chunk_sizes`, not yet compressed."""
+    head = SIZE.pack(len(sizes))
+    if len(sizes) < 2:
+        return head + b"".join(map(SIZE.pack, sizes))
+    base = min(sizes[:-1])
+    rest = [size - base for size in sizes[:-1]]
+    width = max(1, (max(rest).bit_length() + 7) // 8)
+    values = b"".join(size.to_bytes(width, "big") for size in rest)
+    return head + BASE_AND_WIDTH.pack(base, width) + values + SIZE.pack(sizes[-1])
+
+
 def _indexes(members: Any) -> dict[IndexType, tuple[int, int]]:
     found, end = {}, 0
     for name, kind in INDEX_NAMES.items():
@@ -254,6 +324,10 @@ def _number(members: Any, name: str) -> int:
 
 def _uuid(members: Any, name: str) -> Uuid:
     return parse_uuid(members[name])
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _decoded(text: str) -> bytes:

@@ -155,11 +155,11 @@ class LocalTier:
         return log | {self._path(segment, one): kind is not _OPTIONAL for kind, one in kinds}
 
     def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> None:
-        self._objects.put(self._path(segment, LOG), files.log_parts(), files.log.size)
+        self._objects.put(self._path(segment, LOG), files.log_parts())
         for kind, suffix in SUFFIXES.items():
             content = files.indexes.get(kind)
             if content is not None:
-                self._objects.put(self._path(segment, suffix), [content], len(content))
+                self._objects.put(self._path(segment, suffix), [content])
 
     def delete_segment(self, segment: RemoteLogSegmentMetadata) -> None:
         self._known.pop(segment.segment_id, None)

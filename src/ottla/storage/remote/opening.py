@@ -9,8 +9,9 @@ from ottla.base.patterns import lazy_pattern
 from ottla.objects.opening import open_store
 from ottla.storage.remote import local_layout
 from ottla.storage.remote.aiven_encryption import TierKeys
-from ottla.storage.remote.aiven_layout import MANIFEST, OBJECT, AivenTier, main_key
+from ottla.storage.remote.aiven_layout import OBJECT, AivenTier, main_key
 from ottla.storage.remote.aiven_manifest import parse_manifest
+from ottla.storage.remote.aiven_writing import MANIFEST
 from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.local_layout import ROOT, LocalTier
 from ottla.storage.remote.remote_storage import RemoteStorage
@@ -47,7 +48,7 @@ def open_tier(
         case [(True, root)]:
             return LocalTier(objects, root, cache)
         case [(False, prefix)]:
-            return AivenTier(objects, prefix, cache, TierKeys(keys, disk))
+            return AivenTier(objects, prefix, cache, TierKeys([keys] if keys else [], disk))
         case []:
             raise UserError(
                 f"{store.address}: no tier lies here, neither of Kafka's LocalTieredStorage (a "

@@ -3,19 +3,22 @@ configured with (`rsm.config.*`).
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.values import dataclass
-from ottla.config.setting import SettingError, setting, with_values
+from ottla.config.setting import SettingError, setting
 from ottla.objects.directory_store import DirectoryStore
 from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.local_layout import ROOT, LocalTier
 from ottla.storage.remote.opening import CACHE_SIZE
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.tier_objects import TierObjects
+from ottla.storage.remote.tier_settings import TierSettings
+from ottla.storage.remote.upload_rate import Pauses
 
 CLASS_NAME: Final = "remote.log.storage.manager.class.name"
+AIVEN_CLASS: Final = "io.aiven.kafka.tieredstorage.RemoteStorageManager"
 LOCAL_CLASS: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
 
@@ -43,39 +46,30 @@ def remote_storage_of(
     *,
     prefix: str = "rsm.config.",
     file_system: FileSystem | None = None,
+    pauses: Pauses | None = None,
 ) -> RemoteStorage:
     """The tier, for reading and writing; nothing is asked of it yet, and it may be empty.
 
     `settings` are without their `prefix` (`remote.log.storage.manager.impl.prefix`), which errors
-    name them with. Raises `SettingError`, and `UserError` if a package is missing.
+    name them with. Without `pauses` uploads have no limit of their rate. Raises `SettingError`, and
+    `UserError` for a key that is not there, or a missing package.
     """
+    given, disk = TierSettings.of(settings, prefix), file_system or OsFileSystem()
     if class_name == LOCAL_CLASS:
-        return _local_tier(settings, prefix, file_system or OsFileSystem())
+        return _local_tier(given, disk)
+    if class_name == AIVEN_CLASS:
+        # Imported here: few use it.
+        from ottla.storage.remote.aiven_settings import aiven_tier
+
+        return aiven_tier(given, disk, pauses)
     shown = f"={class_name}: Ottla has no such tier" if class_name else " is not set"
-    raise _refused(CLASS_NAME, f"{CLASS_NAME}{shown}; set it to {LOCAL_CLASS}")
+    text = f"{CLASS_NAME}{shown}; set it to {LOCAL_CLASS} or {AIVEN_CLASS}"
+    raise SettingError(CLASS_NAME, text, text)
 
 
-def _local_tier(settings: Mapping[str, str], prefix: str, file_system: FileSystem) -> LocalTier:
-    config = _read(LocalTieredStorageConfig(), settings, prefix)
-    if not config.dir:
-        raise _refused(f"{prefix}dir", f"{prefix}dir: name the directory of the tier")
+def _local_tier(settings: TierSettings, disk: FileSystem) -> LocalTier:
+    config = settings.read(LocalTieredStorageConfig())
     if config.delete_on_close:
-        name = f"{prefix}delete.on.close"
-        raise _refused(name, f"{name}=true: Ottla does not delete a tier at a stop; remove it")
-    objects = TierObjects(DirectoryStore(config.dir, file_system))
+        raise settings.error("delete.on.close", "true would delete the tier at a stop; remove it")
+    objects = TierObjects(DirectoryStore(settings.required("dir", config.dir), disk))
     return LocalTier(objects, ROOT, BlockCache(CACHE_SIZE), deletes=config.delete_enable)
-
-
-Config = TypeVar("Config")
-
-
-def _read(config: Config, settings: Mapping[str, str], prefix: str) -> Config:
-    """Settings by their names; raises `SettingError`, which names one with its prefix."""
-    try:
-        return with_values(config, settings, "broker")
-    except SettingError as error:
-        raise _refused(prefix + error.name, f"{prefix}{error}") from error
-
-
-def _refused(name: str, text: str) -> SettingError:
-    return SettingError(name, text, text)

@@ -7,7 +7,7 @@ from typing import Final
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer, join
-from ottla.objects.store import ObjectStore, StoredObject, StoreError
+from ottla.objects.store import StoredObject, StoreError, StreamingStore
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.remote.remote_storage import MissingObjectError, TierError
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
@@ -23,7 +23,7 @@ class TierObjects:
     does not answer, or refuses, raises `TierError`.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: StreamingStore) -> None:
         self._store = store
 
     @property
@@ -77,12 +77,20 @@ class TierObjects:
         with self._asked(directory):
             return self._store.find(directory)
 
-    def put(self, path: str, parts: Iterable[Buffer], size: int) -> None:
-        """Writes an object of `size` bytes, and asks the store for its size: a tier that has less
-        than it says must not be known as the place of a segment.
+    def put(self, path: str, parts: Iterable[Buffer]) -> int:
+        """Writes an object, and asks the store for its size, which is returned: a tier that has
+        less than it says must not be known as the place of a segment.
         """
+        size = 0
+
+        def counted() -> Iterator[Buffer]:
+            nonlocal size
+            for part in parts:
+                size += len(part)
+                yield part
+
         with self._asked(path):
-            self._store.put_parts(path, parts)
+            self._store.put_parts(path, counted())
             try:
                 found = self._store.size(path)
             except FileNotFoundError:
@@ -94,6 +102,7 @@ class TierObjects:
                 f"check the store, which does not keep what it was given",
                 is_retriable=True,
             )
+        return size
 
     def delete_all(self, paths: Sequence[str]) -> None:
         with self._asked(paths[0]):

@@ -22,7 +22,8 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
-from ottla.objects.cloud_store import STORAGE_OPTIONS, refusal
+from ottla.objects.arrow_store import STORAGE_OPTIONS
+from ottla.objects.refusal import refusal
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, grown_schema
 from ottla.tables.formats.transaction_log import (

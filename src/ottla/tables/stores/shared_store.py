@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ottla.objects.cloud_store import CloudStore, refusal
+from ottla.objects.arrow_store import ArrowStore
+from ottla.objects.refusal import refusal
 
 
-class SharedStore(CloudStore):
+class SharedStore(ArrowStore):
     """Implements `TableStore`."""
 
     is_shared = True

@@ -65,7 +65,7 @@ def encryption(key: Any, pair: str = "key-1") -> Encryption:
 
 
 def keys_at(path: Path) -> TierKeys:
-    return TierKeys(str(path), OsFileSystem())
+    return TierKeys([str(path)], OsFileSystem())
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_missing_or_wrong_key_is_said_with_the_option_that_names_it(tmp_path: 
         with pytest.raises(UserError, match=words):
             keys_at(tmp_path / name).cipher(wanted, "manifest")
     with pytest.raises(UserError, match=r"manifest: the tier is encrypted .* by --tier-key"):
-        TierKeys(None, OsFileSystem()).cipher(wanted, "manifest")
+        TierKeys([], OsFileSystem()).cipher(wanted, "manifest")
 
 
 @pytest.mark.slow

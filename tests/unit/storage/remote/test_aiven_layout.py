@@ -27,9 +27,7 @@ ONE, OTHER = uploaded(100), uploaded(116, 7, with_aborts=True)
 def tier_at(path: Path, prefix: str = "", ahead: int = 0) -> AivenTier:
     store = DirectoryStore(str(path))
     store.read_ahead = ahead
-    return AivenTier(
-        TierObjects(store), prefix, BlockCache(1 << 20), TierKeys(None, OsFileSystem())
-    )
+    return AivenTier(TierObjects(store), prefix, BlockCache(1 << 20), TierKeys([], OsFileSystem()))
 
 
 def test_manifests_say_what_the_segments_are(tmp_path: Path) -> None:
