@@ -118,9 +118,11 @@ class DirectoryStore:
         """
         make_durable_directory(self.file_system, directory)
         above = directory
-        while above != self.address and len(above) > len(self.address):
+        while len(above) > len(self.address):
             above = parent_directory(above)
             self.file_system.sync_directory(above)
+        with suppress(PermissionError):  # The store's own is made by whoever set it up.
+            self.file_system.sync_directory(parent_directory(self.address))
         self._durable.add(directory)
 
     def _at(self, path: str) -> str:

@@ -1,9 +1,14 @@
 """Objects in a store that speaks as S3 does, and stores that refuse or do not answer."""
 
+import http.server
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event, Thread
 
 import pytest
 
@@ -129,3 +134,108 @@ def test_a_store_that_does_not_answer_is_said_in_one_line_with_the_fix(
 def test_what_a_library_says_without_a_known_fix_is_repeated() -> None:
     text = str(refusal("s3://bucket/x", OSError("something\n  \x1b[31m\u21b3\x1b[0m odd")))
     assert text == "s3://bucket/x: something: odd"
+
+
+@pytest.mark.slow
+def test_an_object_is_streamed_in_parts_and_a_broken_source_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = 5 << 20
+    with stores.served() as port:
+        bucket = stores.new_bucket(port)
+        for name, value in stores.environment_of(port).items():
+            monkeypatch.setenv(name, value)
+        options = CloudOptions(part_size=size)
+        store = CloudStore(f"{bucket}/tier", "tier", options)
+        for length in (0, 1, size, size + 1, 2 * size + 7):
+            content = (b"0123456789ab" * (1 + length // 12))[:length]
+            steps = [content[at : at + 700_001] for at in range(0, length, 700_001)]
+            store.put_parts("a/b", map(memoryview, steps))
+            assert store.size("a/b") == length
+            assert store.read("a/b") == content
+
+        def broken(count: int) -> Iterator[bytes]:
+            for _ in range(count):
+                yield bytes(1 << 20)
+            raise ValueError("the source")
+
+        for count in (0, 1, 12):
+            with pytest.raises(ValueError, match="the source"):
+                store.put_parts("a/c", broken(count))
+            assert not store.has("a/c")
+        url = f"http://127.0.0.1:{port}/{bucket.removeprefix('s3://')}?uploads"
+        with urllib.request.urlopen(url) as answer:
+            assert b"<Upload>" not in answer.read()
+        for path in ("x/1", "x/2", "x/3"):
+            store.put(path, b"1")
+        store.delete_all(["x/1", "x/none", "x/3"])
+        store.delete_all(["x/none"])
+        assert store.names("x") == ["2"]
+        with pytest.raises(StoreError, match="check the name of the bucket") as caught:
+            CloudStore("s3://none/x", "tier", options).put_parts("a", [b"1"])
+        assert not caught.value.is_retriable
+
+
+def test_other_threads_run_while_a_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store in this process: its thread could not even take the requests otherwise."""
+    turns = [(Event(), Event())]
+    """Of each call: whether it has been asked for, and whether it may be answered."""
+
+    class Slow(http.server.BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked, may_answer = turns[-1]
+            asked.set()
+            assert may_answer.wait(30)
+            self.send_response(500)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def __getattr__(self, name: str) -> Callable[[], None]:
+            if name.startswith("do_"):
+                return self.answer
+            raise AttributeError(name)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    options = CloudOptions(max_retries=0)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        for name, value in stores.environment_of(server.server_port).items():
+            monkeypatch.setenv(name, value)
+        serving = Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        store = CloudStore("s3://bucket/tier", "tier", options)
+        calls: list[Callable[[], object]] = [
+            lambda: store.put_parts("a", [b"x" * 1000]),
+            lambda: store.put_parts("a", [bytes(9 << 20)]),
+            lambda: store.size("a"),
+            lambda: store.get("a", 0, 10),
+            lambda: store.read("a"),
+            lambda: store.names(""),
+            lambda: store.delete_all(["a", "b"]),
+        ]
+        with ThreadPoolExecutor(1) as pool:
+            for call in calls:
+                asked, may_answer = Event(), Event()
+                turns.append((asked, may_answer))
+                done = pool.submit(call)
+                assert asked.wait(30)  # This thread runs, and the request waits.
+                assert not done.done()
+                may_answer.set()
+                with pytest.raises(StoreError):
+                    done.result(30)
+        server.shutdown()
+        serving.join()
+
+
+def test_a_store_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
+        for name, value in stores.environment_of(server.getsockname()[1]).items():
+            monkeypatch.setenv(name, value)
+        impatient = CloudOptions(timeout_ms=50, give_up_ms=50, max_retries=1)
+        store = CloudStore("s3://bucket/tier", "tier", impatient)
+        for call in (lambda: store.put_parts("a", [b"x"]), lambda: store.size("a")):
+            with pytest.raises(StoreError, match="try again when the store answers") as caught:
+                call()
+            assert caught.value.is_retriable

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from ottla.base.files import FileSystem
 from ottla.objects.directory_store import DirectoryStore
 from ottla.objects.store import StoredObject
-from ottla.testing import every_crash_point
+from ottla.testing import CrashMode, FakeFileSystem, every_crash_point
 
 
 @pytest.fixture
@@ -62,3 +63,42 @@ def test_a_crash_leaves_the_old_content_or_the_new_and_what_was_put_stays() -> N
         assert (
             left in {0: (b"", b"old"), 1: (b"old", b"new"), 2: (b"new",)}[len(point.acknowledged)]
         ), point
+
+
+def test_an_object_in_parts_is_whole_or_not_there(store: DirectoryStore) -> None:
+    store.put_parts("a/b", [b"01", bytearray(b"234"), memoryview(b"56")])
+    assert store.read("a/b") == b"0123456"
+    store.put_parts("a/c", [])
+    assert store.read("a/c") == b""
+
+    def broken() -> Iterator[bytes]:
+        yield b"x"
+        raise ValueError("the source")
+
+    with pytest.raises(ValueError, match="the source"):
+        store.put_parts("a/b", broken())
+    with pytest.raises(ValueError, match="the source"):
+        store.put_parts("a/d", broken())
+    assert (store.names("a"), store.read("a/b")) == (["b", "c"], b"0123456")
+
+
+def test_several_objects_are_deleted_with_what_a_crash_left_of_them(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    for path in ("a/1", "a/2", "b/1"):
+        store.put_parts(path, [b"1"])
+    (tmp_path / "objects" / "a" / "2.tmp").touch()
+    (tmp_path / "objects" / "a" / "3.tmp").touch()
+    for _ in range(2):
+        store.delete_all(["a/1", "a/3", "none/1", "b/1", "a/2"])
+        assert store.find("") == []
+
+
+def test_a_directory_that_a_killed_process_made_is_durable_with_the_next_object() -> None:
+    disk = FakeFileSystem()
+    disk.make_directory("/objects/a/b")  # Nothing of it is synced.
+    store = DirectoryStore("/objects", disk)
+    store.put_parts("a/b/c", [b"0"])
+    store.put_parts("a/b/d", [b"1"])
+    left = DirectoryStore("/objects", disk.crash(CrashMode.STRICT, 0))
+    assert [one.path for one in left.find("")] == ["a/b/c", "a/b/d"]

@@ -1,24 +1,38 @@
 """What every layout does: what was uploaded is read, and nothing else in its place."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from secrets import token_bytes
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, StorageError, UserError
+from ottla.base.files import OsFileSystem
 from ottla.objects.cloud_store import CloudStore
+from ottla.objects.store import StoreError, StreamingStore
 from ottla.record.batch import InvalidBatchError, iter_batches
+from ottla.storage.remote.aiven_encryption import TierKeys
+from ottla.storage.remote.aiven_layout import AivenTier
+from ottla.storage.remote.aiven_writing import AivenFormat
+from ottla.storage.remote.block_cache import BlockCache
+from ottla.storage.remote.local_layout import ROOT, LocalTier
 from ottla.storage.remote.opening import open_tier
-from ottla.storage.remote.remote_storage import RemoteStorage
+from ottla.storage.remote.remote_storage import RemoteStorage, TierError
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+from ottla.storage.remote.tier_objects import TierObjects
 from tests.support import stores
+from tests.support.copying import files_of
+from tests.support.memory_store import MemoryStore
+from tests.support.tier_readers import read_aiven, read_local
 from tests.support.tiers import (
     Style,
     Uploaded,
@@ -295,3 +309,127 @@ def test_a_tier_that_this_user_may_not_read_says_so(tmp_path: Path) -> None:
     place.chmod(0)
     with pytest.raises(UserError, match=f"{place}: Permission denied; let this user read"):
         tier.log_size(ONE.metadata)
+
+
+def tiers_over(store: StreamingStore) -> dict[str, RemoteStorage]:
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    objects, cache = TierObjects(store), BlockCache(1 << 20)
+    public = load_pem_private_key(key_pair()[1], None).public_key()
+    form = AivenFormat(
+        chunk_size=700, compresses=True, key_pair=("key-1", public), random_bytes=token_bytes
+    )
+    return {
+        "local": LocalTier(objects, ROOT, cache),
+        "aiven": AivenTier(objects, "", cache, TierKeys([], OsFileSystem()), form),
+    }
+
+
+FAILURES = {
+    "down": StoreError("s3://b: 503 Service Unavailable", is_retriable=True),
+    "refuses": StoreError("s3://b: 403 Forbidden", is_retriable=False),
+    "full": OSError(errno.ENOSPC, "No space left on device"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["local", "aiven"])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_store_that_fails_at_any_call_fails_the_copy_and_what_is_left_can_be_deleted(
+    layout: str, failure: str, tmp_path: Path
+) -> None:
+    error, broken = FAILURES[failure], set[int]()
+
+    def fail(name: str, path: str, number: int) -> None:
+        if number in broken:
+            raise error
+
+    whole = MemoryStore()
+    tiers_over(whole)[layout].copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+    count = len(whole.calls)
+    assert count >= 12  # each object is put and measured
+    for number in range(count):
+        broken.add(number)
+        store = MemoryStore(fail)
+        tier = tiers_over(store)[layout]
+        with pytest.raises(TierError) as caught:
+            tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+        assert caught.value.is_retriable == (failure != "refuses")
+        broken.clear()
+        # A copy that failed is no segment, but for one whose last object was only not measured.
+        if [one.is_complete for one in tier.uploads()] == [True]:
+            assert set(store.objects) == set(whole.objects)
+        tier.delete_segment(ONE.metadata)
+        assert store.objects == {}
+        # A deletion that fails is repeated.
+        tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+        for step in range(8):
+            broken.add(len(store.calls) + step)
+            with suppress(TierError):
+                tier.delete_segment(ONE.metadata)
+        broken.clear()
+        tier.delete_segment(ONE.metadata)
+        assert store.objects == {}
+
+
+@pytest.mark.parametrize("layout", ["local", "aiven"])
+@pytest.mark.parametrize("size", [None, 1])
+def test_a_store_that_lies_about_any_object_fails_the_copy(
+    layout: str, size: int | None, tmp_path: Path
+) -> None:
+    whole = MemoryStore()
+    tiers_over(whole)[layout].copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+    for suffix in {path.rpartition(".")[2] for path in whole.objects}:
+        store = MemoryStore()
+        store.sizes[suffix] = size
+        tier = tiers_over(store)[layout]
+        with pytest.raises(TierError, match=rf"\.{suffix}: .*without an error; check the store"):
+            tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+
+
+@pytest.mark.parametrize("layout", ["local", "aiven"])
+def test_a_local_disk_that_fails_is_not_the_tiers_fault(layout: str, tmp_path: Path) -> None:
+    store = MemoryStore()
+    files = files_of(ONE, str(tmp_path / "data" / "orders-0"))
+    files.log.file.truncate(len(ONE.log) - 10)
+    with pytest.raises(CorruptionError, match=r"orders-0/0+\.log at byte"):
+        tiers_over(store)[layout].copy_segment(ONE.metadata, files)
+    files.log.file.close()
+    with pytest.raises(StorageError, match=r"0000\.log"):
+        tiers_over(store)[layout].copy_segment(ONE.metadata, files)
+    assert store.objects == {}
+
+
+@pytest.mark.parametrize("layout", ["local", "aiven"])
+def test_names_that_lead_out_of_the_store_are_not_written(layout: str, tmp_path: Path) -> None:
+    place = replace(ONE.metadata.partition, topic="../other")
+    segment = replace(ONE.metadata, partition=place)
+    store = MemoryStore()
+    with pytest.raises(CorruptionError, match="is no name of an object"):
+        tiers_over(store)[layout].copy_segment(segment, files_of(ONE, str(tmp_path)))
+    assert store.objects == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["local", "aiven"])
+def test_a_segment_is_copied_into_an_object_store_and_deleted(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stores.served() as port:
+        for name, value in stores.environment_of(port).items():
+            monkeypatch.setenv(name, value)
+        store = CloudStore(f"{stores.new_bucket(port)}/tiers", "tier")
+        tier = tiers_over(store)[layout]
+        tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
+        objects = {one.path: store.read(one.path) for one in store.find("")}
+        if layout == "local":
+            found = read_local(objects, ONE.metadata)
+        else:
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+            key = load_pem_private_key(key_pair()[1], None)
+            found = read_aiven(objects, ONE.metadata, "", key)
+        assert (found.log, found.indexes) == (ONE.log, ONE.indexes)
+        for _ in range(2):
+            tier.delete_segment(ONE.metadata)
+            assert store.find("") == []

@@ -5,15 +5,10 @@ import pytest
 from ottla.config.setting import SettingError
 from ottla.storage.remote.settings import LOCAL_CLASS, remote_storage_of
 from tests.support.copying import files_of
+from tests.support.tier_readers import files_below
 from tests.support.tiers import local_objects, uploaded
 
 ONE = uploaded(100, with_aborts=True)
-
-
-def files_below(path: Path) -> dict[str, bytes]:
-    return {
-        str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()
-    }
 
 
 def test_kafkas_local_tier_is_written_and_read_where_its_settings_say(tmp_path: Path) -> None:
@@ -40,10 +35,14 @@ def test_objects_stay_where_deleting_is_disabled(tmp_path: Path) -> None:
     [
         (None, {}, r"remote\.log\.storage\.manager\.class\.name is not set; set it to org\."),
         ("com.acme.Tier", {}, r"name=com\.acme\.Tier: Ottla has no such tier; set it to"),
-        (LOCAL_CLASS, {}, r"rsm\.config\.dir: name the directory of the tier"),
+        (LOCAL_CLASS, {}, r"rsm\.config\.dir: is not set; add it"),
         (LOCAL_CLASS, {"dri": "x"}, r"rsm\.config\.dri: there is no such setting"),
         (LOCAL_CLASS, {"dir": "x", "delete.enable": "x"}, r"rsm\.config\.delete\.enable=x: must"),
-        (LOCAL_CLASS, {"dir": "x", "delete.on.close": "true"}, r"on\.close=true: .*; remove it"),
+        (
+            LOCAL_CLASS,
+            {"dir": "x", "delete.on.close": "true"},
+            r"on\.close: true would .*; remove it",
+        ),
     ],
 )
 def test_settings_of_no_tier_are_refused_by_name(
