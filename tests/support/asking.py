@@ -27,6 +27,11 @@ class Asker:
         self.monotonic_ms = 0.0
         self._dispatcher = Dispatcher(broker, clock or FakeClock())
 
+    def pass_to(self, monotonic_ms: float) -> None:
+        """Moves the clock, also for responses that have to wait."""
+        self.monotonic_ms = monotonic_ms
+        self._dispatcher.set_time(at(monotonic_ms))
+
     def send(self, request: Message, version: int) -> tuple[PendingResponse | None, Output]:
         """Dispatches a request and writes out what it appended."""
         assert request.API_KEY is not None

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError, UserError
-from ottla.base.files import FileSystem
+from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
@@ -56,6 +56,7 @@ from ottla.metadata.quotas import Quotas
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
+    from ottla.broker.records.tier_reads import TierReads
     from ottla.broker.replicas.replicas import Replicas
     from ottla.broker.tiering.remote_logs import RemoteLogs
 
@@ -220,6 +221,7 @@ def _make(
     )
     if settings.config.remote_log_storage_system_enable:
         broker.remote_logs = _remote_logs(broker, file_system)
+        broker.fetches.tier = _tier_reads(broker, broker.remote_logs, file_system)
     _schedule(broker)
     _join_cluster(broker)
     return broker
@@ -246,6 +248,21 @@ def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
     remote_logs = RemoteLogs(tier, TierJobs(tier, broker.topics, options.random_below))
     broker.topic_store.before_deletion = remote_logs.topics_go
     return remote_logs
+
+
+def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSystem) -> "TierReads":
+    from ottla.broker.records.tier_reads import TierReads
+    from ottla.storage.remote.index_cache import FOLDER, IndexCache
+    from ottla.storage.remote.segment_reading import SegmentReading
+
+    indexes = IndexCache(
+        remote_logs.storage,
+        file_system,
+        join(broker.directories[0].path, FOLDER),
+        lambda: broker.settings.config.remote_log_index_file_cache_total_size_bytes,
+    )
+    reading = SegmentReading(remote_logs.storage, indexes)
+    return TierReads(remote_logs, reading, lambda: broker.settings.config)
 
 
 def _join_cluster(broker: Broker) -> None:

@@ -38,6 +38,8 @@ from ottla.runtime.queued_lock import QueuedLock
 from ottla.runtime.ticker import Ticker
 
 if TYPE_CHECKING:
+    from ottla.broker.records.tier_reads import TierReads
+    from ottla.runtime.tier_readers import TierReaders
     from ottla.runtime.tier_worker import TierWorker
 
 logger = logging.getLogger(__name__)
@@ -144,18 +146,21 @@ class HeldBroker(Closing):
         engine = ThreadEngine(files, self._lock)
         self._cleaning = Cleaning(self.broker, engine, clock=self._clock, lock=self._lock)
         self._cleaning.start()
-        self._tier_worker = self._new_tier_worker()
+        self._tier_worker: TierWorker | None = None
+        self._tier_readers: TierReaders | None = None
+        if self.broker.fetches.tier is not None:
+            self._start_tier(self.broker.fetches.tier)
 
-    def _new_tier_worker(self) -> "TierWorker | None":
-        """`None` for a log without a tier."""
-        if self.broker.remote_logs is None:
-            return None
-        # Lazy: most logs have none.
+    def _start_tier(self, reads: "TierReads") -> None:
+        # Lazy: most logs have no tier.
+        from ottla.runtime.tier_readers import TierReaders
         from ottla.runtime.tier_worker import TierWorker
 
-        worker = TierWorker(self.broker, clock=self._clock, lock=self._lock)
-        worker.start()
-        return worker
+        self._tier_worker = TierWorker(self.broker, clock=self._clock, lock=self._lock)
+        self._tier_worker.start()
+        self._tier_readers = TierReaders(
+            self.broker, reads, lock=self._lock, on_done=self._settle_tick
+        )
 
     def _stop(self) -> None:
         if self._listening is not None:
@@ -165,6 +170,8 @@ class HeldBroker(Closing):
         self._cleaning.stop()
         if self._tier_worker is not None:
             self._tier_worker.stop()
+        if self._tier_readers is not None:
+            self._tier_readers.stop()
 
     def _tear(self) -> None:
         """No thread may continue with the state in memory, which may differ from the disk."""

@@ -5,7 +5,7 @@ The lock is held only to find a slice of a file; the slice is read, checked and 
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.arguments import (
     check_partition_offsets,
@@ -18,15 +18,19 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
+from ottla.broker.topics.partition import Partition
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.broker.waiting.rooms import Waiting
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
-from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.offsets import Isolation, OffsetInTierError
 from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 if TYPE_CHECKING:
+    from ottla.broker.records.tier_reads import TierRead
     from ottla.embedded.log import Log
+
+TIER_SETTINGS: Final = "remote.log.storage.system.enable=true and what belongs to it"
 
 
 def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterator[Region]:
@@ -37,14 +41,16 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
     place = check_place(place)
     topic_id: Uuid | None = None
     while offset < end:
-        with log.looking():
+        in_tier = None
+        with log.looking() as broker:
             topic = log.find_topic(place.topic)
             topic_id = topic_id or topic.topic_id
             if topic.topic_id != topic_id:
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
-            state = log.find_partition(*place).log
+            partition = log.find_partition(*place)
+            state = partition.log
             # Of a log that another broker has written: searched for aborted transactions in slices.
             state.maintenance.check_aborts()
             if state.abort_check is not None:
@@ -52,20 +58,58 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
             begin = max(offset, state.log_start_offset)
             if begin >= end:
                 return
-            data = state.reader.read(begin, READ_SIZE, Isolation.LAST_STABLE)
-            found = data.records.duplicate() if data.records is not None else None
+            try:
+                data = state.reader.read(begin, READ_SIZE, Isolation.LAST_STABLE)
+                found, aborted = data.records, data.aborted
+                found = None if found is None else found.duplicate()
+            except OffsetInTierError:
+                in_tier = _read_in_tier(broker, partition, begin)
+        if in_tier is not None:
+            _perform(log, in_tier)
+            if in_tier.region is None:
+                offset = max(begin, in_tier.next_offset)
+                continue
+            found, aborted = in_tier.records(), in_tier.aborted
         whole = found.read() if found is not None else b""
         if found is None or not whole:
             return
-        aborted = AbortedRanges(data.aborted or [])
+        ranges = AbortedRanges(aborted or [])
         batches, damage = sound_start(checked_batches(found, whole))
         if batches:
             offset = batches[-1].next_offset
-            yield Region(whole, batches, aborted, begin, end, partial(damage_in, found))
+            yield Region(whole, batches, ranges, begin, end, partial(damage_in, found))
         if damage is not None:
             raise damage
         if not batches:
             return
+
+
+def _read_in_tier(broker: Broker, partition: Partition, offset: int) -> "TierRead":
+    """Under the log's lock: a read to be performed without it."""
+    read = broker.fetches.tier_read(partition, offset)
+    if read is None:
+        raise UserError(
+            f"{partition.topic}-{partition.index}: offset {offset} is in a remote tier; open the "
+            f"log with the settings of the tier, {TIER_SETTINGS}"
+        )
+    read.max_size = READ_SIZE
+    return read
+
+
+def _perform(log: "Log", read: "TierRead") -> None:
+    from ottla.broker.records.tier_reads import TierNotReadyError
+
+    try:
+        read.perform(log.looking)
+    except TierNotReadyError:
+        # The ticker reads the list of uploads, which this thread would wait for.
+        while log.hold(_read_metadata):
+            pass
+        read.perform(log.looking)
+
+
+def _read_metadata(broker: Broker, at: Timestamps) -> bool:
+    return broker.remote_logs is not None and broker.remote_logs.metadata.advance(at)
 
 
 def stable_ends(log: "Log", topic: str, partitions: Iterable[int] | None = None) -> dict[int, int]:

@@ -4,8 +4,8 @@ Kafka's counterparts: `ReplicaManager.fetchMessages` and its purgatory of `Delay
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
@@ -15,13 +15,25 @@ from ottla.base.turns import many_in_turns
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.topics.partition import Partition, take_back
 from ottla.broker.topics.topics import Topics
-from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
+from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery, TierFetch
 from ottla.broker.waiting.rooms import LongFetch, Waiting, WaitingFetch, WaitingRoom
+from ottla.storage.log.offsets import Isolation, OffsetInTierError
 from ottla.storage.log.reader import FetchData
+
+if TYPE_CHECKING:
+    from ottla.broker.records.tier_reads import TierRead, TierReads, TierSearch, TierWork
 
 logger = logging.getLogger(__name__)
 
 LongPoll = WaitingFetch[FetchQuery, FetchResult]
+
+NO_TIER: Final = (
+    "These records are in a remote tier, and this broker has none; see "
+    "remote.log.storage.system.enable."
+)
+
+NO_QUERY: Final = FetchQuery([], 0)
+"""Of what waits for the remote tier, and is no fetch."""
 
 
 class Others(Protocol):
@@ -49,6 +61,8 @@ class Fetches:
         self._settings = settings
         self._open_files = open_files
         self.waiting = waiting
+        self.tier: TierReads | None = None
+        """`None` on a broker without a remote tier."""
 
     def fetch(self, query: FetchQuery) -> FetchResult:
         """Reads the available records, in the query's order, within its limits."""
@@ -61,9 +75,9 @@ class Fetches:
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self._settings.config.fetch_max_bytes)
         size = 0
-        has_error = False
+        has_error = is_reading = False
         for wanted in many_in_turns(query.partitions):
-            one_anyway = size == 0 and not query.is_hard_limit
+            one_anyway = size == 0 and not query.is_hard_limit and not is_reading
             try:
                 partition = self._partition_of(query, wanted)
                 found.append(partition)
@@ -72,6 +86,18 @@ class Fetches:
                     self.waiting.watch(watching, partition)
                 max_size = min(wanted.max_size, left)
                 data = self._read(partition, wanted, query, max_size, one_anyway)
+            except OffsetInTierError:
+                answer = self._read_tier(partition, wanted, query, max_size, one_anyway)
+                if answer is None:
+                    results.append(_nothing(partition))
+                    is_reading = True
+                    left = max(0, left - max_size)
+                    continue
+                if isinstance(answer, ApiError):
+                    results.append(answer)
+                    has_error = True
+                    continue
+                data = answer
             except ApiError as error:
                 refusal = self.refusal(error, wanted.topic, wanted.index, wanted.topic_id)
                 results.append(refusal)
@@ -83,7 +109,7 @@ class Fetches:
                 size += read
                 left = max(0, left - read)
                 partition.bytes_out += read
-        return FetchResult(results, size, has_error)
+        return FetchResult(results, size, has_error, is_reading)
 
     def refusal(
         self, error: ApiError, topic: str | None, index: int, topic_id: Uuid | None = None
@@ -137,18 +163,92 @@ class Fetches:
             logger.error("cannot read %s-%d: %s", partition.topic, partition.index, error)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
 
+    # The remote tier
+
+    def _read_tier(
+        self,
+        partition: Partition,
+        wanted: PartitionQuery,
+        query: FetchQuery,
+        max_size: int,
+        one_anyway: bool,
+    ) -> FetchData | ApiError | None:
+        """What the tier has at an offset; `None` while it is read."""
+        tier = self.tier
+        if query.is_of_follower:
+            return ApiError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+        if tier is None:
+            # Not OFFSET_OUT_OF_RANGE, after which a consumer would pass over the records.
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, NO_TIER)
+        fetch, key = query.tier, (partition, wanted.offset)
+        read = None if fetch is None else fetch.reads.get(key)
+        if read is None:
+            if (max_size <= 0 and not one_anyway) or tier.is_throttled(query.begun_ms):
+                return _nothing(partition)
+            if fetch is None:
+                fetch = query.tier = TierFetch(query.begun_ms + tier.max_wait_ms)
+            topic_id = self._topics.get(partition.topic).topic_id
+            if not tier.is_ready(partition, topic_id):
+                return None
+            read = tier.read_of(partition, topic_id, wanted.offset, query.isolation)
+            read.skips_markers = query.skips_markers
+            read.max_size, read.one_anyway = max_size, one_anyway
+            read = fetch.reads[key] = tier.begin(read)
+        if not read.is_done:
+            return None
+        tier.claim(read, query.begun_ms)
+        if not read.is_valid:
+            return _nothing(partition)
+        try:
+            found: FetchData = read.data()
+        except OffsetInTierError:  # It has become local, and gone to the tier again.
+            return _nothing(partition)
+        except ApiError as error:
+            return error
+        return found
+
+    def tier_read(self, partition: Partition, offset: int) -> "TierRead | None":
+        """A read that the caller performs, of what is committed; `None` without a tier."""
+        if self.tier is None:
+            return None
+        topic_id = self._topics.get(partition.topic).topic_id
+        return self.tier.read_of(partition, topic_id, offset, Isolation.LAST_STABLE)
+
+    def search_tier(
+        self, partition: Partition, timestamp_ms: int, leader_epoch: int
+    ) -> "TierSearch | None":
+        """Begins to search the tier for a time; `None` if the log is local from its start on.
+
+        Raises `ApiError` unless this broker leads in the client's epoch.
+        """
+        partition.check_leader(leader_epoch)
+        offsets = partition.log.offsets
+        if self.tier is None or offsets.log_start_offset == offsets.local_start_offset:
+            return None
+        topic_id = self._topics.get(partition.topic).topic_id
+        return self.tier.search(partition, topic_id, timestamp_ms)
+
+    def await_tier(self, searches: "Sequence[TierWork]", deadline_ms: float) -> LongPoll:
+        """Waits until any of these is done; the caller looks again."""
+        waiting: LongPoll = LongFetch(NO_QUERY, searches, deadline_ms)
+        self.waiting.add(waiting)
+        return waiting
+
     # Waiting
 
     def fetch_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
-        """Returns the result if it suffices, otherwise a wait that `take_answered` ends."""
+        """Returns the result if it suffices, or the query began at its deadline; otherwise a wait
+        that `take_answered` ends.
+        """
         found: list[Partition] = []
         result = self._fetch(query, found)
-        if result.answers(query):
+        if result.answers(query) or _is_late(query, result, deadline_ms):
             return result
-        take_back(result, found)
-        waiting: LongPoll = WaitingFetch(
-            query, found, deadline_ms, reads_ahead=query.is_of_follower
-        )
+        self._take_back(query, result, found)
+        keys: Sequence[Hashable] = found
+        if query.tier is not None:
+            keys, deadline_ms = list(query.tier.reads.values()), query.tier.deadline_ms
+        waiting: LongPoll = WaitingFetch(query, keys, deadline_ms, reads_ahead=query.is_of_follower)
         self.waiting.add(waiting)
         return waiting
 
@@ -158,19 +258,45 @@ class Fetches:
         `take_answered` returns the fetch without a result, and the caller must read again.
         """
         found: list[Partition] = []
-        waiting: LongPoll = LongFetch(query, found, deadline_ms, reads_ahead=query.is_of_follower)
+        keys: list[Hashable] = []
+        waiting: LongPoll = LongFetch(query, keys, deadline_ms, reads_ahead=query.is_of_follower)
         self.waiting.hold(waiting)
         try:
             result = self._fetch(query, found, waiting)
         except BaseException:
             self.waiting.end(waiting)
             raise
-        if result.answers(query):
+        keys += found
+        if result.answers(query) or _is_late(query, result, deadline_ms):
             self.waiting.end(waiting)
             return result
-        take_back(result, found)
+        self._take_back(query, result, found)
+        if query.tier is not None:
+            self._await_reads(waiting, query.tier, keys)
         self.waiting.release(waiting)
         return waiting
+
+    def _await_reads(self, waiting: LongPoll, fetch: TierFetch, keys: list[Hashable]) -> None:
+        waiting.deadline_ms = fetch.deadline_ms
+        for read in fetch.reads.values():
+            keys.append(read)
+            self.waiting.watch(waiting, read)
+            # While other partitions were read, in turns, nobody was woken.
+            waiting.is_woken |= read.is_done
+
+    def _take_back(
+        self, query: FetchQuery, result: FetchResult, found: Sequence[Partition]
+    ) -> None:
+        """Takes an unsent result out of the partitions' counts."""
+        if not result.is_reading:
+            take_back(result, found)
+            return
+        # Beside what is read from the tier there may be errors.
+        for wanted, data in zip(query.partitions, result.partitions, strict=True):
+            if not isinstance(data, ApiError) and data.records is not None:
+                assert wanted.topic is not None
+                partition = self._topics.get(wanted.topic).partition(wanted.index)
+                partition.bytes_out -= data.records.size
 
     def cancel(self, waiting: Waiting[Any]) -> None:
         """Cancels a wait. A member that was joining a group stays in the group."""
@@ -179,7 +305,7 @@ class Fetches:
 
     @property
     def has_answers(self) -> bool:
-        return self.waiting.has_woken
+        return self.waiting.has_woken or (self.tier is not None and self.tier.has_done)
 
     def take_answered(
         self, monotonic_ms: float, is_spent: Callable[[], bool]
@@ -188,6 +314,9 @@ class Fetches:
         the round `is_spent` the others are left to the next call.
         """
         answered: list[Waiting[Any]] = []
+        if self.tier is not None:
+            for read in self.tier.take_done():
+                self.waiting.wake(read)
         for waiting in self.waiting.take_woken():
             if isinstance(waiting, LongFetch):
                 self.waiting.end(waiting)
@@ -200,7 +329,7 @@ class Fetches:
                 self.waiting.end(waiting)
                 answered.append(waiting)
             else:
-                take_back(result, found)
+                self._take_back(waiting.query, result, found)
             if is_spent():
                 return answered
         for waiting in self.waiting.advance(monotonic_ms):
@@ -211,3 +340,13 @@ class Fetches:
             if is_spent():
                 break
         return answered
+
+
+def _nothing(partition: Partition) -> FetchData:
+    log = partition.log
+    return FetchData(None, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+
+
+def _is_late(query: FetchQuery, result: FetchResult, deadline_ms: float) -> bool:
+    """Whether a client does not want to wait; but it does for the tier, as in Kafka."""
+    return deadline_ms <= query.begun_ms and not result.is_reading

@@ -14,7 +14,9 @@ from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     FoundOffset,
     Isolation,
@@ -24,7 +26,13 @@ from ottla.storage.log.reader import FetchData
 
 logger = logging.getLogger(__name__)
 
-BEGINNINGS: Final = (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP)
+KNOWN: Final = (
+    EARLIEST_TIMESTAMP,
+    EARLIEST_LOCAL_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    EARLIEST_PENDING_TIMESTAMP,
+)
+"""What does not depend on how far clients may read."""
 
 
 class Replication(Protocol):
@@ -123,11 +131,12 @@ class Partition:
         *,
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         leader_epoch: int = -1,
+        in_tier: FoundOffset | None = None,
     ) -> FoundOffset | None:
         """Returns the first offset at or after a time, or the one that a sentinel (-1 to -6) means.
 
-        Returns `None` if no readable record is that late. Raises `ApiError`. Kafka:
-        `Partition.fetchOffsetForTimestamp`.
+        Returns `None` if no readable record is that late. Raises `ApiError`. `in_tier` was found
+        already, so that the local log is not searched. Kafka: `Partition.fetchOffsetForTimestamp`.
         """
         self.check_leader(leader_epoch)
         log = self.log
@@ -139,13 +148,13 @@ class Partition:
                 self.replication.check_end(end)
             return FoundOffset(end, -1, self.leader_epoch)
         try:
-            found = log.reader.find_timestamp(timestamp_ms)
+            found = in_tier or log.reader.find_timestamp(timestamp_ms)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
             logger.error("cannot search %s-%d: %s", self.topic, self.index, error)
             raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
-        if timestamp_ms in BEGINNINGS or (found is not None and found.offset < end):
+        if timestamp_ms in KNOWN or (found is not None and found.offset < end):
             return found
         if self.replication is not None:
             self.replication.check_end(end)

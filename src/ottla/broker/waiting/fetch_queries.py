@@ -3,7 +3,8 @@
 Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -43,13 +44,30 @@ class Fetcher:
     rack: str = ""
 
 
+class TierFetch:
+    """The reads of the remote tier that a fetch has begun, by partition and offset
+    (`broker/records/tier_reads.py: TierRead`).
+
+    They are awaited until `deadline_ms`; when it `is_over`, the fetch is answered with what is
+    there.
+    """
+
+    __slots__ = ("deadline_ms", "is_over", "reads")
+
+    def __init__(self, deadline_ms: float) -> None:
+        self.deadline_ms = deadline_ms
+        self.is_over = False
+        self.reads: dict[tuple[Hashable, int], Any] = {}
+
+
 @dataclass(slots=True)
 class FetchQuery:
     """`is_hard_limit`: `max_size` holds even if no batch fits, as before KIP-74.
 
     `may_read` returns whether the client may read a topic; `None` if all clients may read all
     topics. `fetcher` is `None` on a single broker, and for a consumer that fetches from leaders
-    only.
+    only. `begun_ms` is the time of the request on the monotonic clock. With `skips_markers` markers
+    of transactions alone are of no use. `tier` has the reads of the remote tier that were begun.
     """
 
     partitions: Sequence[PartitionQuery]
@@ -59,6 +77,9 @@ class FetchQuery:
     is_hard_limit: bool = False
     may_read: Callable[[str], bool] | None = None
     fetcher: Fetcher | None = None
+    begun_ms: float = 0.0
+    skips_markers: bool = False
+    tier: TierFetch | None = None
 
     @property
     def is_of_follower(self) -> bool:
@@ -86,12 +107,21 @@ class NoRecordsError(ApiError):
 
 @dataclass(slots=True)
 class FetchResult:
-    """For each partition of the query, in its order: the data, or the error."""
+    """For each partition of the query, in its order: the data, or the error.
+
+    `is_reading`: some data is still being read from the remote tier.
+    """
 
     partitions: list[FetchData | ApiError]
     size: int
     has_error: bool
+    is_reading: bool = False
 
     def answers(self, query: FetchQuery) -> bool:
-        """Whether the response is ready without a wait (Kafka: `ReplicaManager.fetchMessages`)."""
+        """Whether the response is ready without a wait (Kafka: `ReplicaManager.fetchMessages`).
+
+        What comes from the tier is waited for, and then nothing else.
+        """
+        if query.tier is not None:
+            return not self.is_reading
         return self.size >= query.min_size or self.has_error or not query.partitions

@@ -252,13 +252,17 @@ def _start_tier(
     lock: "ReleasableLock",
 ) -> None:
     """Has the broker's remote tier worked on until the stack is closed."""
-    if broker.remote_logs is None:
+    reads = broker.fetches.tier
+    if reads is None:
         return
+    from ottla.runtime.tier_readers import TierReaders
     from ottla.runtime.tier_worker import TierWorker
 
     worker = TierWorker(broker, clock=clock, lock=lock, on_change=server.wake)
     worker.start()
     stack.callback(worker.stop)
+    readers = TierReaders(broker, reads, lock=lock, on_done=server.wake)
+    stack.callback(readers.stop)
 
 
 def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s: float) -> str:

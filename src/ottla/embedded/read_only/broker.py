@@ -106,6 +106,9 @@ class ReadOnlyFetches:
 
     fetch_many_or_wait = fetch_or_wait
 
+    def search_tier(self, partition: object, timestamp_ms: int, leader_epoch: int) -> None:
+        """There is nothing to wait for: the log is read with its tier as one."""
+
     def _read(self, query: "FetchQuery", wanted: "PartitionQuery") -> ReadRecords | ApiError:
         if wanted.topic is None and wanted.topic_id is not None:
             wanted.topic = self._topics.name_by_id(wanted.topic_id)

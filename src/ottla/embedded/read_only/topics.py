@@ -114,7 +114,12 @@ class ReadOnlyPartition:
         return {one.producer_id: one for one in self._topics.ask(self._place, producers_of)}
 
     def find_offset(
-        self, timestamp_ms: int, *, isolation: Isolation, leader_epoch: int = -1
+        self,
+        timestamp_ms: int,
+        *,
+        isolation: Isolation,
+        leader_epoch: int = -1,
+        in_tier: FoundOffset | None = None,
     ) -> FoundOffset | None:
         return self._topics.ask(self._place, partial(_offset_at, timestamp_ms, isolation))
 

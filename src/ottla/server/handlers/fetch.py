@@ -10,6 +10,7 @@ consumers do, and from version 11 on consumers may fetch from them. Kafka's coun
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.fetching_session import NO_SESSION
 from ottla.base.ids import ZERO_UUID
@@ -61,6 +62,10 @@ FIRST_LEADER_VERSION = 16
 FIRST_FOLLOWER_VERSION = 11
 """From here on, consumers may read from followers (KIP-392)."""
 
+FIRST_TIER_VERSION = 14
+MOVED_TO_TIER = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+"""The version from which on followers know that code (KIP-405)."""
+
 READ_COMMITTED = 1
 
 
@@ -84,10 +89,10 @@ def handle(
     query = _query(request, fetch.partitions, context)
     query.may_read = may_read
     query.fetcher = _fetcher(request, context)
+    query.begun_ms = context.at.monotonic_ms
+    query.skips_markers = is_converted
     answering = _Answering(request.session_id, fetch, context)
-    if request.max_wait_ms <= 0:
-        return answering.answer(context.broker.fetches.fetch(query))
-    deadline_ms = context.at.monotonic_ms + request.max_wait_ms
+    deadline_ms = context.at.monotonic_ms + max(0, request.max_wait_ms)
     if len(query.partitions) > PART_SIZE:
         return answering.of_many(query, deadline_ms)
     answer = respond(context.broker.fetches.fetch_or_wait(query, deadline_ms), answering.answer)
@@ -202,6 +207,8 @@ class _Answering:
         if isinstance(data, ApiError):
             if isinstance(data, NoRecordsError):
                 return _without_records(wanted.index, data)
+            if data.code is MOVED_TO_TIER and self._context.api_version < FIRST_TIER_VERSION:
+                data = ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
             return _refusal(wanted.index, data)
         answer = _data(wanted.index, data)
         if self._magic is not None:

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from ottla.base.files import Buffer, FileSlice
+from ottla.base.memory_files import MemoryFile
 
 INLINE_SIZE: Final = 32 * 1024
 """File slices up to this size are copied through memory instead of sent by `sendfile`."""
@@ -34,7 +35,7 @@ class SendQueue:
 
     def __init__(self, inline_size: int = INLINE_SIZE) -> None:
         self._inline_size = inline_size
-        self._chunks: deque[bytearray | FileSlice] = deque()
+        self._chunks: deque[bytearray | memoryview | FileSlice] = deque()
         self._sent = 0  # of the first chunk, when that is bytes
         self.size = 0
 
@@ -51,7 +52,12 @@ class SendQueue:
         for position, slice_ in slices:
             self._add_bytes(view[start:position])
             start = position
-            if slice_.size <= self._inline_size:
+            file = slice_.file
+            if isinstance(file, MemoryFile) and slice_.size > INLINE_SIZE:
+                # From a remote tier: as large as a fetch may be, and never copied here.
+                self.size += slice_.size
+                self._chunks.append(file.view[slice_.position : slice_.position + slice_.size])
+            elif slice_.size <= self._inline_size:
                 self._add_bytes(_read_whole(slice_))
             else:
                 self._chunks.append(slice_)
@@ -81,7 +87,7 @@ class SendQueue:
             return False
         return True
 
-    def _send_bytes(self, sink: Sink, chunk: bytearray) -> None:
+    def _send_bytes(self, sink: Sink, chunk: bytearray | memoryview) -> None:
         with memoryview(chunk) as whole, whole[self._sent :] as view:
             sent = sink.send(view)
         self.size -= sent

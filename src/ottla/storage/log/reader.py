@@ -15,6 +15,7 @@ from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.header_check import HeaderCheck
 from ottla.storage.log.offsets import (
+    EARLIEST_PENDING_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     KNOWN_WITHOUT_TIMES,
     LATEST_TIMESTAMP,
@@ -189,9 +190,15 @@ class LogReader:
                 case -3:
                     return self._find_max_timestamp()
                 case -5 | -6:
-                    # Tiered storage is not supported, so nothing is tiered or pending upload.
-                    return FoundOffset(-1, NO_TIMESTAMP, -1)
+                    return self._end_of_tier(is_next=timestamp_ms == EARLIEST_PENDING_TIMESTAMP)
             return self._find_time(timestamp_ms)
+
+    def _end_of_tier(self, *, is_next: bool) -> FoundOffset:
+        """The last offset in the tier, or the first that has to be copied; -1 while unknown."""
+        last = self._offsets.highest_remote_offset
+        if last < 0:
+            return FoundOffset(-1, NO_TIMESTAMP, -1)
+        return self._found(max(last + 1, self._offsets.log_start_offset) if is_next else last)
 
     def _find_time(self, timestamp_ms: int) -> FoundOffset | None:
         """Searches the first segment whose largest timestamp is late enough, as Kafka does.

@@ -1,13 +1,13 @@
 """The files of a partition that lie in its tier, as if they lay in the partition's folder."""
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from struct import iter_unpack
-from typing import Final, NoReturn
+from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, FileStatus, Numbers
+from ottla.base.files import FileStatus
+from ottla.base.memory_files import ReadOnlyFile
 from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE
 from ottla.storage.files.filenames import FileKind, FileName, log_file_name
@@ -201,13 +201,15 @@ def _uploads(
         before = piece.last_offset
 
 
-class RemoteFile:
-    """A `base.files.File` that is only read; `read` gets a position and a size in bytes."""
+class RemoteFile(ReadOnlyFile):
+    """An upload's file; `read` gets a position and a size in bytes. The tier keeps what it has
+    read, within bounds.
+    """
 
-    __slots__ = ("_read", "_size", "path")
+    __slots__ = ("_read", "_size")
 
     def __init__(self, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
-        self.path = path
+        super().__init__(path)
         self._size = size
         self._read = read
 
@@ -225,30 +227,3 @@ class RemoteFile:
         if size > self._size:
             raise ValueError(f"a map of {size} bytes is longer than {self.path}")
         return memoryview(self.pread(size, 0))
-
-    def close(self) -> None:
-        """Does nothing: the tier keeps what it has read, within bounds."""
-
-    def renamed(self, path: str) -> None:
-        self.path = path
-
-    def fileno(self) -> int:
-        raise self._refusal()
-
-    def pwrite(self, buffer: Buffer, position: int) -> NoReturn:
-        raise self._refusal()
-
-    def pwritev(self, buffers: Sequence[Buffer], position: int) -> NoReturn:
-        raise self._refusal()
-
-    def truncate(self, size: int) -> NoReturn:
-        raise self._refusal()
-
-    def map_numbers(self, count: int) -> Numbers:
-        raise self._refusal()
-
-    def sync(self) -> NoReturn:
-        raise self._refusal()
-
-    def _refusal(self) -> OSError:
-        return OSError(errno.EROFS, "a tier is only read", self.path)

@@ -120,6 +120,19 @@ def _in_epoch(epochs: Sequence[EpochEntry], offset: int) -> EpochEntry:
     return EpochEntry(epoch, offset)
 
 
+def piece_at(index: SegmentIndex, epochs: Sequence[EpochEntry], offset: int) -> Piece | None:
+    """The offsets from `offset` on that one upload has of a log with these leader epochs; `None` if
+    no upload has that one.
+
+    The piece ends where the upload does, or where it has another history than the log.
+    """
+    lineage = list(epochs)
+    if not lineage or lineage[0].start_offset > offset:
+        lineage = _completed(lineage, index)
+    piece = next(pieces_of(index, lineage, offset, END), None)
+    return piece if piece is not None and piece.first_offset == offset else None
+
+
 def chain(
     index: SegmentIndex,
     epochs: Sequence[EpochEntry],

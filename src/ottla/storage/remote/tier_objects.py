@@ -132,6 +132,8 @@ class TierObjects:
         try:
             yield
         except CorruptionError as error:
+            if error.path.startswith(self.address):
+                raise  # Of another object, which was needed to judge this one.
             raise self.damage(segment, path, error.reason, error.position) from error
 
     @contextmanager
