@@ -23,20 +23,24 @@ from ottla.broker.control.registered_access import (
     found_rules,
 )
 from ottla.broker.replicas.replicas import Replicas
+from ottla.broker.tiering.remote_log_metadata import new_metadata_topic
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.cluster.access import Access
+from ottla.cluster.channels import ChannelParts
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
 from ottla.cluster.fetch_session import FetchLimits
 from ottla.cluster.fetchers import FetcherParts, Fetchers
-from ottla.cluster.marker_channels import MarkerChannels, MarkerParts
+from ottla.cluster.marker_channels import marker_channels
 from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberOptions
 from ottla.cluster.membership import ClusterMembership
+from ottla.cluster.metadata_channels import metadata_channels
 from ottla.cluster.orders import OrderWriter
 from ottla.cluster.running import Place, Running
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
+from ottla.config.tiering import metadata_topic_config
 from ottla.controller.acls import FoundAcls, read_all_acls
 from ottla.controller.operations import Steps
 from ottla.controller.parts import ControllerOptions
@@ -44,6 +48,7 @@ from ottla.controller.settings import Settings, change_settings, read_clients, r
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
@@ -161,6 +166,7 @@ class ClusterBroker:
         replicas = broker.replicas
         assert isinstance(replicas, Replicas), "assembled as one of a cluster"
         link = ControllerLink(self._link_parts(replicas, place))
+        parts = self._channel_parts(replicas, place)
         self._running = Running(
             broker=broker,
             replicas=replicas,
@@ -176,7 +182,10 @@ class ClusterBroker:
                 place.control_listener,
                 self._member.post,
             ),
-            markers=MarkerChannels(self._marker_parts(broker, replicas, place)),
+            markers=marker_channels(parts, broker.transactions, self._version),
+            metadata=None
+            if broker.remote_logs is None
+            else metadata_channels(parts, broker.remote_logs.metadata),
         )
         replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
         self._member.start(
@@ -184,15 +193,13 @@ class ClusterBroker:
         )
         link.start()
 
-    def _marker_parts(self, broker: Broker, replicas: Replicas, place: Place) -> MarkerParts:
-        return MarkerParts(
-            transactions=broker.transactions,
+    def _channel_parts(self, replicas: Replicas, place: Place) -> ChannelParts:
+        return ChannelParts(
             replicas=replicas,
             lock=place.lock,
             wake=place.wake,
             connect=place.connect,
             clock=self._clock,
-            version=self._version,
             listener=place.listener,
         )
 
@@ -261,6 +268,8 @@ class ClusterBroker:
             self._running.link.stop()
             self._running.fetchers.stop()
             self._running.markers.stop()
+            if self._running.metadata is not None:
+                self._running.metadata.stop()
         self._member.stop()
         if self._running is not None:
             self._running.channels.stop()
@@ -412,6 +421,16 @@ def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
             "min.insync.replicas": config.transaction_state_log_min_isr,
         },
     }
+    if name == REMOTE_LOG_METADATA:
+        new = new_metadata_topic(metadata_topic_config(config))
+        return CreatableTopic(
+            name=name,
+            num_partitions=new.partition_count,
+            replication_factor=new.replication_factor,
+            configs=[
+                CreatableTopicConfig(name=key, value=one) for key, one in new.overrides.items()
+            ],
+        )
     found = own.get(name)
     if found is None:
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)

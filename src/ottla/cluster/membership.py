@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.membership.metadata_requests import MetadataRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.member import ClusterMember
 from ottla.cluster.running import Running
@@ -128,6 +129,11 @@ class ClusterMembership:
 
     def send_markers(self, request: MarkerRequest) -> None:
         self._running().markers.send(request)
+
+    def ask_about_metadata(self, request: MetadataRequest) -> None:
+        channels = self._running().metadata
+        assert channels is not None, "only a broker with a tier asks"
+        channels.send(request)
 
     def _finish(self, waiting: Waiting[T], result: T) -> None:
         waiting.result = result

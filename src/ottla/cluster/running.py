@@ -11,6 +11,7 @@ from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink
 from ottla.cluster.fetchers import Fetchers
 from ottla.cluster.marker_channels import MarkerChannels
+from ottla.cluster.metadata_channels import MetadataChannels
 from ottla.cluster.peers import Connect
 from ottla.metadata.brokers import Endpoint
 
@@ -42,3 +43,5 @@ class Running:
     fetchers: Fetchers
     channels: ControllerChannels
     markers: MarkerChannels
+    metadata: MetadataChannels | None
+    """`None` without a remote tier."""

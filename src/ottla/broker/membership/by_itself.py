@@ -3,7 +3,10 @@
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.broker.membership.marker_requests import MarkerRequest
+    from ottla.broker.membership.metadata_requests import MetadataRequest
 
 
 class NoMembership:
@@ -13,3 +16,9 @@ class NoMembership:
 
     def send_markers(self, request: "MarkerRequest") -> None:
         raise AssertionError("all partitions are led here: no marker is sent")
+
+    def ask_about_metadata(self, request: "MetadataRequest") -> None:
+        raise AssertionError("all partitions are led here: no leader is asked")
+
+    def create_topics(self, names: "Sequence[str]") -> None:
+        raise AssertionError("this broker creates its topics itself")

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.membership.metadata_requests import MetadataRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
@@ -63,6 +64,9 @@ class Membership(Protocol):
         """Sends markers to the broker in the request; the transaction coordinator gets the
         response.
         """
+
+    def ask_about_metadata(self, request: MetadataRequest) -> None:
+        """Sends a request to the broker in it; `RemoteLogMetadata.answered` gets the answer."""
 
     @property
     def has_answers(self) -> bool: ...

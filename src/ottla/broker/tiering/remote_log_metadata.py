@@ -4,60 +4,84 @@ Its partitions on this broker are read from their logs, in slices, up to the hig
 appended is applied once it is committed. So what is in memory is always what a restart would read.
 A writer continues when its own record is applied.
 
+In a cluster another broker may lead a partition: records for it are sent there, and partitions of
+which this broker has no replica are read from there.
+
 Format page: docs/format/remote-log-metadata.md. Kafka's counterparts:
 `TopicBasedRemoteLogMetadataManager`, `ConsumerTask`, which reads the topic through a client.
 """
 
-import logging
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.errors import ApiError, StorageError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.membership.metadata_requests import (
+    MetadataAnswer,
+    MetadataAppend,
+    MetadataFetch,
+    MetadataRequest,
+)
 from ottla.broker.records.appends import Appends
+from ottla.broker.tiering.metadata_reading import LeaderReading, LogReading
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
-from ottla.codec.api_messages import UnknownRecordError
 from ottla.config.tiering import MetadataTopicConfig
-from ottla.record.batch import Batch, BuiltBatch, InvalidBatchError, iter_batches
+from ottla.record.batch import BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
-from ottla.record.record import Record, read_records
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
-from ottla.storage.findings import Finding
-from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.reading.sound_batches import sound_batches
 from ottla.storage.remote.metadata_partition import metadata_partition
-from ottla.storage.remote.metadata_records import (
-    Event,
-    decode_event,
-    encode_event,
+from ottla.storage.remote.metadata_records import Event, encode_event
+from ottla.storage.remote.segment_index import SegmentIndex
+
+ASK_AGAIN_MS: Final = 500.0
+"""How often a leader is asked for records that this broker has no replica of."""
+
+HASTE_MS: Final = 20.0
+"""How often while a record of this broker is not applied yet."""
+
+ELSEWHERE: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
-from ottla.storage.remote.segment_index import SegmentIndex, SegmentIndexes
+NO_OFFSET: Final = -1
 
-logger = logging.getLogger(__name__)
 
-RECORDS_PER_SLICE: Final = 64
-"""Each takes 30 µs to decode and to apply."""
-
-READ_SIZE: Final = 1 << 16
+class AllTopics(Protocol):
+    def partition_count(self, name: str, /) -> int | None:
+        """Returns `None` for a topic that does not exist."""
 
 
 class MetadataReplicas(Protocol):
     """What is asked of the replicas of the topic."""
 
+    @property
+    def topics(self) -> AllTopics: ...
+
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """Returns the leader and its epoch; -1 for none."""
+
     def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
         """Creates the topic, where that is not another broker's part; raises `ApiError`."""
+
+
+class MetadataMembership(Protocol):
+    def ask_about_metadata(self, request: MetadataRequest) -> None:
+        """Sends a request to another broker; `RemoteLogMetadata.answered` gets the answer."""
+
+    def create_topics(self, names: Sequence[str]) -> None:
+        """Asks the controller to create topics."""
 
 
 class MetadataBroker(Protocol):
     """The parts of the broker that the topic needs."""
 
+    node_id: int
     topics: Topics
     appends: Appends
 
@@ -65,30 +89,35 @@ class MetadataBroker(Protocol):
     def replicas(self) -> MetadataReplicas: ...
 
     @property
+    def membership(self) -> MetadataMembership: ...
+
+    @property
     def admin(self) -> TopicCreator: ...
 
 
 class Publication:
-    """A record that was appended; `is_applied` once it is committed and applied."""
+    """A record that was appended, or sent to a leader; `is_applied` once it is committed and
+    applied.
+    """
 
     __slots__ = ("_deadline_ms", "error", "event", "is_applied", "offset", "place")
 
     def __init__(
-        self, event: Event, place: TopicPartition, offset: int, deadline_ms: float
+        self, event: Event, place: TopicPartition, deadline_ms: float, offset: int = NO_OFFSET
     ) -> None:
         self.event = event
         self.place = place
         self.offset = offset
+        """Unknown until the leader has answered."""
         self.is_applied = False
         self.error: ApiError | None = None
         """Why it is not known whether the record is committed."""
         self._deadline_ms = deadline_ms
 
-    def expire(self, monotonic_ms: float) -> bool:
-        if monotonic_ms < self._deadline_ms:
-            return False
-        self.error = ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{self.place}: not committed in time")
-        return True
+    def expire(self, monotonic_ms: float) -> None:
+        if monotonic_ms >= self._deadline_ms:
+            reason = f"{self.place}: not committed in time"
+            self.error = ApiError(ErrorCode.REQUEST_TIMED_OUT, reason)
 
 
 class RemoteLogMetadata:
@@ -100,18 +129,23 @@ class RemoteLogMetadata:
     def __init__(self, broker: MetadataBroker, config: MetadataTopicConfig) -> None:
         self._broker = broker
         self._config = config
-        self._readings: dict[int, _Reading] = {}
+        self._readings: dict[int, LogReading] = {}
         """By partition of the topic."""
+        self._asked: dict[int, LeaderReading] = {}
+        """The same, of partitions without a replica here."""
         self._places: dict[tuple[Uuid, int], int] = {}
         """The partition of the topic that has a partition's records."""
         self._partition_count = 0
         self._pending: list[Publication] = []
+        self._sent: dict[int, Publication] = {}
+        """What other brokers were asked to append, by the number of the request."""
+        self._numbers = count(1)
 
     # What is known
 
     def index_of(self, topic_id: Uuid, partition: int) -> SegmentIndex | None:
         """The uploads of a partition; `None` if no record speaks of it, or none that is read."""
-        reading = self._readings.get(self.place_of(topic_id, partition))
+        reading = self._reading(self.place_of(topic_id, partition))
         return None if reading is None else reading.indexes.find(topic_id, partition)
 
     def is_ready(self, topic_id: Uuid, partition: int) -> bool:
@@ -119,14 +153,22 @@ class RemoteLogMetadata:
 
         Before the first upload there is no topic, and nothing to be read.
         """
-        if self._topic() is None:
+        if not self.is_created:
             return True
-        reading = self._readings.get(self.place_of(topic_id, partition))
+        reading = self._reading(self.place_of(topic_id, partition))
         return reading is not None and reading.is_ready
+
+    def watch(self, topic_id: Uuid, partition: int) -> None:
+        """Has the uploads of a partition read, also if this broker has no replica of their
+        records.
+        """
+        place = self.place_of(topic_id, partition)
+        if self.is_created and self._reading(place) is None:
+            self._asked[place] = LeaderReading(TopicPartition(REMOTE_LOG_METADATA, place))
 
     def indexes(self) -> Iterator[SegmentIndex]:
         """Those of all partitions that are known."""
-        for reading in self._readings.values():
+        for reading in (*self._readings.values(), *self._asked.values()):
             yield from reading.indexes
 
     @property
@@ -138,11 +180,9 @@ class RemoteLogMetadata:
 
     def place_of(self, topic_id: Uuid, partition: int) -> int:
         """The partition of the topic that has the records of a partition, or will have them."""
-        topic = self._topic()
         count = (
-            self._config.remote_log_metadata_topic_num_partitions
-            if topic is None
-            else topic.partition_count
+            self._broker.replicas.topics.partition_count(REMOTE_LOG_METADATA)
+            or self._config.remote_log_metadata_topic_num_partitions
         )
         if count != self._partition_count:
             self._places.clear()
@@ -153,47 +193,93 @@ class RemoteLogMetadata:
             place = self._places[key] = metadata_partition(topic_id, partition, count)
         return place
 
-    def _topic(self) -> Topic | None:
-        return self._broker.topics.find(REMOTE_LOG_METADATA)
+    def _reading(self, place: int) -> LogReading | LeaderReading | None:
+        return self._readings.get(place) or self._asked.get(place)
 
     # Reading
 
     def advance(self, at: Timestamps) -> bool:
         """Reads some records that are committed meanwhile; returns whether more are left."""
-        topic = self._topic()
-        partitions = {} if topic is None else topic.partitions
+        topic = self._broker.topics.find(REMOTE_LOG_METADATA)
+        partitions: dict[int, Partition] = {} if topic is None else topic.partitions
         for index in self._readings.keys() - partitions.keys():
             del self._readings[index]
         has_more = False
         for index, partition in partitions.items():
             reading = self._readings.get(index)
             if reading is None or not reading.is_of(partition):
-                reading = self._readings[index] = _Reading(partition)
+                reading = self._readings[index] = LogReading(partition)
+                self._asked.pop(index, None)
             if not has_more and not reading.is_at_end:
                 reading.advance()
                 has_more = not reading.is_at_end
+        self._ask_leaders(at)
         self._settle(at.monotonic_ms)
         return has_more
 
+    def _ask_leaders(self, at: Timestamps) -> None:
+        if not self.is_created:
+            self._asked.clear()
+        for index, reading in self._asked.items():
+            is_hurried = any(one.place.partition == index for one in self._pending)
+            due_ms = min(
+                reading.next_ask_ms, at.monotonic_ms if is_hurried else reading.next_ask_ms
+            )
+            if reading.is_asked or at.monotonic_ms < due_ms:
+                continue
+            place = TopicPartition(REMOTE_LOG_METADATA, index)
+            leader, _ = self._broker.replicas.leader_of(place)
+            reading.next_ask_ms = at.monotonic_ms + ASK_AGAIN_MS
+            if leader >= 0:
+                reading.is_asked = True
+                request = MetadataFetch(broker=leader, place=place, offset=reading.next_offset)
+                self._broker.membership.ask_about_metadata(request)
+
+    def answered(self, request: MetadataRequest, answer: MetadataAnswer, at: Timestamps) -> None:
+        """Takes the answer of another broker."""
+        match request:
+            case MetadataAppend(number=number):
+                published = self._sent.pop(number, None)
+                if published is not None and answer.error:
+                    published.error = ApiError(answer.error, f"{request.place}: refused")
+                elif published is not None:
+                    published.offset = answer.offset
+                    self._hurry(request.place, at)
+            case MetadataFetch(place=place):
+                self._fetched(place, answer, at)
+        self._settle(at.monotonic_ms)
+
+    def _hurry(self, place: TopicPartition, at: Timestamps) -> None:
+        """Has a record looked for at once that its leader has appended."""
+        reading = self._asked.get(place.partition)
+        if reading is not None:
+            reading.next_ask_ms = at.monotonic_ms
+
+    def _fetched(self, place: TopicPartition, answer: MetadataAnswer, at: Timestamps) -> None:
+        reading = self._asked.get(place.partition)
+        if reading is None:
+            return
+        if reading.is_cut_by(answer):
+            self._asked[place.partition] = LeaderReading(place)
+        elif reading.answered(answer):
+            reading.next_ask_ms = at.monotonic_ms
+
     def _settle(self, monotonic_ms: float) -> None:
-        """Answers what waits for records."""
-        left: list[Publication] = []
+        """Notes which records are applied."""
         for one in self._pending:
-            reading = self._readings.get(one.place.partition)
-            if reading is None:
-                one.error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            elif reading.next_offset > one.offset:
+            reading = self._reading(one.place.partition)
+            if reading is not None and NO_OFFSET < one.offset < reading.next_offset:
                 one.is_applied = True
-            elif not one.expire(monotonic_ms):
-                left.append(one)
-        self._pending = left
+            else:
+                one.expire(monotonic_ms)
+        self._pending = [one for one in self._pending if not one.is_applied and one.error is None]
 
     # Writing
 
     @property
     def is_created(self) -> bool:
         """Whether the topic exists, as far as this broker knows."""
-        return self._topic() is not None
+        return self._broker.replicas.topics.partition_count(REMOTE_LOG_METADATA) is not None
 
     def is_writer_of(self, topic_id: Uuid, partition: int) -> bool:
         """Whether this broker leads the partition of the topic that has a partition's records."""
@@ -205,35 +291,47 @@ class RemoteLogMetadata:
         return True
 
     def prepare(self) -> None:
-        """Creates the topic in turns, unless it exists; raises `ApiError`."""
-        if self._topic() is None:
-            config = self._config
-            overrides: dict[str, str | None] = {
-                "cleanup.policy": "delete",
-                "remote.storage.enable": "false",
-                "retention.ms": str(config.remote_log_metadata_topic_retention_ms),
-            }
-            if config.remote_log_metadata_topic_replication_factor > 1:
-                overrides["min.insync.replicas"] = str(config.remote_log_metadata_topic_min_isr)
-            new = NewTopic(
-                name=REMOTE_LOG_METADATA,
-                partition_count=config.remote_log_metadata_topic_num_partitions,
-                replication_factor=config.remote_log_metadata_topic_replication_factor,
-                overrides=overrides,
+        """Creates the topic in turns, unless it exists; in a cluster it asks the controller to do
+        so. Raises `ApiError`.
+        """
+        if self.is_created:
+            return
+        try:
+            self._broker.replicas.make_internal(
+                new_metadata_topic(self._config), self._broker.admin
             )
-            self._broker.replicas.make_internal(new, self._broker.admin)
+        except ApiError as error:
+            if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise
+            self._broker.membership.create_topics([REMOTE_LOG_METADATA])
 
     def publish(self, event: Event, at: Timestamps) -> Publication:
-        """Appends a record; the topic must exist. Raises `ApiError`, and has then written nothing.
+        """Appends a record, here or at its leader; the topic must exist. Raises `ApiError`, and has
+        then written nothing.
 
         Returns what tells when it is applied: at once where no other replica has to have it.
         """
         topic_id, index = event.partition.topic_id, event.partition.partition
         place = TopicPartition(REMOTE_LOG_METADATA, self.place_of(topic_id, index))
-        partition = self._broker.topics.online_partition(*place)
-        partition.check_leader()
+        deadline_ms = at.monotonic_ms + self._config.remote_log_metadata_consume_wait_ms
+        published = Publication(event, place, deadline_ms)
+        try:
+            partition = self._broker.topics.online_partition(*place)
+            partition.check_leader()
+        except ApiError as error:
+            if error.code not in ELSEWHERE:
+                raise
+            self._send(published, error, at)
+        else:
+            self._append(published, partition, at)
+        self._pending.append(published)
+        self.watch(topic_id, index)
+        self.advance(at)
+        return published
+
+    def _append(self, published: Publication, partition: Partition, at: Timestamps) -> None:
         builder = RecordBatchBuilder()
-        builder.append(None, encode_event(event), at.now_ms)
+        builder.append(None, encode_event(published.event), at.now_ms)
         batch = BuiltBatch(builder.build_writable())
         info = self._broker.appends.append(
             partition, batch, now_ms=at.now_ms, origin=AppendOrigin.COORDINATOR
@@ -243,11 +341,23 @@ class RemoteLogMetadata:
         except StorageError as error:
             if partition.directory.is_offline:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        wait_ms = self._config.remote_log_metadata_consume_wait_ms
-        published = Publication(event, place, info.first_offset, at.monotonic_ms + wait_ms)
-        self._pending.append(published)
-        self.advance(at)
-        return published
+        published.offset = info.first_offset
+
+    def _send(self, published: Publication, error: ApiError, at: Timestamps) -> None:
+        leader, _ = self._broker.replicas.leader_of(published.place)
+        if leader in (-1, self._broker.node_id):
+            raise error
+        number = next(self._numbers)
+        self._sent[number] = published
+        self._broker.membership.ask_about_metadata(
+            MetadataAppend(
+                number=number,
+                broker=leader,
+                place=published.place,
+                value=encode_event(published.event),
+                timestamp_ms=at.now_ms,
+            )
+        )
 
     def log_of(self, published: Publication) -> PartitionLog | None:
         """The log that has a record on this broker, to be synced."""
@@ -257,102 +367,18 @@ class RemoteLogMetadata:
             return None
 
 
-class _Reading:
-    """Reads one partition of the topic, and applies its records."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.indexes = SegmentIndexes()
-        self.failure: str | None = None
-        """Why nothing can be read."""
-        self.is_ready = False
-        self._log = partition.log
-        self._cut_count = partition.log.offsets.cut_count
-        self._records = self._stored_records()
-        """Those that are in the log at the start."""
-        self._ready_offset = partition.log.high_watermark
-        self.next_offset = partition.log.log_start_offset
-        if self._ready_offset <= self.next_offset:
-            self._loaded()
-
-    def is_of(self, partition: Partition) -> bool:
-        """Whether it has read this log, and an unclean election has not cut off what was read."""
-        log = partition.log
-        is_cut = log.offsets.cut_count != self._cut_count and log.log_end_offset < self.next_offset
-        return log is self._log and not is_cut
-
-    @property
-    def is_at_end(self) -> bool:
-        return self.failure is not None or (
-            self.is_ready and self.next_offset >= self._log.high_watermark
-        )
-
-    def advance(self) -> None:
-        """Reads some records."""
-        try:
-            if not self.is_ready:
-                self._load_some()
-            else:
-                self._read_some()
-        except (StorageError, CorruptionError, ApiError, InvalidBatchError) as error:
-            self.failure = str(error)
-            logger.error("%s: what it says of uploads is unknown: %s", self._log.name, error)
-
-    def _load_some(self) -> None:
-        count = 0
-        for record in islice(self._records, RECORDS_PER_SLICE):
-            self._take(record)
-            count += 1
-        if count < RECORDS_PER_SLICE:
-            self._loaded()
-
-    def _loaded(self) -> None:
-        self.is_ready = True
-        self.next_offset = max(self.next_offset, self._ready_offset)
-        self._records = iter(())
-
-    def _stored_records(self) -> Iterator[Record]:
-        """The records up to the high watermark; damage between them is logged."""
-        log, place = self._log, TopicPartition(self.partition.topic, self.partition.index)
-        cleaned_until = self.partition.directory.checkpoints.cleaned.get(place, 0)
-        for one in sound_batches(log, log.losses(cleaned_until)):
-            if isinstance(one, Finding):
-                logger.error("%s; what it said of uploads is unknown", one.error())
-                continue
-            if one.last_offset >= self._ready_offset:
-                return
-            yield from _records_of(one, log.directory)
-
-    def _read_some(self) -> None:
-        """Reads what was appended since; one batch may hold more records than wanted."""
-        self.next_offset = max(self.next_offset, self._log.log_start_offset)
-        data = self._log.reader.read(self.next_offset, READ_SIZE, Isolation.HIGH_WATERMARK)
-        if data.records is None:
-            return
-        for batch in islice(iter_batches(data.records.read(), allow_torn_tail=True), 16):
-            batch.check()
-            for record in read_records(batch):
-                if record.offset >= self.next_offset:
-                    self._take(record)
-            self.next_offset = max(self.next_offset, batch.last_offset + 1)
-
-    def _take(self, record: Record) -> None:
-        """A record that cannot be applied is logged: Kafka leaves it out likewise."""
-        self.next_offset = record.offset + 1
-        try:
-            refusal = self.indexes.apply(decode_event(record.value or b""))
-        except CorruptionError as error:
-            refusal = error.reason
-        except UnknownRecordError as error:
-            refusal = f"{error}; what it says of uploads is unknown"
-        if refusal is not None:
-            logger.error("%s: the record at offset %d: %s", self._log.name, record.offset, refusal)
-
-
-def _records_of(batch: Batch, directory: str) -> Iterator[Record]:
-    if batch.is_control:
-        return
-    try:
-        yield from read_records(batch)
-    except InvalidBatchError as error:
-        logger.error("%s: offset %d: %s", directory, batch.base_offset, error)
+def new_metadata_topic(config: MetadataTopicConfig) -> NewTopic:
+    """The topic with Kafka's settings; several replicas have `min.insync.replicas` (KIP-1235)."""
+    overrides: dict[str, str | None] = {
+        "cleanup.policy": "delete",
+        "remote.storage.enable": "false",
+        "retention.ms": str(config.remote_log_metadata_topic_retention_ms),
+    }
+    if config.remote_log_metadata_topic_replication_factor > 1:
+        overrides["min.insync.replicas"] = str(config.remote_log_metadata_topic_min_isr)
+    return NewTopic(
+        name=REMOTE_LOG_METADATA,
+        partition_count=config.remote_log_metadata_topic_num_partitions,
+        replication_factor=config.remote_log_metadata_topic_replication_factor,
+        overrides=overrides,
+    )

@@ -15,6 +15,7 @@ from ottla.broker.quotas.replication_quota import ReplicationQuota
 from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
 from ottla.broker.tiering.steps import Deed, InTurns, Steps, Until
 from ottla.config.broker import BrokerConfig
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.remote.metadata_records import Event, SegmentUpdate
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, SegmentState
@@ -22,6 +23,8 @@ from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, Segm
 logger = logging.getLogger(__name__)
 
 CREATION_RETRY_MS: Final = 100
+CREATION_MS: Final = 10_000
+"""How long to wait for the topic of the metadata to be created, before a job is tried again."""
 
 
 @dataclass(slots=True)
@@ -115,10 +118,15 @@ class Tier:
         self._is_preparing = True
         try:
             yield InTurns(self.metadata.prepare)
+            # In a cluster it is the controller that creates the topic.
+            deadline_ms = self.now.monotonic_ms + CREATION_MS
+            while not self.metadata.is_created:
+                if self.now.monotonic_ms >= deadline_ms:
+                    reason = f"the topic {REMOTE_LOG_METADATA} is not created"
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+                yield Until(self.now.monotonic_ms + CREATION_RETRY_MS)
         finally:
             self._is_preparing = False
-        if not self.metadata.is_created:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic is being created")
 
     def becomes(
         self,

@@ -226,6 +226,7 @@ class TierJobs:
         key, metadata = (topic.topic_id, partition.index), self._tier.metadata
         if partition.directory.is_offline:
             return 0
+        metadata.watch(*key)
         if not metadata.is_ready(*key):
             self._look_later(topic, partition, NOT_READY_MS)
             return 0

@@ -8,7 +8,8 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.tiering.remote_log_metadata import RECORDS_PER_SLICE, RemoteLogMetadata
+from ottla.broker.tiering.metadata_reading import RECORDS_PER_SLICE
+from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.remote.metadata_records import SegmentUpdate
 from ottla.storage.remote.segment_metadata import (
