@@ -1,4 +1,4 @@
-"""`--tier` and `--tier-key`: where the segments are that a data directory no longer has."""
+"""`--tier` and `--config`: where the segments are that a data directory no longer has."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,18 +23,28 @@ tier_options = with_options(
         metavar="FILE-OR-FOLDER",
         help="Private keys of an encrypted tier.",
     ),
+    click.option(
+        "--config",
+        "tier_config",
+        type=click.Path(),
+        metavar="FILE",
+        help="The server.properties that names the tier and its keys; instead of --tier.",
+    ),
 )
 
 
 def tier_of(given: Mapping[str, Any], *, is_directory: bool = True) -> "TierPlace | None":
     """The tier that the options name; raises `UserError` where there can be none."""
-    address, keys = given["tier"], given["tier_key"]
-    if address is None:
-        if keys is not None:
-            raise UserError("--tier-key is for an encrypted tier; add --tier, its place")
+    address, keys, config = given["tier"], given["tier_key"], given["tier_config"]
+    if address is not None and config is not None:
+        raise UserError("--tier and --config both name a tier; leave one of them out")
+    if address is None and keys is not None:
+        raise UserError("--tier-key is for an encrypted tier; add --tier, its place")
+    if address is None and config is None:
         return None
     if not is_directory:
-        raise UserError("--tier is for a data directory; a broker reads its own tier")
+        name = "--tier" if config is None else "--config"
+        raise UserError(f"{name} is for a data directory; a broker reads its own tier")
     from ottla.storage.reading.opening import TierPlace
 
-    return TierPlace(address=address, keys=keys)
+    return TierPlace(address=address, keys=keys, config=config)

@@ -78,7 +78,8 @@ def tier_texts(tier: TierPlace | None) -> dict[str, str]:
     """The options that name a tier."""
     if tier is None:
         return {}
-    return {"tier": tier.address, **({} if tier.keys is None else {"tier.key": tier.keys})}
+    texts = {"tier": tier.address, "tier.key": tier.keys, "tier.config": tier.config}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def choice_options(source: str, given: Mapping[str, str], client: Mapping[str, str]) -> ReadOptions:

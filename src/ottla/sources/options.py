@@ -53,6 +53,7 @@ OPTIONS = (
     "failOnDataLoss",
     "skipDamaged",
     "tier",
+    "tier.config",
     "tier.key",
     "minPartitions",
     "maxRecordsPerPartition",
@@ -214,15 +215,19 @@ def _parse_skip_damaged(options: Mapping[str, str], paths: tuple[str, ...]) -> b
 
 def _parse_tier(options: Mapping[str, str], paths: tuple[str, ...]) -> TierPlace | None:
     address, keys = options.get("tier"), options.get("tier.key")
-    if address is None and keys is None:
-        return None
-    if address is None:
+    config = options.get("tier.config")
+    if address is not None and config is not None:
+        raise UserError("options tier and tier.config both name a tier; leave one of them out")
+    if address is None and keys is not None:
         raise UserError("option tier.key is for an encrypted tier; give option tier, its place")
+    if address is None and config is None:
+        return None
     if not paths:
+        name = "tier" if config is None else "tier.config"
         raise UserError(
-            "option tier is for a data directory (option path); a broker reads its own tier"
+            f"option {name} is for a data directory (option path); a broker reads its own tier"
         )
-    return TierPlace(address=address, keys=keys)
+    return TierPlace(address=address, keys=keys, config=config)
 
 
 def _check_place(paths: tuple[str, ...], client: Mapping[str, str], group_id: str | None) -> None:

@@ -38,6 +38,7 @@ class CopyOptions:
     output: Output = Output()
     tier: str | None = None
     tier_key: str | None = None
+    tier_config: str | None = None
 
     @property
     def source_security(self) -> "Security":
@@ -47,7 +48,8 @@ class CopyOptions:
     @property
     def source_tier(self) -> "TierPlace | None":
         """Raises `UserError`."""
-        return tier_of({"tier": self.tier, "tier_key": self.tier_key})
+        names = {"tier": self.tier, "tier_key": self.tier_key, "tier_config": self.tier_config}
+        return tier_of(names)
 
     @property
     def on_damage(self) -> "Callable[[Finding], None] | None":

@@ -38,7 +38,7 @@ def check_command(directories: tuple[str, ...], deep: bool, output: Output, **gi
     """
     from ottla.storage.tiers.check import check_tier
 
-    with named_files(directories[0] if directories else str(given["tier"])):
+    with named_files(directories[0] if directories else str(given["tier"] or given["tier_config"])):
         contents = contents_of(directories, given)
         with CopyLine("checking", is_quiet=output.is_quiet) as line:
             report = check_tier(contents, deep=deep, on_bytes=line.show)

@@ -42,7 +42,7 @@ def explain_command(
         raise UserError("name the topic to explain with --topic, and a partition with -p")
     from ottla.storage.tiers.explanation import explain_tier
 
-    with named_files(directories[0] if directories else str(given["tier"])):
+    with named_files(directories[0] if directories else str(given["tier"] or given["tier_config"])):
         contents = contents_of(directories, given)
         logs = found_logs(contents, output)
         known = contents.topics.entries

@@ -33,7 +33,7 @@ def list_command(directories: tuple[str, ...], output: Output, **given: Any) -> 
     what is local. Without them the objects alone are listed. SIZE is that of the log, or, if no
     record names an upload, of its objects. Nothing is written.
     """
-    with named_files(directories[0] if directories else str(given["tier"])):
+    with named_files(directories[0] if directories else str(given["tier"] or given["tier_config"])):
         contents = contents_of(directories, given)
         uploads = [one for log in found_logs(contents, output) for one in log.uploads()]
     output.listing(

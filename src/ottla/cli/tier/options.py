@@ -13,7 +13,7 @@ from ottla.cli.tiers import tier_of, tier_options
 if TYPE_CHECKING:
     from ottla.storage.tiers.contents import TierContents, TieredLog
 
-HOW_TO_NAME = "name the tier with --tier: its directory or URL"
+HOW_TO_NAME = "name the tier with --tier: its directory or URL, or with --config"
 
 chosen_options = with_options(
     tier_options,
@@ -36,13 +36,10 @@ def contents_of(directories: Sequence[str], given: Mapping[str, Any]) -> "TierCo
     if tier is None:
         raise UserError(HOW_TO_NAME)
     from ottla.storage.reading.read_only_directory import open_for_reading
-    from ottla.storage.remote.opening import open_tier
     from ottla.storage.tiers.contents import TierContents
 
     opened = [open_for_reading(path) for path in directories]
-    return TierContents(
-        open_tier(tier.address, keys=tier.keys), opened, taker(given["topics"], given["partitions"])
-    )
+    return TierContents(tier.open(), opened, taker(given["topics"], given["partitions"]))
 
 
 def taker(topics: Sequence[str], partitions: Sequence[int]) -> Callable[[str, int], bool]:

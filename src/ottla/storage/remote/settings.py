@@ -5,10 +5,12 @@ configured with (`rsm.config.*`).
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.base.files import FileSystem, OsFileSystem
+from ottla.base.errors import UserError
+from ottla.base.files import FileSystem, OsFileSystem, read_file
 from ottla.base.values import dataclass
 from ottla.config.setting import SettingError, setting
 from ottla.objects.directory_store import DirectoryStore
+from ottla.storage.files.java_properties import parse_properties
 from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.local_layout import ROOT, LocalTier
 from ottla.storage.remote.opening import CACHE_SIZE
@@ -18,6 +20,7 @@ from ottla.storage.remote.tier_settings import TierSettings
 from ottla.storage.remote.upload_rate import Pauses
 
 CLASS_NAME: Final = "remote.log.storage.manager.class.name"
+PREFIX_NAME: Final = "remote.log.storage.manager.impl.prefix"
 AIVEN_CLASS: Final = "io.aiven.kafka.tieredstorage.RemoteStorageManager"
 LOCAL_CLASS: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 
@@ -65,6 +68,29 @@ def remote_storage_of(
     shown = f"={class_name}: Ottla has no such tier" if class_name else " is not set"
     text = f"{CLASS_NAME}{shown}; set it to {LOCAL_CLASS} or {AIVEN_CLASS}"
     raise SettingError(CLASS_NAME, text, text)
+
+
+def tier_in_properties(path: str, file_system: FileSystem | None = None) -> RemoteStorage:
+    """The tier that a broker's `server.properties` names; raises `UserError`."""
+    disk = file_system or OsFileSystem()
+    try:
+        # Java reads properties as Latin-1.
+        given = parse_properties(read_file(disk, path).decode("latin-1"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a server.properties file") from error
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    prefix = given.get(PREFIX_NAME, "").strip() or "rsm.config."
+    found = {
+        name.removeprefix(prefix): text.strip()
+        for name, text in given.items()
+        if name.startswith(prefix)
+    }
+    try:
+        class_name = given.get(CLASS_NAME, "").strip()
+        return remote_storage_of(class_name, found, prefix=prefix, file_system=disk)
+    except SettingError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _local_tier(settings: TierSettings, disk: FileSystem) -> LocalTier:
