@@ -19,6 +19,13 @@ class Clock(Protocol):
         """Milliseconds on a clock that never steps, for durations and deadlines."""
 
 
+class WaitingClock(Clock, Protocol):
+    """The clock of a thread that may wait."""
+
+    def wait_ms(self, time_ms: float) -> None:
+        """Returns after this time."""
+
+
 class SystemClock:
     """The system's clocks."""
 
@@ -27,6 +34,9 @@ class SystemClock:
 
     def monotonic_ms(self) -> float:
         return time.monotonic() * 1000.0
+
+    def wait_ms(self, time_ms: float) -> None:
+        time.sleep(time_ms / 1000.0)
 
 
 def read_clock(clock: Clock) -> Timestamps:

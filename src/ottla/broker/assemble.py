@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError, UserError
@@ -237,7 +238,9 @@ def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
     from ottla.config.tiering import metadata_topic_config
 
     config, options = broker.settings.config, broker.options
-    open_storage = options.open_remote_storage or open_remote_storage
+    open_storage = options.open_remote_storage or partial(
+        open_remote_storage, clock=options.waiting_clock
+    )
     tier = Tier(
         open_storage(config, file_system),
         RemoteLogMetadata(broker, metadata_topic_config(config)),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.base.clock import Clock
+from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import OnEvent, pass_over
 from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
@@ -72,6 +72,7 @@ def _options(
         on_event=on_event,
         run_all=partial(run_in_threads, config.num_recovery_threads_per_data_dir),
         run_directories=lambda tasks: run_in_threads(len(tasks), tasks),
+        waiting_clock=SystemClock(),
     )
 
 

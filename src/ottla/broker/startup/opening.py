@@ -39,6 +39,7 @@ from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
 
 if TYPE_CHECKING:
+    from ottla.base.clock import WaitingClock
     from ottla.broker.membership.membership import Membership
     from ottla.broker.replication.effects import BeforeEffect
     from ottla.config.broker import BrokerConfig
@@ -70,6 +71,8 @@ class BrokerOptions:
     """For a broker in a cluster, whose controller assigns partitions and leaders."""
     before_effect: "BeforeEffect | None" = None
     """Called before each effect on the replicas of such a broker."""
+    waiting_clock: "WaitingClock | None" = None
+    """What the threads wait by that copy segments to the remote tier; `None` if they do not."""
     open_remote_storage: "Callable[[BrokerConfig, FileSystem], RemoteStorage] | None" = None
     """Opens the remote tier, if not by the broker's settings."""
 

@@ -7,6 +7,7 @@
 import logging
 from collections.abc import Iterable
 
+from ottla.base.clock import WaitingClock
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
@@ -77,12 +78,15 @@ class RemoteLogs:
         self.jobs.close()
 
 
-def open_remote_storage(config: BrokerConfig, file_system: FileSystem) -> RemoteStorage:
-    """The tier that the settings name; raises `UserError`."""
+def open_remote_storage(
+    config: BrokerConfig, file_system: FileSystem, clock: WaitingClock | None = None
+) -> RemoteStorage:
+    """The tier that the settings name, whose uploads wait by `clock`; raises `UserError`."""
     prefix = config.remote_log_storage_manager_impl_prefix
     return remote_storage_of(
         config.remote_log_storage_manager_class_name,
         under_prefix(config.given, prefix),
         prefix=prefix,
         file_system=file_system,
+        clock=clock,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from secrets import token_bytes
 from typing import Any, Final
 
+from ottla.base.clock import WaitingClock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, read_file
 from ottla.base.values import dataclass
@@ -26,7 +27,7 @@ from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.opening import CACHE_SIZE
 from ottla.storage.remote.tier_objects import TierObjects
 from ottla.storage.remote.tier_settings import TierSettings
-from ottla.storage.remote.upload_rate import Pauses, UploadRate
+from ottla.storage.remote.upload_rate import UploadRate
 
 MIB: Final = 1 << 20
 BACKENDS: Final = "io.aiven.kafka.tieredstorage.storage."
@@ -193,7 +194,7 @@ class AzureConfig:
     )
 
 
-def aiven_tier(given: TierSettings, disk: FileSystem, pauses: Pauses | None) -> AivenTier:
+def aiven_tier(given: TierSettings, disk: FileSystem, clock: WaitingClock | None) -> AivenTier:
     """The tier that the settings name; raises `SettingError` and `UserError`."""
     settings = given.without(WITHOUT_EFFECT)
     storage = settings.take("storage.", keeping=("storage.backend.class",))
@@ -211,7 +212,7 @@ def aiven_tier(given: TierSettings, disk: FileSystem, pauses: Pauses | None) -> 
         key_pair=key_pair,
         custom_fields=config.custom_metadata_fields_include,
         random_bytes=token_bytes,
-        pace=_unlimited if rate is None or pauses is None else UploadRate(rate, pauses),
+        pace=_unlimited if rate is None or clock is None else UploadRate(rate, clock),
     )
     cache = BlockCache(max(CACHE_SIZE, 2 * config.chunk_size))
     return AivenTier(TierObjects(store), config.key_prefix, cache, keys, form)

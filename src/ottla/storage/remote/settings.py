@@ -5,6 +5,7 @@ configured with (`rsm.config.*`).
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.base.clock import WaitingClock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, OsFileSystem, read_file
 from ottla.base.values import dataclass
@@ -17,7 +18,6 @@ from ottla.storage.remote.opening import CACHE_SIZE
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.tier_objects import TierObjects
 from ottla.storage.remote.tier_settings import TierSettings
-from ottla.storage.remote.upload_rate import Pauses
 
 CLASS_NAME: Final = "remote.log.storage.manager.class.name"
 PREFIX_NAME: Final = "remote.log.storage.manager.impl.prefix"
@@ -49,12 +49,12 @@ def remote_storage_of(
     *,
     prefix: str = "rsm.config.",
     file_system: FileSystem | None = None,
-    pauses: Pauses | None = None,
+    clock: WaitingClock | None = None,
 ) -> RemoteStorage:
     """The tier, for reading and writing; nothing is asked of it yet, and it may be empty.
 
     `settings` are without their `prefix` (`remote.log.storage.manager.impl.prefix`), which errors
-    name them with. Without `pauses` uploads have no limit of their rate. Raises `SettingError`, and
+    name them with. Without `clock` uploads have no limit of their rate. Raises `SettingError`, and
     `UserError` for a key that is not there, or a missing package.
     """
     given, disk = TierSettings.of(settings, prefix), file_system or OsFileSystem()
@@ -64,7 +64,7 @@ def remote_storage_of(
         # Imported here: few use it.
         from ottla.storage.remote.aiven_settings import aiven_tier
 
-        return aiven_tier(given, disk, pauses)
+        return aiven_tier(given, disk, clock)
     shown = f"={class_name}: Ottla has no such tier" if class_name else " is not set"
     text = f"{CLASS_NAME}{shown}; set it to {LOCAL_CLASS} or {AIVEN_CLASS}"
     raise SettingError(CLASS_NAME, text, text)

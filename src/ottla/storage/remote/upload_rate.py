@@ -3,30 +3,22 @@
 The plug-in has a bucket of tokens that holds those of one second; so has this.
 """
 
-from typing import Protocol
-
-
-class Pauses(Protocol):
-    """The clock of a thread that may wait."""
-
-    def monotonic_ms(self) -> float: ...
-
-    def wait_ms(self, time_ms: float) -> None: ...
+from ottla.base.clock import WaitingClock
 
 
 class UploadRate:
     """Threads call it before they write."""
 
-    def __init__(self, bytes_per_second: int, pauses: Pauses) -> None:
+    def __init__(self, bytes_per_second: int, clock: WaitingClock) -> None:
         self._bytes_per_ms = bytes_per_second / 1000
-        self._pauses = pauses
-        self._paid_until_ms = pauses.monotonic_ms() - 1000
+        self._clock = clock
+        self._paid_until_ms = clock.monotonic_ms() - 1000
         """When all bytes until now are paid for at the rate; at most a second ago."""
 
     def __call__(self, size: int) -> None:
-        now_ms = self._pauses.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         due_ms = max(self._paid_until_ms, now_ms - 1000) + size / self._bytes_per_ms
         # Without a lock: of two threads at the same instant one may not be counted.
         self._paid_until_ms = due_ms
         if due_ms > now_ms:
-            self._pauses.wait_ms(due_ms - now_ms)
+            self._clock.wait_ms(due_ms - now_ms)
