@@ -9,6 +9,7 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.client.connecting.security import parse_security
+from ottla.mirror.endpoints import Access
 from ottla.mirror.mirror import MirrorOptions
 from ottla.mirror.source import Selection
 from ottla.spark.mirror import mirror_with_spark
@@ -92,7 +93,7 @@ def test_a_mirror_copies_what_it_may_read_in_tasks(
     )  # fmt: skip
     wanted = MirrorOptions(selection=Selection(topics=("orders",)), with_groups=False)
     report = mirror_with_spark(
-        broker.address, str(tmp_path / "copy"), wanted, security=security,
+        broker.address, str(tmp_path / "copy"), wanted, access=Access(security=security),
         spark=local_session.spark,
     )  # fmt: skip
     assert report.task_count == 1
@@ -100,10 +101,14 @@ def test_a_mirror_copies_what_it_may_read_in_tasks(
         assert [record.value for record in copy.read("orders")] == [b"tea"]
     everything = MirrorOptions(with_groups=False)
     with pytest.raises(UserError, match="settings of topic copies: TOPIC_AUTHORIZATION_FAILED"):
-        mirror_with_spark(broker.address, str(tmp_path / "all"), everything, security=security)
+        mirror_with_spark(
+            broker.address, str(tmp_path / "all"), everything, access=Access(security=security)
+        )
     wrong = parse_security({**broker.client_settings("ana"), "sasl.password": "guessed"})
     with pytest.raises(UserError, match=r"is refused \(Authentication failed"):
-        mirror_with_spark(broker.address, str(tmp_path / "copy"), wanted, security=wrong)
+        mirror_with_spark(
+            broker.address, str(tmp_path / "copy"), wanted, access=Access(security=wrong)
+        )
 
 
 def reading(session: LocalSession, options: dict[str, str], topic: str) -> Any:

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+import ottla
 import ottla.table
 from ottla.cli.main import main
+from ottla.mirror.endpoints import Access
+from ottla.mirror.mirror import MirrorOptions
+from ottla.spark.mirror import mirror_with_spark
 from ottla.spark.session import LocalSession
 from tests.support.tiered import TieredPlace, uploaded
 
@@ -41,3 +45,17 @@ def test_a_load_on_spark_has_what_lies_in_the_tier(
     assert not end.value.code
     rows = ottla.table.dataset(table).to_table(columns=["offset"])
     assert sorted(rows["offset"].to_pylist()) == ALL
+
+
+def test_a_mirror_on_spark_has_the_whole_log(
+    place: TieredPlace, local_session: LocalSession, tmp_path: Path
+) -> None:
+    copy = str(tmp_path / "copy")
+    options = MirrorOptions(with_groups=False)
+    access = Access(tier=place.place)
+    report = mirror_with_spark(
+        str(place.data), copy, options, access=access, spark=local_session.spark
+    )
+    assert report.task_count == 1
+    with ottla.open(copy, read_only=True) as log:
+        assert [one.offset for one in log.read("orders")] == ALL

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.log_source import LogSource, Split
@@ -49,6 +50,8 @@ def task_splits(
 def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
     """Divides contiguous splits of one partition evenly."""
     aborted = tuple(dict.fromkeys(one for split in given for one in split.aborted))
+    tiers = [split.tier for split in given if split.tier is not None]
+    tier = reduce(lambda one, other: one.joined(other), tiers) if tiers else None
     whole = OffsetRange(from_offset=given[0].from_offset, until_offset=given[-1].until_offset)
     for piece in even_pieces(whole, rows_per_task):
         yield replace(
@@ -60,4 +63,5 @@ def _pieces(given: Sequence[Split], rows_per_task: int) -> Iterator[Split]:
                 for one in aborted
                 if one.first_offset < piece.until_offset and one.last_offset >= piece.from_offset
             ),
+            tier=None if tier is None else tier.within(piece.from_offset, piece.until_offset),
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
+from ottla.base.values import dataclass
 from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.mirror.broker_source import BrokerSource
 from ottla.mirror.directory_source import DirectorySource
@@ -14,6 +15,14 @@ from ottla.storage.findings import Finding
 from ottla.storage.reading.opening import TierPlace
 
 ADDRESS = lazy_pattern(r"(\[[^\]/]+\]|[^/:]+):\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a source needs besides its name: `security` is a broker's, `tier` a directory's."""
+
+    security: Security = PLAINTEXT
+    tier: TierPlace | None = None
 
 
 def open_source(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.storage.files.partition_files import SegmentFiles
+    from ottla.storage.reading.tier_share import TierShare
     from ottla.storage.segment.segment_reader import Region
 
 logger = logging.getLogger(__name__)
@@ -79,8 +80,15 @@ class LogFiles:
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:
+        return self._open()
+
+    def _open(self, share: "TierShare | None" = None) -> list[ReadOnlyLogDirectory]:
         return open_directories(
-            self._paths, self._file_system, on_damage=self._on_damage, tier=self._tier
+            self._paths,
+            self._file_system,
+            on_damage=self._on_damage,
+            tier=self._tier,
+            share=share,
         )
 
     def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
@@ -132,11 +140,14 @@ class LogFiles:
                 until_offset=part.until_offset,
                 topic_id=logs[place].topic_id,
                 aborted=tuple(self._aborted(logs[place], part)),
+                tier=logs[place].directory.tier_share(*place, part.from_offset, part.until_offset),
             )
             for place, part in split_ranges(spans, rule)
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        if split.tier is not None:
+            self._take(split.tier)
         log = self._log(split.place)
         _check_same_topic(split, log)
         aborted = AbortedRanges(split.aborted)
@@ -156,6 +167,13 @@ class LogFiles:
                     f"offsets that were to be read; run it again"
                 ) from error
             raise OffsetsGoneError(split.place, offset, again.log_start_offset) from error
+
+    def _take(self, share: "TierShare") -> None:
+        """Goes by the plan of a task, instead of looking for uploads."""
+        if "_directories" not in self.__dict__:
+            self._directories = self._open(share)
+        for directory in self._directories:
+            directory.take_tier_share(share)
 
     def count_records(self, place: TopicPartition, wanted: OffsetRange) -> int:
         """Counts from the batches' headers; decodes records only of batches that the range cuts."""

@@ -19,6 +19,8 @@ from ottla.storage.index.transaction_index import AbortedTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.storage.reading.tier_share import TierShare
+
 ANY_TASKS = SplitOptions()
 
 
@@ -52,11 +54,13 @@ class Split(OffsetRange):
     """The offsets that one task reads. `aborted` are the transactions whose records are left out.
 
     If `topic_id` is set, the task fails if the topic was re-created since the read was planned.
+    `tier` is what the task needs to know of the uploads that have these offsets.
     """
 
     place: TopicPartition
     topic_id: Uuid | None = None
     aborted: tuple[AbortedTransaction, ...] = ()
+    tier: "TierShare | None" = None
 
 
 class OffsetsGoneError(UserError):

@@ -19,10 +19,10 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import ApiError
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
-from ottla.client.connecting.security import PLAINTEXT, Security
-from ottla.mirror.endpoints import open_source
+from ottla.mirror.endpoints import Access, open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.plan import BulkCopy
+from ottla.mirror.source import Source
 from ottla.mirror.staging import Staged, StagedLog, adopt, discard_staging
 from ottla.mirror.target import Target
 from ottla.mirror.throttle import Throttle
@@ -31,6 +31,9 @@ from ottla.spark.session import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+PLAIN = Access()
 
 
 class Step(Enum):
@@ -64,7 +67,7 @@ def mirror_with_spark(
     target: str,
     options: MirrorOptions,
     *,
-    security: Security = PLAINTEXT,
+    access: Access = PLAIN,
     spark: "SparkSession | None" = None,
     on_step: OnStep = pass_over,
 ) -> BulkReport:
@@ -73,7 +76,7 @@ def mirror_with_spark(
     Without `spark` the process's session is used, or one is started. Raises `UserError`, and
     `TaskError` for damage that a task found; the target's logs are then unchanged.
     """
-    copies = plan(source, target, options, security)
+    copies = plan(source, target, options, access)
     on_step(Step.PLANNED)
     if not copies:
         return BulkReport(task_count=0, size=0, task_seconds=0.0)
@@ -81,7 +84,7 @@ def mirror_with_spark(
         with SparkEngine(spark, SessionSettings(log_level="OFF")) as engine:
             engine.start(is_short=False)
             began = time.monotonic()
-            work = [partial(_stage, (source, security), target, copy, on_step) for copy in copies]
+            work = [partial(_stage, (source, access), target, copy, on_step) for copy in copies]
             texts = engine.run(work, lambda *_: None)
             staged = [_staged(copy, text) for copy, text in zip(copies, texts, strict=True)]
         on_step(Step.ALL_STAGED)
@@ -98,23 +101,26 @@ def mirror_with_spark(
 
 
 def plan(
-    source: str, target: str, options: MirrorOptions, security: Security = PLAINTEXT
+    source: str, target: str, options: MirrorOptions, access: Access = PLAIN
 ) -> list[BulkCopy]:
     """Returns the copies for the tasks; the target is open only during the planning."""
     clock = SystemClock()
     with (
-        closing(open_source(source, sleep=time.sleep, security=security)) as opened,
+        closing(_opened(source, access)) as opened,
         Target.open(target, clock) as copy,
     ):
         throttle = Throttle(None, clock, time.sleep)
         return Mirror(opened, copy, options, throttle=throttle).plan_bulk()
 
 
-def _stage(source: tuple[str, Security], target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
+def _opened(source: str, access: Access) -> Source:
+    return open_source(source, sleep=time.sleep, security=access.security, tier=access.tier)
+
+
+def _stage(source: tuple[str, Access], target: str, copy: BulkCopy, on_step: OnStep) -> list[str]:
     """Runs in a task: copies a partition, and returns what was staged as JSON."""
     log = StagedLog(target, copy)
-    place, security = source
-    with closing(open_source(place, sleep=time.sleep, security=security)) as opened:
+    with closing(_opened(*source)) as opened:
         place = f"{opened.name}, {copy.topic}-{copy.partition}"
         # If retention deletes the rest, what was read is adopted; the next round reports the
         # missing records, or continues without them.

@@ -19,7 +19,7 @@ from ottla.cli.tiers import tier_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ottla.client.connecting.security import Security
+    from ottla.mirror.endpoints import Access
     from ottla.mirror.mirror import MirrorOptions, PartitionReport, RoundReport
 
 GROUPS_EVERY_S = 10.0
@@ -117,7 +117,7 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
     """Copies, and reports the result; exits with 1 if something was refused."""
     from ottla.base.clock import SystemClock
     from ottla.cli.mirror.text import Totals, draw, new_line, partition_words, round_words
-    from ottla.mirror.endpoints import check_apart, open_source, target_directory
+    from ottla.mirror.endpoints import Access, check_apart, open_source, target_directory
     from ottla.mirror.mirror import Mirror, MirrorOptions
     from ottla.mirror.source import Selection
     from ottla.mirror.target import Target
@@ -141,9 +141,8 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
             raise UserError("--throttle works within one process; omit it or --engine spark")
         if given.skip_damaged:
             raise UserError("--skip-damaged works within one process; omit it or --engine spark")
-        if given.tier:
-            raise UserError("--tier works within one process; omit it or --engine spark")
-        bulk_with_spark(source, directory, (options, security), console)
+        access = Access(security=security, tier=given.source_tier)
+        bulk_with_spark(source, directory, (options, access), console)
     totals = Totals(console, target, output, is_following=given.follow)
     with (
         Stopping() as stop,
@@ -185,15 +184,15 @@ def mirror_exactly(source: str, target: str, given: CopyOptions) -> None:
 
 
 def bulk_with_spark(
-    source: str, directory: str, given: "tuple[MirrorOptions, Security]", console: "Console"
+    source: str, directory: str, given: "tuple[MirrorOptions, Access]", console: "Console"
 ) -> None:
     """Copies most of the source with Spark; the rounds that follow copy the rest."""
     from rich.filesize import decimal
 
     from ottla.spark.mirror import mirror_with_spark
 
-    options, security = given
-    report = mirror_with_spark(source, directory, options, security=security)
+    options, access = given
+    report = mirror_with_spark(source, directory, options, access=access)
     console.print(
         f"Spark: {decimal(report.size)} in {report.task_count} tasks, {report.task_seconds:.1f} s"
     )

@@ -9,6 +9,7 @@ from ottla.storage.findings import Finding
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 
 if TYPE_CHECKING:
+    from ottla.storage.reading.tier_share import TierShare
     from ottla.storage.remote.remote_storage import RemoteStorage
 
 
@@ -40,10 +41,12 @@ def open_directories(
     *,
     on_damage: Callable[[Finding], None] | None = None,
     tier: TierPlace | None = None,
+    share: "TierShare | None" = None,
 ) -> list[ReadOnlyLogDirectory]:
     """Opens the log directories of one broker, with what its `tier` has of their partitions.
 
-    Raises `UserError` if one of them is none, or nothing is found in place of the tier.
+    A task has a `share` of what its plan found. Raises `UserError` if one of them is none, or
+    nothing is found in place of the tier.
     """
     if tier is None:
         return [open_for_reading(path, file_system, on_damage=on_damage) for path in paths]
@@ -51,4 +54,6 @@ def open_directories(
     from ottla.storage.reading.tiered_files import TieredFiles
 
     files = TieredFiles(tier.open(), paths, on_damage)
+    if share is not None:
+        files.take(share)
     return [open_for_reading(path, files, on_damage=on_damage, tiers=files) for path in paths]

@@ -6,7 +6,7 @@ meanwhile; `read_only_log` describes how reads handle that. Kafka has no counter
 
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
@@ -42,6 +42,9 @@ from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import KnownEnd, known_end
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
+if TYPE_CHECKING:
+    from ottla.storage.reading.tier_share import TierShare
+
 MetadataSizes = tuple[tuple[str, int], ...] | None
 
 NAMES_SHOWN = 10
@@ -55,6 +58,12 @@ class Tiers(Protocol):
 
     def tiered_end(self, directory: str) -> int:
         """The offset after the last one in the tier; 0 if it has none."""
+
+    def share(self, directory: str, from_offset: int, until_offset: int) -> "TierShare":
+        """What another process needs to read these offsets of it from the tier."""
+
+    def take(self, share: "TierShare") -> None:
+        """Goes by what another process has found of a partition."""
 
 
 class LostPartitionError(RefusalError):
@@ -272,6 +281,20 @@ class ReadOnlyLogDirectory:
         if self._tiers is None:
             return 0
         return self._tiers.tiered_end(join(self.path, partition_directory_name(topic, partition)))
+
+    def tier_share(
+        self, topic: str, partition: int, from_offset: int, until_offset: int
+    ) -> "TierShare | None":
+        """What another process needs to read these offsets from the tier; `None` without one."""
+        if self._tiers is None:
+            return None
+        folder = join(self.path, partition_directory_name(topic, partition))
+        return self._tiers.share(folder, from_offset, until_offset)
+
+    def take_tier_share(self, share: "TierShare") -> None:
+        """Goes by what another process has found of a partition, if it is of this directory."""
+        if self._tiers is not None:
+            self._tiers.take(share)
 
     def known_end(self, topic: str, partition: int) -> KnownEnd:
         """The recorded end of a log; raises `CorruptionError`."""

@@ -39,6 +39,7 @@ from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.gone_partitions import GonePartition, find_gone
 from ottla.storage.reading.metadata_reader import RemoteLogMetadata, read_remote_log_metadata
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
+from ottla.storage.reading.tier_share import TierShare
 from ottla.storage.reading.tiered_partition import RemoteFile, TieredPartition
 from ottla.storage.remote.lineage import Chain, chain
 from ottla.storage.remote.newest_upload import newest_epochs
@@ -71,6 +72,7 @@ class TieredFiles:
         """
         self._metadata: RemoteLogMetadata | None = None
         self._gone: dict[str, GonePartition] | None = None
+        self._shares: dict[str, TierShare] = {}
         self._made: dict[str, dict[str, bytes]] = {}
         """The files of gone partitions' folders that are none of a segment's, by folder."""
 
@@ -82,12 +84,16 @@ class TieredFiles:
                 raise
             names = []
         if self._is_one(directory):
-            gone = (base_name(one) for one in self._gone_ones() if self._holds(directory, one))
+            shared = (path for path, share in self._shares.items() if share.made)
+            every = (*self._gone_ones(), *shared)
+            gone = (base_name(one) for one in every if self._holds(directory, one))
             return sorted({*names, *gone})
         partition = self._look(directory, names)
         if partition is None:
             return names
-        return sorted(partition.names.union(names, self._made.get(directory, ())))
+        share = self._shares.get(directory)
+        made = self._made.get(directory, ()) if share is None else dict(share.made)
+        return sorted(partition.names.union(names, made))
 
     def status(self, path: str) -> FileStatus | None:
         status = self._disk.status(path)
@@ -123,6 +129,31 @@ class TieredFiles:
     def tiered_end(self, directory: str) -> int:
         """The offset after the last one in the tier; 0 if its topic has none."""
         return 0 if self.log_start(directory) is None else self._end_of(directory)
+
+    def share(self, directory: str, from_offset: int, until_offset: int) -> TierShare:
+        """What a reader of these offsets of a partition needs."""
+        self.log_start(directory)
+        first_local, partition = self._partitions.get(directory, (None, None))
+        return TierShare(
+            directory=directory,
+            chain=None if partition is None else partition.chain,
+            first_local=first_local,
+            made=tuple(self._made.get(directory, {}).items()),
+        ).within(from_offset, until_offset)
+
+    def take(self, share: TierShare) -> None:
+        """Reads a partition by what another process has found of it, unless this one knows more.
+
+        If a broker has deleted local segments since, the records are read.
+        """
+        directory = share.directory
+        known = self._shares.get(directory)
+        if known is None and directory in self._partitions:
+            return
+        if known is not None and known.first_local == share.first_local:
+            share = known.joined(share)
+        self._shares[directory] = share
+        self._partitions.pop(directory, None)
 
     # What a tier has no part in
 
@@ -210,6 +241,12 @@ class TieredFiles:
         known = self._partitions.get(directory)
         if known is not None and known[0] == first:
             return known[1]
+        share = self._shares.get(directory)
+        if share is not None and share.first_local == first:
+            part = share.chain
+            given = None if part is None else TieredPartition(self._tier, part, self._on_damage)
+            self._partitions[directory] = first, given
+            return given
         found = self._tiered(directory, key, first)
         if found is not None and first is not None and found.end_offset < first:
             # A broker may copy, and then delete what is local, while this process reads.
@@ -273,9 +310,13 @@ class TieredFiles:
         parsed = parse_directory_name(base_name(directory))
         if parsed is None or not self._is_one(parent_directory(directory)):
             return False
+        if directory in self._shares:
+            return bool(self._shares[directory].made)
         return directory in self._gone_ones()
 
     def _gone_ones(self) -> dict[str, GonePartition]:
+        if self._shares:
+            return {}  # Who plans has looked for them.
         if self._gone is None:
             if self._metadata is None:
                 self._metadata = self._read_metadata()
@@ -287,6 +328,8 @@ class TieredFiles:
         directory = parent_directory(path)
         if not self._is_gone(directory):
             return None
+        if directory in self._shares:
+            return dict(self._shares[directory].made).get(base_name(path))
         if directory not in self._made:
             self.list(directory)
         return self._made.get(directory, {}).get(base_name(path))

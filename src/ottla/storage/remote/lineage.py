@@ -42,6 +42,33 @@ class Chain:
     findings: tuple[Finding, ...]
     """Gaps, and notes of how the lineage was found; the path is the partition's name."""
 
+    def within(self, from_offset: int, until_offset: int) -> "Chain":
+        """The same log with the pieces and the gaps alone that have some of these offsets."""
+        return Chain(
+            start_offset=self.start_offset,
+            pieces=tuple(
+                one
+                for one in self.pieces
+                if one.first_offset < until_offset and one.last_offset >= from_offset
+            ),
+            findings=tuple(
+                one
+                for one in self.findings
+                if one.lost is not None
+                and one.lost.first < until_offset
+                and one.lost.until > from_offset
+            ),
+        )
+
+    def joined(self, other: "Chain") -> "Chain":
+        """The pieces and the gaps of two parts of one log, which may share some."""
+        pieces = {one.first_offset: one for one in (*self.pieces, *other.pieces)}
+        return Chain(
+            start_offset=self.start_offset,
+            pieces=tuple(pieces[first] for first in sorted(pieces)),
+            findings=tuple(dict.fromkeys((*self.findings, *other.findings))),
+        )
+
 
 def is_in_lineage(
     segment: RemoteLogSegmentMetadata, epochs: Sequence[EpochEntry], log_end_offset: int
