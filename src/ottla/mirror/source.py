@@ -89,10 +89,18 @@ class Selection:
 
 
 def is_internal(name: str) -> bool:
-    """Whether coordinators or controllers write the topic, so that it is not mirrored."""
+    """Whether only brokers write the topic, about themselves, so that it is not mirrored: records
+    of a tier, above all, would let the copy's broker delete the objects of its source.
+    """
     return name in INTERNAL
 
 
 INTERNAL = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__remote_log_metadata",
+    }
 )

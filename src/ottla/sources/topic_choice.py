@@ -13,7 +13,7 @@ from ottla.base.values import dataclass
 
 CHOICE_OPTIONS = ("subscribe", "assign", "subscribePattern")
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__remote_log_metadata"})
 """Topics that no pattern matches, as in Kafka's consumers; `subscribe` can name them."""
 
 

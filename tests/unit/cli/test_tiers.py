@@ -91,6 +91,7 @@ def test_a_mirror_has_the_whole_log(place: TieredPlace, tmp_path: Path) -> None:
     run(place, "mirror", str(tmp_path / "copy"))
     with ottla.open(tmp_path / "copy", read_only=True) as log:
         assert [one.offset for one in log.read("orders")] == ALL
+        assert "__remote_log_metadata" not in log.topics()
 
 
 @pytest.mark.parametrize(
