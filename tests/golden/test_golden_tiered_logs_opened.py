@@ -12,8 +12,12 @@ import pytest
 import ottla
 from ottla.base.files import OsFileSystem
 from ottla.base.partitions import TopicPartition
+from ottla.diagnosis.directories import Directories, read_directories
+from ottla.diagnosis.doctor import Place, check_log
+from ottla.diagnosis.tier_ends import TierEnds
 from ottla.embedded.log import Log
 from ottla.storage.diagnosis.directory_check import check
+from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.log.offsets import Isolation, OffsetInTierError
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.opening import open_directories
@@ -33,6 +37,9 @@ DIRECTORIES = [
 
 OF_A_CLUSTER = "nothing can be changed before ottla adopt"
 """The error line for a directory of one of several brokers, which is right."""
+
+
+MUCH_LATER_MS = 1 << 45
 
 
 def rows_of(case: str, name: str) -> list[dict[str, Any]]:
@@ -110,3 +117,43 @@ def test_what_is_in_the_tier_stays_readable_after_a_start(
         log = opened.partition(row["topic"], row["partition"])
         found = [(one.offset, one.value) for one in log.records.read(log.log_start_offset)]
         assert found == [(one["offset"], decoded(one["value"])) for one in row["records"]]
+
+
+@pytest.mark.parametrize(("case", "name"), DIRECTORIES)
+def test_retention_is_explained_and_doctor_misses_nothing(case: str, name: str) -> None:
+    path = RECORDED / case / name
+    directories = read_directories([str(path)])
+    ends = TierEnds(directories.opened)
+    for row in rows_of(case, name):
+        topic, partition = row["topic"], row["partition"]
+        (log,) = [one for one in directories.logs(topic) if one.partition == partition]
+        config = directories.config(topic)
+        facts = explain_log(
+            log, config, 0, OsFileSystem(), highest_remote_offset=ends.of(log, config)
+        ).facts
+        if row["config"]["remote.storage.enable"] == "true":
+            starts = facts.log_start_offset, facts.local_start_offset
+            assert starts[1] == starts_of(case, row)[1]
+            assert starts[0] == (0 if case == KILLED else row["logStartOffset"])
+            # What has expired is in the tier no more, whatever Kafka says.
+            if case != KILLED and row["lastTieredOffset"] >= row["logStartOffset"]:
+                assert facts.highest_remote_offset == row["lastTieredOffset"], topic
+    kinds = {
+        one.kind
+        for topic, indexes in directories.opened[0].topics().items()
+        for index in indexes
+        for one in check_log(place_of(directories, topic), topic, index)
+    }
+    assert kinds == set()
+
+
+def place_of(directories: Directories, topic: str) -> Place:
+    (directory,) = directories.opened
+    config = directories.config(topic)
+    return Place(
+        directories=directories,
+        directory=directory,
+        config=config,
+        is_live=False,
+        now_ms=MUCH_LATER_MS,
+    )

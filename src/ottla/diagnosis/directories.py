@@ -122,7 +122,9 @@ def read_directories(
     opened = [open_for_reading(path, file_system) for path in paths]
     sizes = {one.path: one.metadata_sizes() for one in opened}
     found = find_metadata(paths, file_system)
+    tiered = {name for name in found.known.entries if found.known.is_tiered(name)}
     for one in opened:
+        one.tiered_topics = tiered
         if one.path == found.path:  # so that the log is read once
             one.take_topics(known_topics_of(found.image), sizes[one.path])
     settings = BrokerSettings(properties or {}, found.image, found.node_id)

@@ -391,6 +391,8 @@ def _check_checkpointed(examined: Examined) -> Iterator[Complaint]:
         return
     log = examined.log
     first = log.segments[0].base_offset if log.segments else 0
+    if examined.place.config.remote_storage_enable:
+        first = min(first, log.recorded_start)  # the tier has what is before the segments
     for name, meaning in CHECKPOINTS.items():
         offset = examined.checkpointed(name)
         if (

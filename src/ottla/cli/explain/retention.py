@@ -43,11 +43,21 @@ def retention_command(topic: str, **options: object) -> None:
 def _explained(
     directories: "Directories", topic: str, options: ExplainOptions
 ) -> "list[ExplainedLog]":
+    from ottla.diagnosis.tier_ends import TierEnds
     from ottla.storage.diagnosis.retention_explanation import explain_log
 
     logs = options.chosen(directories.logs(topic), topic)
-    config = directories.config(topic)
-    return [explain_log(log, config, options.now_ms, directories.file_system) for log in logs]
+    config, ends = directories.config(topic), TierEnds(directories.opened)
+    return [
+        explain_log(
+            log,
+            config,
+            options.now_ms,
+            directories.file_system,
+            highest_remote_offset=ends.of(log, config),
+        )
+        for log in logs
+    ]
 
 
 # On a screen
@@ -86,8 +96,11 @@ def _show(
 
 def _line_of(explained: "ExplainedLog") -> str:
     facts = explained.facts
+    local = ""
+    if facts.log_start_offset < facts.local_start_offset:
+        local = f", local from {facts.local_start_offset}"
     return (
-        f"{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}, "
+        f"{explained.path}: offsets {facts.log_start_offset} to {facts.log_end_offset}{local}, "
         f"{facts.size:,} bytes in {counted(len(explained.segments), 'segment')}"
     )
 

@@ -12,6 +12,7 @@ from ottla.console.pictures import LEGEND, draw, remarks
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import CompactionStatus, compaction_status
 from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.tier_ends import TierEnds
 from ottla.diagnosis.words.compaction import changes as changes_of_compaction
 from ottla.diagnosis.words.compaction import notes
 from ottla.diagnosis.words.compaction import settings_text as compaction_settings
@@ -51,7 +52,14 @@ def _from_files(ask: Ask, files: Directories, name: str, index: int) -> Fields:
     if index not in logs:
         raise UnknownNameError("partition", str(index), map(str, logs), name)
     log = logs[index]
-    explained = explain_log(log, files.config(name), ask.now_ms, files.file_system)
+    config = files.config(name)
+    explained = explain_log(
+        log,
+        config,
+        ask.now_ms,
+        files.file_system,
+        highest_remote_offset=TierEnds(files.opened).of(log, config),
+    )
     status = _status(log, files, ask.now_ms)
     setting = Setting(topic=name, target=ask.place.target.text)
     offsets = _offsets(ask, log, explained, status)

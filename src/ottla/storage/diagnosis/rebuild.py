@@ -21,7 +21,7 @@ from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
 from ottla.storage.index.producer_snapshot import newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex, index_text
 from ottla.storage.log.epoch_runs import EpochRuns
-from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log.snapshot_files import SnapshotFiles
 from ottla.storage.segment.segment import Segment
 
@@ -146,9 +146,19 @@ def take_snapshot(file_system: FileSystem, directory: str, replayed: Replayed) -
 
 
 def rebuild_epochs(file_system: FileSystem, path: str, replayed: Replayed) -> None:
-    """Rebuilds the leader-epoch checkpoint from the batches, whose epochs must ascend."""
-    entries = replayed.epochs.entries
+    """Rebuilds the leader-epoch checkpoint from the batches, whose epochs must ascend.
+
+    Epochs of what is before the first batch stay: a remote tier may have it.
+    """
+    entries = [*_front_epochs(file_system, path, replayed), *replayed.epochs.entries]
     if entries:
         LeaderEpochs(file_system, path).assign_all(entries)
     else:
         remove_if_present(file_system, path)
+
+
+def _front_epochs(file_system: FileSystem, path: str, replayed: Replayed) -> list[EpochEntry]:
+    try:
+        return list(replayed.epochs.before(LeaderEpochs.read(file_system, path)))
+    except CorruptionError:
+        return []

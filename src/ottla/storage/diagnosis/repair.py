@@ -332,6 +332,8 @@ class _Repair:
                 was_clean_stop=True,
                 recovery_point=0,
                 log_start_offset=0,
+                # A topic with a tier keeps the leader epochs of what is there.
+                are_settings_known=False,
                 integrity=read_integrity(self._files, action.path),
             )
         )

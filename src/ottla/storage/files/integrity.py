@@ -149,7 +149,9 @@ class Integrity:
 
         `base_offset` is that of the first segment that is left, and `epochs_begin` the first offset
         in the leader epochs, if any. Retention truncates them durably, and removes the segments'
-        lines before the segments: a power failure may lose the latter, nothing else does.
+        lines before the segments: a power failure may lose the latter, nothing else does. Of a
+        tiered log nothing truncates the epochs, and the lines are removed durably: there the caller
+        passes `None` for the epochs and trusts the lines, as of the same boot.
         """
         listed = {one: facts for one, facts in self.segments.items() if one < base_offset}
         listed = {one: facts for one, facts in listed.items() if one >= self.start_offset}
@@ -267,14 +269,14 @@ class IntegrityFile:
         """Records a segment that compaction has put in place."""
         self._note(base_offset, facts)
 
-    def removed_before(self, offset: int) -> None:
+    def removed_before(self, offset: int, *, durably: bool = False) -> None:
         """Forgets the segments before an offset, which retention is about to remove, or which were
         lost.
         """
         self.known = replace(self.known, start_offset=offset)
         for base_offset in [one for one in self._segments if one < offset]:
             self._forget(base_offset)
-        if self._is_wasteful:
+        if durably or self._is_wasteful:
             self._write()
         else:
             self._append([_start_line(offset)])

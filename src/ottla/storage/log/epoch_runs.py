@@ -95,12 +95,12 @@ class EpochRuns:
         wrong = [run for run in self.values if not _agrees(run, epochs, log_start)]
         if sum(run.batch_count for run in wrong) <= 1:
             return EpochVerdict(epochs=epochs, wrong_file=None, damaged=wrong)
-        right = epochs.with_entries([*self._before(epochs), *self.entries])
+        right = epochs.with_entries([*self.before(epochs), *self.entries])
         damaged = [run for run in self.values if not _agrees(run, right, log_start)]
         file = _wrong_file(epochs, wrong[0])
         return EpochVerdict(epochs=right, wrong_file=file, damaged=damaged)
 
-    def _before(self, epochs: LeaderEpochs) -> Iterator[EpochEntry]:
+    def before(self, epochs: LeaderEpochs) -> Iterator[EpochEntry]:
         """The checkpoint's entries of batches before the first one: in a tiered log these are in
         the tier, and nothing else says their epochs.
         """

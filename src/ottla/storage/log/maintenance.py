@@ -303,7 +303,9 @@ class LogMaintenance:
                 return []
             log.snapshots.finish(log.producers)  # or the producers of what goes would be lost
             log.segments.remove_oldest(len(gone))
-            log.integrity.removed_before(log.segments.first.base_offset)
+            # Of what only a tier has, nothing else shows that it was not lost here.
+            has_front = log.log_start_offset < log.local_start_offset
+            log.integrity.removed_before(log.segments.first.base_offset, durably=has_front)
             deleted = [self._put_aside(one) for one in gone]
             # A checkpoint omits a log start that is the first segment's base offset, but must not
             # before the renames are synced.

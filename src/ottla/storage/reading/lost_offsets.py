@@ -107,7 +107,9 @@ def lost_front(
     integrity = read_integrity(file_system, directory)
     found: tuple[int, str] | None = None
     if integrity is not None:
-        found = integrity.begin_of_missing(first_offset, epochs_begin, is_same_boot=is_same_boot)
+        found = integrity.begin_of_missing(
+            first_offset, epochs_begin, is_same_boot=is_same_boot or is_tiered
+        )
     elif epochs_begin is not None and is_integrity_lost(file_system, directory):
         found = epochs_begin, LEADER_EPOCHS
     path = join(directory, log_file_name(first_offset))

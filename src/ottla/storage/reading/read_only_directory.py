@@ -123,6 +123,8 @@ class ReadOnlyLogDirectory:
         ] = {}
         self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
         self._known_topics: tuple[MetadataSizes, KnownTopics] | None = None
+        self.tiered_topics: Container[str] = ()
+        """Topics that have a tier by the metadata log in another directory of the broker."""
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -388,7 +390,7 @@ class ReadOnlyLogDirectory:
 
     def is_tiered(self, topic: str) -> bool:
         """Whether a topic is known to have a remote tier, where the first segments may be alone."""
-        return self._topics().is_tiered(topic)
+        return topic in self.tiered_topics or self._topics().is_tiered(topic)
 
     def _named_partitions(self) -> NamedPartitions:
         return find_named_partitions(self._find_checkpoint)

@@ -71,7 +71,9 @@ def _name_missing(log: OpenedLog) -> list[int]:
     epochs_begin = None if request.is_tiered else log.epochs.earliest_start_offset
     if request.integrity is not None:
         begun = request.integrity.begin_of_missing(
-            log.segments.first.base_offset, epochs_begin, is_same_boot=request.is_same_boot
+            log.segments.first.base_offset,
+            epochs_begin,
+            is_same_boot=request.is_same_boot or request.is_tiered,
         )
         name_missing_front(begun, log.segments, start)
         losses = known_losses(request.integrity, log.all_files, request.gaps_before)

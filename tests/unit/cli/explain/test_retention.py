@@ -187,3 +187,32 @@ def test_a_mistake_is_one_line_and_exit_code_2(
         main(["explain", "retention", *(one.replace("DIR", directory) for one in arguments)])
     assert stop.value.code == 2
     assert capsys.readouterr().err == f"ottla: {message.replace('DIR', directory, 1)}\n"
+
+
+TIERED = ("-o", "remote.storage.enable=true", "-o", "local.retention.ms=86400000")
+
+
+def test_of_a_tiered_topic_what_is_not_in_the_tier_stays(log: Log, tmp_path: Path) -> None:
+    fill(log, "t", [30, 26, 9])
+    partition, *found = told("t", "-d", tmp_path / "d", "--at", NOW_MS, *TIERED)
+    assert [(one["goes"], one["rule"], one["blockers"]) for one in found] == [
+        (False, "local.retention.ms", ["not_in_tier"]),
+        (False, "local.retention.ms", ["not_in_tier", "older_segment"]),
+        (False, None, ["not_in_tier", "not_yet", "older_segment"]),
+    ]
+    assert (partition["local_start_offset"], partition["highest_remote_offset"]) == (0, -1)
+    assert partition["settings"]["local.retention.ms"] == DAY
+    assert partition["notes"][0].startswith("it is not known here what the tier has")
+    output = run("t", "-d", tmp_path / "d", "--at", NOW_MS, *TIERED).output
+    assert "when the tier has it" in output
+    assert "wait: a broker with the tier copies the segment once it is rolled" in output
+
+
+def test_where_copies_are_disabled_the_limits_are_those_of_the_whole_log(
+    log: Log, tmp_path: Path
+) -> None:
+    fill(log, "t", [30, 9], retention_ms=DAY)
+    disabled = (*TIERED[:2], "-o", "remote.log.copy.disable=true")
+    partition, *found = told("t", "-d", tmp_path / "d", "--at", NOW_MS, *disabled)
+    assert [one["rule"] for one in found] == ["retention.ms", None]
+    assert "remote.log.copy.disable=true" in partition["notes"][0]

@@ -8,6 +8,7 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, read_file, replace_file
 from ottla.storage.diagnosis import rebuild
 from ottla.storage.diagnosis.producer_checks import Knowledge
+from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segment.segment_recovery import recover
 from ottla.testing import FakeFileSystem
 from tests.support.damaged_logs import PARTITION, Files, sound_files
@@ -128,3 +129,17 @@ def test_a_log_without_epochs_has_no_checkpoint_of_them(files: Files) -> None:
     found.epochs.values.clear()
     rebuild.rebuild_epochs(disk, files.epochs, found)
     assert disk.status(files.epochs) is None
+
+
+def test_rebuilt_epochs_keep_those_of_what_only_a_tier_has(files: Files) -> None:
+    disk = files.disk()
+    found = replayed(disk)
+    for run in found.epochs.values:
+        run.epoch += 5
+        run.first_offset += 100
+    files_epochs = LeaderEpochs(disk, files.epochs, [EpochEntry(1, 3), EpochEntry(2, 50)])
+    files_epochs.replace(files_epochs.entries)
+    rebuild.rebuild_epochs(disk, files.epochs, found)
+    entries = LeaderEpochs.read(disk, files.epochs).entries
+    assert entries[:2] == (EpochEntry(1, 3), EpochEntry(2, 50))
+    assert entries[2:] == tuple(found.epochs.entries)

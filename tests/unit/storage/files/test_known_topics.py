@@ -1,8 +1,15 @@
 """The topics that a directory's metadata log has, for those who read the directory."""
 
+import pytest
+
 from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.records import RegisterBrokerRecord
-from ottla.storage.files.known_topics import NO_TOPICS, read_known_topics
+from ottla.storage.files.known_topics import (
+    NO_TOPICS,
+    KnownTopics,
+    TopicEntry,
+    read_known_topics,
+)
 from tests.support.brokers import disk, id_of, open_broker
 from tests.support.metadata import write_records
 
@@ -46,3 +53,14 @@ def test_the_log_of_several_brokers_does_not_say_which_partitions_are_here() -> 
         node = RegisterBrokerRecord(broker_id=number, incarnation_id=id_of(number))
         write_records(files, node)
     assert not read_known_topics(files, "/d").is_found
+
+
+@pytest.mark.parametrize(("text", "is_tiered"), [("true", True), (" TRUE", True), ("false", False)])
+def test_a_topic_is_tiered_if_it_is_known_to_be(text: str, is_tiered: bool) -> None:
+    entry = TopicEntry(
+        name="t", topic_id=id_of(1), partition_count=1, overrides={"remote.storage.enable": text}
+    )
+    known = KnownTopics(entries={"t": entry})
+    assert known.is_tiered("t") is is_tiered
+    assert not known.is_tiered("u")
+    assert not NO_TOPICS.is_tiered("t")

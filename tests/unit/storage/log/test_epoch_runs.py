@@ -63,3 +63,15 @@ def test_a_checkpoint_says_nothing_about_offsets_before_its_first_entry() -> Non
     assert agree(epochs, 2, (9, 10))
     assert not agree(epochs, 2, (10, 20))
     assert not agree(epochs, 1, (9, 10))
+
+
+def test_a_rebuilt_checkpoint_keeps_the_epochs_of_what_is_before_the_batches() -> None:
+    """In a tiered log these are in the tier, and no batch here says their epochs."""
+    runs = EpochRuns()
+    for offset, epoch in ((20, 3), (21, 3), (22, 4), (23, 4)):
+        (one,) = iter_batches(batch(b"v"))
+        one.stamp(offset, epoch)
+        runs.take(one)
+    wrong = LeaderEpochs(FakeFileSystem(), "file", [EpochEntry(1, 0), EpochEntry(9, 7)])
+    right = runs.judge(wrong, 20).epochs
+    assert [(one.epoch, one.start_offset) for one in right.entries] == [(1, 0), (3, 20), (4, 22)]

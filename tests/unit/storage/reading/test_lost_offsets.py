@@ -110,3 +110,32 @@ def test_without_a_power_failure_the_listed_segments_alone_show_what_is_lost(
     damage = lost_front(files, PATH, 8, 0, is_same_boot=True)
     assert (damage and (damage.from_offset, damage.until_offset)) == lost
     assert damage is None or INTEGRITY in damage.reason
+
+
+@pytest.mark.parametrize("content", [None, b"0\n1\n0 0\n"])
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        (Integrity(segments={0: HELD, 4: HELD}), (0, 8)),
+        (Integrity(segments={0: HELD, 4: HELD}, start_offset=4), (4, 8)),
+        (Integrity(segments={0: HELD, 4: HELD}, start_offset=8), None),
+        (Integrity(segments={8: HELD}), None),
+    ],
+)
+@pytest.mark.parametrize("is_same_boot", [True, False])
+def test_of_a_tiered_log_the_epochs_do_not_show_what_was_here(
+    content: bytes | None, known: Integrity, is_same_boot: bool, lost: tuple[int, int] | None
+) -> None:
+    files = disk(known, 8)
+    if content is not None:
+        replace_file(files, join(PATH, LEADER_EPOCHS), content)
+    damage = lost_front(files, PATH, 8, 0, is_same_boot=is_same_boot, is_tiered=True)
+    assert (damage and (damage.from_offset, damage.until_offset)) == lost
+
+
+def test_a_lost_integrity_file_makes_no_front_of_a_tiered_log_lost() -> None:
+    files = disk(Integrity(segments={8: HELD}), 8)
+    replace_file(files, join(PATH, LEADER_EPOCHS), b"0\n1\n0 0\n")
+    replace_file(files, join(PATH, INTEGRITY), b"nonsense")
+    assert lost_front(files, PATH, 8, 0) is not None
+    assert lost_front(files, PATH, 8, 0, is_tiered=True) is None
