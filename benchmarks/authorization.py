@@ -16,7 +16,6 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.requests import one_by_one
 from benchmarks.wire import Producing
 from ottla.base.principal import ANONYMOUS
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import (
     CLUSTER_NAME,
     Acl,
@@ -27,6 +26,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.deciding.topics import NewTopic
 
 RULES = 1000
 NAME = "authorizer.class.name"

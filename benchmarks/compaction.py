@@ -23,8 +23,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.layout import ATTRIBUTES_POSITION, CRC_POSITION
 from ottla.runtime.opening import open_broker

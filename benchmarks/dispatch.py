@@ -15,11 +15,11 @@ from benchmarks.report import Report, add_figure, figures_report
 from benchmarks.wire import frame_of
 from ottla.base.clock import SystemClock, read_clock
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message
 from ottla.embedded.log import Log
 from ottla.embedded.log import open as open_log
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -6,11 +6,11 @@ from dataclasses import replace
 from benchmarks.growth import Place
 from ottla.base.files import OsFileSystem
 from ottla.base.partitions import TopicPartition
-from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.metrics.collector import BrokerCollector, Collected
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

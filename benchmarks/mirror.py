@@ -12,7 +12,7 @@ from benchmarks.logs import CHANCE, now_ms
 from benchmarks.measuring import MEGABYTE, Scale, seconds_of
 from benchmarks.report import Report, add_figure, figures_report
 from ottla.base.clock import SystemClock
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.endpoints import open_source
 from ottla.mirror.mirror import Mirror, MirrorOptions

@@ -9,8 +9,8 @@ from benchmarks.measuring import MEGABYTE, Samples, Scale, seconds_of
 from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.clock import SystemClock
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.crc32c import crc32c
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.runtime.opening import open_broker
 from ottla.storage.files.filenames import log_file_name
 

@@ -11,9 +11,9 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 from ottla.base.clock import SystemClock
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.embedded.environment import Environment
 from ottla.embedded.log import Log
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.runtime.collector import Collector
 from ottla.runtime.opening import open_broker

@@ -47,8 +47,8 @@ from benchmarks.measuring import MEGABYTE, Scale, figure, percentile
 from benchmarks.probe import Probe, Wait
 from benchmarks.report import Report
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.runtime.collector import Collector
 from ottla.server.dispatching.apis import APIS, CLUSTER_APIS

@@ -14,8 +14,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, PatternType, ResourceType
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.certificates import Authority, pkcs12_store
 from tests.support.logins import PASSWORD, SASL, USER, login_broker, rule
 from tests.support.serving import serving

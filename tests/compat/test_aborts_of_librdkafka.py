@@ -15,8 +15,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka import Producer
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import reader
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import read_request_header
 from ottla.protocol.messages import request_class

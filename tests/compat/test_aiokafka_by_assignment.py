@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage import scan
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving

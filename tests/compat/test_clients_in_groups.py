@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.compat.group_consumers import (
     CONSUMERS,
     TOPIC,

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage import scan
 from tests.compat.node_clients import PROGRAMS, absence, as_text, codecs_of, hold_session
 from tests.support.patience import PATIENCE_S

@@ -22,13 +22,13 @@ from confluent_kafka.admin import (
 from ottla.base.clock import SystemClock, read_clock
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     HeartbeatAnswer,
     HeartbeatRequest,
 )
 from ottla.coordinator.decision import Decision
+from ottla.metadata.deciding.topics import NewTopic
 from tests.compat.group_consumers import TOPIC, ConfluentConsumer, poll_until, share
 from tests.compat.test_clients_in_groups import (
     ALL,

@@ -14,8 +14,8 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, Permission, ResourceType
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.server.network.listener import Server
 from tests.support.logins import PASSWORD, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage import scan
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving

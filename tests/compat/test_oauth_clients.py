@@ -21,8 +21,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 import ottla
-from ottla.broker.topics.topics import NewTopic
 from ottla.client.connecting.security import AuthenticationError
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.server.network.connection_events import LoginOutcome
 from ottla.server.network.listener import Server
 from tests.support.certificates import Authority

@@ -29,9 +29,9 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, PatternType
 from ottla.metadata.acls import ResourceType as Kind
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.certificates import Authority
 from tests.support.logins import PASSWORD, SASL, USER, login_broker, rule
 from tests.support.patience import PATIENCE_S

@@ -7,8 +7,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import Operation, ResourceType
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.server.network.listener import Server
 from ottla.testing.clock import FakeClock
 from tests.compat.java import kafka, needs_java_client, properties, wait

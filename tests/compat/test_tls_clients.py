@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.compat.java import needs_java_client
 from tests.compat.java_clients import read_values, record, send_all
 from tests.compat.node_clients import NODE, absence

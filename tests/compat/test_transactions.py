@@ -20,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 from ottla.base.clock import SystemClock
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.integration.cli.support import serving as serving_process
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.serving import open_broker, serving

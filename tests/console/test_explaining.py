@@ -7,9 +7,9 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topics import NewTopic
 from ottla.diagnosis.doctor import check_directories
 from ottla.diagnosis.words.remedies import remedy_text
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, console_over, fill
 from tests.support.brokers import open_broker

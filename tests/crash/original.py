@@ -20,8 +20,6 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
@@ -36,6 +34,8 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.tokens import DelegationToken
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker

@@ -15,7 +15,7 @@ import pytest
 from ottla.base.files import FileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.testing import (
     CrashMode,
     CrashPoint,

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.snapshots.snapshots import Snapshots
 from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point
 from tests.crash.sampling import sample

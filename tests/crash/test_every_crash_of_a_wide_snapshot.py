@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.filenames import RESTORING
 from ottla.storage.snapshots.snapshots import Snapshots
 from ottla.testing import CrashMode, CrashPoint, FakeFileSystem, every_crash_point

@@ -15,7 +15,7 @@ import pytest
 import ottla
 from ottla.base.errors import OttlaError
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.filenames import (
     BOOT_NOTE,
     CHECKPOINT_CLEANER,

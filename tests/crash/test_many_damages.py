@@ -20,7 +20,7 @@ import pytest
 from ottla.base.errors import CorruptionError, OttlaError
 from ottla.base.files import join, parent_directory
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.directory_check import check

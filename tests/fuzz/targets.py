@@ -14,11 +14,11 @@ from unittest import mock
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.principal import ANONYMOUS
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader, writer
 from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import FIRST_FLEXIBLE_VERSIONS, ApiKey
 from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import REQUEST_START, read_request_header, read_response_header

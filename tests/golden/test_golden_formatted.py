@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support import SHARED
 from tests.support.metadata import image_of
 from tests.support.serving import open_broker

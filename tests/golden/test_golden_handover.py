@@ -10,8 +10,8 @@ from ottla.base.files import OsFileSystem
 from ottla.broker.adoption.handover import HandoverOptions, plan_handover, write_handover
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import image_changes
 from ottla.metadata.log_files import MetadataFile, read_log

@@ -18,8 +18,8 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.security.scram import ScramServer
-from ottla.broker.topics.topics import NewTopic
 from ottla.client.connecting.scram import ScramClient
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.source import Selection
 from ottla.record.batch import iter_batches

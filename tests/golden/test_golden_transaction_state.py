@@ -8,7 +8,6 @@ import pytest
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.membership.marker_requests import Marker
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.transaction import TransactionConfig
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.transaction.machine import TransactionMachine
@@ -23,6 +22,7 @@ from ottla.coordinator.transaction.records import (
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.coordinator.transaction.transaction import Transaction
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.record.control import parse_end_transaction_marker
 from ottla.record.record import Record

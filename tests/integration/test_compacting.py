@@ -19,7 +19,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.log_jobs.cleaner import CleaningTask
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.runtime import cleaning_process
 from ottla.runtime.cleaning import Cleaning, Engine, ThreadEngine, Throttle
 from ottla.runtime.cleaning_process import ProcessEngine

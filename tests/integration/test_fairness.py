@@ -23,9 +23,9 @@ from benchmarks.stretches import MOST_TRIES, Recorder, Tried, ask, host_millisec
 from ottla.base.clock import SystemClock
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource

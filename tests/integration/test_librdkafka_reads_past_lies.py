@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.base.errors import ApiError
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
+from ottla.metadata.deciding.topics import NewTopic
 from tests.property.test_no_lie_is_stored import (
     CODECS,
     lies_in_header_bytes,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.background import Preparation, Prepared, carry_out
 from ottla.codec.compression import Compression
 from ottla.embedded import log as embedded
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.produce import (

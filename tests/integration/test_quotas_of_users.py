@@ -9,8 +9,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.topics.topics import NewTopic
 from ottla.client.connecting.scram import ScramClient
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.produce import (

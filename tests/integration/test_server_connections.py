@@ -10,8 +10,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest

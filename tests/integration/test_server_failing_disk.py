@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import (

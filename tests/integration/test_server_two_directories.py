@@ -15,8 +15,8 @@ from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.files import OsFileSystem
 from ottla.base.timestamps import Timestamps
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

@@ -16,7 +16,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest

@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.integration.test_tls_listeners import fetch, produce

@@ -18,8 +18,8 @@ from ottla.broker.records.fetch_sessions import (
     SessionFetch,
     key_of,
 )
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.storage.log.reader import FetchData
 from tests.support.brokers import batch, disk, open_broker

@@ -19,11 +19,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.coordination.shards import LedShards
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.replicas.only_replicas import OnlyReplicas
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic, Topic
+from ottla.broker.topics.topics import Topic
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, NewOffset
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.compaction.compaction import Surroundings, compact
 from ottla.storage.compaction.key_filter import PlainKeyFilter

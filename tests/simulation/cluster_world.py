@@ -49,9 +49,9 @@ from ottla.controller.events import (
 from ottla.controller.machine import ControllerMachine
 from ottla.controller.operations import Batch, Create, Outcome, Result
 from ottla.controller.parts import ControllerOptions
-from ottla.controller.placement import Start, place
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
 from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.deciding.placement import Start, place
 from ottla.zookeeper import paths
 from ottla.zookeeper.brokers import encode_broker
 from ottla.zookeeper.notices import encode_log_dir_event

@@ -18,8 +18,8 @@ from ottla.base.files import FileSystem, base_name, parent_directory
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import Record as StoredRecord
 from ottla.storage.diagnosis.directory_check import check

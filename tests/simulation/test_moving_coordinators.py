@@ -16,11 +16,11 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.broker.membership.marker_requests import MarkerRequest
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.marker_channels import _errors, _message
 from ottla.codec.schema import Message
 from ottla.controller.events import AlteredAnswer
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
     AddPartitionsToTransactionRequest,

@@ -15,13 +15,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.markers import FIRST_EPOCH_BUMP_VERSION
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records

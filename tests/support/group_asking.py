@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -16,11 +16,11 @@ from unittest import mock
 from ottla.base.errors import ProtocolError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
 from ottla.codec.fields import Field
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, Struct, reader
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import request_class, response_class
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ottla.base.files import FileSystem, join
-from ottla.broker.topics.topics import NewTopic
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions, RoundReport
 from ottla.mirror.target import Target

@@ -10,8 +10,8 @@ from time import monotonic
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.listeners import Listener
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.server.network.embedding import Embedding, Upkeep
 from ottla.server.network.listener import Server
 from tests.support.patience import PATIENCE_S

@@ -12,8 +12,8 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
 from ottla.broker.tiering.tier_jobs import Job
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_files import SegmentFiles

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.add_offsets_to_transaction import AddOffsetsToTransactionRequest
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,

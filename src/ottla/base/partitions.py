@@ -11,6 +11,12 @@ Topic = TypeVar("Topic", bound=str | bytes)
 
 MAX_PARTITION = (1 << 31) - 1
 
+CLUSTER_METADATA = "__cluster_metadata"
+"""The name of the metadata log, which is no topic's."""
+
+REMOTE_LOG_METADATA = "__remote_log_metadata"
+"""The topic of a remote tier's metadata."""
+
 
 class TopicPartition(NamedTuple):
     """A partition; its text is the name of its directory.

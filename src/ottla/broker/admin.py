@@ -31,16 +31,8 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.records.appends import Appends
 from ottla.broker.records.fetches import Fetches
 from ottla.broker.topics.storage_failures import storage_failures_answered
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.topics.topics import (
-    NewTopic,
-    Topic,
-    TopicGrowth,
-    check_growth,
-    created,
-    partition_count_of,
-)
+from ottla.broker.topics.topics import Topic, created
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
@@ -48,6 +40,14 @@ from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.deciding.topics import (
+    Defaults,
+    NewTopic,
+    TopicGrowth,
+    added_assignment,
+    new_assignment,
+)
 from ottla.metadata.image import (
     ALL_BROKERS,
     Configs,
@@ -117,8 +117,9 @@ class Admin:
         return results
 
     def _partition_count_of(self, new: NewTopic) -> int:
-        default = self._settings.config.num_partitions
-        return partition_count_of(new, default=default, node_id=self._broker.node_id)
+        config = self._settings.config
+        defaults = Defaults(config.num_partitions, config.default_replication_factor)
+        return len(new_assignment(new, self._metadata.image.racks, defaults, lambda: 0))
 
     def delete_topic(self, topic: Topic) -> None:
         """Deletes a topic; its files are removed after `file.delete.delay.ms`.
@@ -175,7 +176,8 @@ class Admin:
 
     def _growing_topic(self, growth: TopicGrowth) -> Topic:
         topic = self._topics.get(growth.name)
-        check_growth(growth, topic, node_id=self._broker.node_id)
+        image = self._metadata.image
+        added_assignment(growth, image.topics.get(growth.name), image.racks)
         return topic
 
     def alter_topic(

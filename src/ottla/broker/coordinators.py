@@ -12,8 +12,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.coordination.shards import Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.transactions.coordinator import TransactionCoordinator
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 
 class Coordinators:

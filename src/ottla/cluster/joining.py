@@ -25,7 +25,6 @@ from ottla.broker.control.registered_access import (
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.tiering.remote_log_metadata import new_metadata_topic
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.cluster.access import Access
 from ottla.cluster.channels import ChannelParts
 from ottla.cluster.controller_channel import ControllerChannels
@@ -47,6 +46,7 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.files.meta_properties import MetaProperties, properties_of

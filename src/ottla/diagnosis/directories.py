@@ -13,10 +13,10 @@ from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import FoundMetadata, find_metadata
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.topics.topic_rules import stored_config
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import DECIDING, TopicConfig
+from ottla.metadata.deciding.topic_rules import stored_config
 from ottla.storage.files.filenames import CLUSTER_METADATA
 from ottla.storage.files.known_topics import TopicEntry, known_topics_of
 from ottla.storage.files.meta_properties import properties_of

@@ -26,8 +26,7 @@ from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
+from ottla.broker.topics.topics import Topic
 from ottla.codec.compression import Compression
 from ottla.config.broker import check_known
 from ottla.config.group_coordinator import with_local_defaults
@@ -38,6 +37,8 @@ from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.paths import Paths, paths_of
 from ottla.embedded.readable import ReadableLog
+from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.batch import BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder, single_record_batch
 from ottla.record.partitioner import partition_for_key

@@ -16,7 +16,7 @@ from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
+from ottla.broker.topics.topics import Topic
 from ottla.client.administration.group_offsets import Committed
 from ottla.config.group_coordinator import with_local_defaults
 from ottla.config.setting import settings_of
@@ -24,6 +24,7 @@ from ottla.config.topic import TopicConfig
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.mirror.plan import TargetState
 from ottla.mirror.source import SourceTopic
 from ottla.mirror.staging import discard_staging

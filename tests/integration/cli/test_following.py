@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.cli.load.following import Leadership
 from ottla.loading.job import LoadRoute
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.serving import open_broker, serving
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from docs import metrics
 from ottla.base.clock import SystemClock, read_clock
-from ottla.broker.topics.topics import NewTopic
 from ottla.cli.serve.metrics.serving import ServedMetrics
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.offset_commit import (

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 import ottla
 from ottla.base.errors import UserError
 from ottla.base.scram import bytes_text
-from ottla.broker.topics.topics import NewTopic
 from ottla.cli.main import cli
 from ottla.client.administration.admin import Admin
 from ottla.client.connecting.cluster import ClientSettings
 from ottla.client.connecting.security import AuthenticationError, parse_security
 from ottla.client.connecting.target import open_target
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.logins import PASSWORD, USER, login_broker
 from tests.support.serving import serving
 

@@ -9,7 +9,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.certificates import Authority, Identity, authority, pkcs12_store
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import open_broker, serving

@@ -10,9 +10,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import replace_file
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, Topics
+from ottla.broker.topics.topics import Topics
 from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
 from ottla.broker.waiting.rooms import WaitingFetch
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.reader import FetchData
 from ottla.testing import CrashMode, FakeFileSystem

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from tests.support.brokers import at, disk, open_broker
 

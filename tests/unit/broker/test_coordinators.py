@@ -13,8 +13,7 @@ from ottla.broker.coordinators import Coordinators
 from ottla.broker.groups.coordinator import GroupCoordinator, offsets_topic
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.replicas.replicas import Replicas
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic, Topic
+from ottla.broker.topics.topics import Topic
 from ottla.broker.transactions.coordinator import TransactionCoordinator, state_topic
 from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
@@ -24,6 +23,8 @@ from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.brokers import at, disk, id_of, open_broker
 
 COUNT = 3

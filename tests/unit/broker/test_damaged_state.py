@@ -9,13 +9,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import join
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_fetch import (

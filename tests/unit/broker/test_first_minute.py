@@ -9,8 +9,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.repair import RepairOptions, repair

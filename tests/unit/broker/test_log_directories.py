@@ -11,7 +11,7 @@ from ottla.base.files import join, replace_file
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.storage.files.filenames import BOOT_NOTE
 from ottla.storage.files.meta_properties import read_meta_properties

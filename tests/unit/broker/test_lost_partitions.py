@@ -11,8 +11,8 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.diagnosis.giving_up import give_up

@@ -5,7 +5,7 @@ import pytest
 from ottla.base.files import FileSystem
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
 
 HOUR_MS = 3_600_000

@@ -5,8 +5,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem, read_file, replace_file
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.integrity import blank_integrity
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import batch, disk, open_broker

@@ -14,7 +14,8 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.turns import at_once
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
+from ottla.broker.topics.topics import Topic
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem

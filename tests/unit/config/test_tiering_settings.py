@@ -4,14 +4,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.topics.topic_rules import (
+from ottla.config.broker import broker_config
+from ottla.config.setting import SettingError, with_values
+from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topic_rules import (
     check_changed_settings,
     new_topic_config,
     stored_config,
 )
-from ottla.config.broker import broker_config
-from ottla.config.setting import SettingError, with_values
-from ottla.config.topic import TopicConfig
 
 TIERED = {"remote.storage.enable": "true"}
 WITH_TIER = TopicConfig(has_remote_storage=True)

@@ -4,9 +4,9 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import join
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import TopicGrowth
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import TopicGrowth
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions
 from ottla.mirror.throttle import Throttle
@@ -237,7 +237,7 @@ def test_a_recreated_topic_is_refused(source: SourceLog, target: FakeFileSystem)
 def test_an_id_that_another_topic_of_the_target_has_is_refused(
     source: SourceLog, target: FakeFileSystem
 ) -> None:
-    from ottla.broker.topics.topics import NewTopic
+    from ottla.metadata.deciding.topics import NewTopic
 
     with target_on(target) as opened:
         taken = source.broker.topics.get("t").topic_id

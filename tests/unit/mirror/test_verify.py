@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.layout import CRC_POSITION, LEADER_EPOCH_POSITION
 from ottla.storage import scan
 from ottla.storage.files.filenames import INTEGRITY

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.runtime.flusher import Flusher
 from ottla.testing import FakeClock
 from ottla.testing.faults import FaultPlan, FaultyFileSystem

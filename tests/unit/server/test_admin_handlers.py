@@ -8,8 +8,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.alter_configs import AlterableConfig as NewConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as WholeResource

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import (

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.base.errors import ProtocolError
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.primitives import Output
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class, response_class
 from ottla.server.dispatching.apis import APIS

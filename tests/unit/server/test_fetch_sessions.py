@@ -7,7 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

@@ -10,8 +10,8 @@ from ottla.base.errors import ProtocolError
 from ottla.base.files import Buffer
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

@@ -8,8 +8,8 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.setting import INT32_MAX
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.quotas import quota_entity
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class

@@ -7,8 +7,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.compression import Compression
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,

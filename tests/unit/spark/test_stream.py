@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
-from ottla.broker.topics.topics import TopicGrowth
+from ottla.metadata.deciding.topics import TopicGrowth
 from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.opening import source_options
 from ottla.sources.options import parse_options

@@ -18,7 +18,7 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.base.scram import HASHES
 from ottla.base.values import dataclass
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.metadata.image import MetadataImage
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.filenames import (

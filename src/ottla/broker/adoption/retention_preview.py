@@ -8,9 +8,9 @@ from typing import Final
 from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.values import dataclass
 from ottla.broker.adoption.accepted_settings import accepted_topic_configs
-from ottla.broker.topics.topic_rules import topic_config
 from ottla.broker.topics.topics import Topic
 from ottla.config.topic import DECIDING, TopicConfig
+from ottla.metadata.deciding.topic_rules import topic_config
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.retention import retention
 

@@ -23,14 +23,9 @@ from ottla.broker.control.controller import (
     Reassignments,
 )
 from ottla.broker.security.security import Security
-from ottla.broker.topics.topic_rules import check_name
-from ottla.broker.topics.topics import (
-    NewTopic,
-    Topic,
-    TopicGrowth,
-    Topics,
-    check_total_count,
-)
+from ottla.broker.topics.topics import Topic, Topics
+from ottla.metadata.deciding.topic_rules import check_name
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth, check_replicas, check_total_count
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
@@ -257,14 +252,7 @@ class AloneController:
         self._topics.partition(*place)
         if wanted is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        if wanted == (self._node_id,):
-            return
-        code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        if not wanted:
-            raise ApiError(code, "A partition needs one replica at least.")
-        if len(set(wanted)) < len(wanted):
-            raise ApiError(code, "A broker is named twice.")
-        raise ApiError(code, f"The only broker there is has the id {self._node_id}.")
+        check_replicas(wanted, (self._node_id,), f"{place}")
 
     def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
         return Reassignments(None, {})

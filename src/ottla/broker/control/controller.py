@@ -14,9 +14,10 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth
+from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting.rooms import Later
 from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 
 if TYPE_CHECKING:
     from ottla.broker.configs.config_changes import ResourceAlteration

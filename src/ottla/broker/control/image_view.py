@@ -7,10 +7,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.metadata.image_store import ImageStore
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.topics.topics import Topics
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
-from ottla.broker.topics.topics import NewTopic, Topic, TopicGrowth, Topics
+from ottla.broker.topics.topics import Topic, Topics
 from ottla.broker.waiting.rooms import Later
 from ottla.controller import tokens
 from ottla.controller.events import (
@@ -45,6 +45,7 @@ from ottla.controller.events import (
 from ottla.controller.operations import Steps
 from ottla.controller.tokens import FoundTokens
 from ottla.metadata.acls import Acl, AclFilter
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")

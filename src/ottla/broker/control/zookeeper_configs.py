@@ -22,7 +22,6 @@ from ottla.broker.configs.settings import (
 )
 from ottla.broker.control.controller import Outcome
 from ottla.broker.membership.membership import Membership
-from ottla.broker.topics.topic_rules import check_changed_settings, check_name
 from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
@@ -30,6 +29,7 @@ from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
+from ottla.metadata.deciding.topic_rules import check_changed_settings, check_name
 from ottla.metadata.image import MetadataImage
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 

@@ -11,38 +11,29 @@ from typing import Generic, NamedTuple, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.base.turns import in_turns, turn_dict, turn_list
+from ottla.base.turns import turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic, Outcome
 from ottla.broker.membership.membership import Membership
 from ottla.broker.replicas.replicas import Replicas
-from ottla.broker.topics.topic_rules import (
-    INTERNAL_TOPICS,
-    check_name,
-    metric_name,
-    new_topic_config,
-    stored_config,
-    topic_config,
-)
-from ottla.broker.topics.topics import (
-    NewTopic,
-    Topic,
-    TopicGrowth,
-    Topics,
-    check_grown_count,
-    check_partition_count,
-)
+from ottla.broker.topics.topics import Topic, Topics
 from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
-from ottla.controller.placement import Start, place
 from ottla.controller.settings import Settings, read_settings
+from ottla.metadata.deciding.topic_rules import new_topic_config, stored_config, topic_config
+from ottla.metadata.deciding.topics import (
+    Defaults,
+    NewTopic,
+    TopicGrowth,
+    added_assignment,
+    check_new_name,
+    new_assignment,
+)
 from ottla.metadata.image import MetadataImage
 from ottla.storage.files.known_topics import TopicEntry
 from ottla.zookeeper.topics import NO_LEADER
 
 T = TypeVar("T")
-
-Assignment = Mapping[int, tuple[int, ...]]
 
 Event = CreateTopic | CreatePartitions | DeleteTopic
 
@@ -156,69 +147,21 @@ def _creation(
     new: NewTopic, member: Member, config: BrokerConfig, new_id: Callable[[], Uuid]
 ) -> CreateTopic:
     """Raises `ApiError` for a topic that cannot be created."""
-    _check_new_name(new.name, member.metadata)
+    image = member.metadata
+    check_new_name(new.name, image.topics)
     new_topic_config(new.name, config.topic_defaults, new.overrides)
+    defaults = Defaults(config.num_partitions, config.default_replication_factor)
+
+    def chance() -> int:
+        return int.from_bytes(new_id(), "big")
+
     return CreateTopic(
         pending_id=None,
         topic=new.name,
-        assignment=_assignment(new, member.metadata.racks, config, new_id),
+        assignment=new_assignment(new, image.racks, defaults, chance),
         topic_id=new_id(),
-        settings={name: text for name, text in new.overrides.items() if text is not None},
+        settings=new.settings,
     )
-
-
-def _check_new_name(name: str, metadata: MetadataImage) -> None:
-    check_name(name)
-    if name in metadata.topics:
-        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    collides = [one for one in in_turns(metadata.topics) if metric_name(one) == metric_name(name)]
-    for other in collides:
-        raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with the existing topic '{other}': "
-            "metrics do not distinguish '.' from '_'.",
-        )
-
-
-def _assignment(
-    new: NewTopic,
-    racks: Mapping[int, str | None],
-    config: BrokerConfig,
-    new_id: Callable[[], Uuid],
-) -> Assignment:
-    if new.assignments:
-        if new.partition_count != -1 or new.replication_factor != -1:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                "With replicas assigned, the partitions and the replication factor must be -1.",
-            )
-        assigned = {index: tuple(brokers) for index, brokers in new.assignments.items()}
-        _check_assignment(assigned, 0, len(assigned), racks)
-        return assigned
-    count, factor = new.partition_count, new.replication_factor
-    count = config.num_partitions if count == -1 else count
-    factor = config.default_replication_factor if factor == -1 else factor
-    check_partition_count(count)
-    chance = int.from_bytes(new_id(), "big")
-    size = max(1, len(racks))
-    return place(racks, count, factor, Start(index=chance % size, shift=chance // size % size))
-
-
-def _check_assignment(
-    assigned: Assignment, first: int, count: int, brokers: Mapping[int, object]
-) -> None:
-    """Raises `ApiError` unless partitions from `first` on are assigned to brokers that are up."""
-    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    if sorted(assigned) != list(range(first, first + count)):
-        raise ApiError(code, f"Partitions must be assigned from {first} on, gapless.")
-    if len({len(replicas) for replicas in assigned.values()}) > 1:
-        raise ApiError(code, "All partitions must have the same number of replicas.")
-    for index, replicas in assigned.items():
-        if not replicas or len(set(replicas)) < len(replicas):
-            raise ApiError(code, f"Partition {index} needs replicas, each broker once.")
-        unknown = [one for one in replicas if one not in brokers]
-        if unknown:
-            raise ApiError(code, f"There is no broker {unknown[0]}.")
 
 
 # Growth
@@ -233,7 +176,8 @@ def create_partitions(
         result: Outcome = None
         try:
             member.check_is_controller()
-            assignment = _added(growth, member.metadata)
+            image = member.metadata
+            assignment = added_assignment(growth, image.topics.get(growth.name), image.racks)
         except ApiError as error:
             result = error.without_traceback()
         else:
@@ -244,32 +188,6 @@ def create_partitions(
         return results
 
     return Asked(results, places, partial(_is_led, member)).ask(member, deadline_ms)
-
-
-def _added(growth: TopicGrowth, metadata: MetadataImage) -> Assignment:
-    """The replicas of the added partitions; raises `ApiError`."""
-    known = metadata.topics.get(growth.name)
-    if known is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if growth.name in INTERNAL_TOPICS:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{growth.name}' is internal.")
-    count = len(known.partitions)
-    check_grown_count(growth.name, count, growth.partition_count)
-    added, first = growth.partition_count - count, known.partitions[0].replicas
-    racks = metadata.racks
-    if growth.assignments is not None:
-        lists = [tuple(brokers) for brokers in growth.assignments]
-        assigned = dict(enumerate(lists, count))
-        _check_assignment(assigned, count, added, racks)
-        if any(len(replicas) != len(first) for replicas in lists):
-            raise ApiError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"The partitions of {growth.name} have {len(first)} replicas each.",
-            )
-        return assigned
-    index = next((at for at, one in enumerate(racks) if one >= first[0]), 0)
-    start = Start(index=index, shift=index, partition=count)
-    return place(racks, added, len(first), start)
 
 
 # Deletion

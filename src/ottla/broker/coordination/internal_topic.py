@@ -24,10 +24,11 @@ from ottla.broker.coordination.stored_records import (
 )
 from ottla.broker.records.appends import Appends
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
+from ottla.broker.topics.topics import Topic, TopicCreator, Topics
 from ottla.codec.compression import Compression
 from ottla.coordinator.catalog import TopicCatalog
 from ottla.coordinator.placement import partition_for
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import Batch, BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.findings import Finding

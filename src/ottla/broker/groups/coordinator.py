@@ -34,8 +34,6 @@ from ottla.broker.coordination.losses import GROUPS
 from ottla.broker.coordination.runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordination.shards import Shard
 from ottla.broker.coordination.stored_records import StoredRecord
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.group_coordinator import GroupCoordinatorConfig
@@ -47,6 +45,8 @@ from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.image_topics import ImageTopics
-from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
+from ottla.broker.topics.topics import Topic, TopicCreator
 from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.image import HasImage
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from ottla.broker.replication.replica_selector import closest_replica
 from ottla.broker.topics.hosting import Hosting
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator
+from ottla.broker.topics.topics import Topic, TopicCreator
 from ottla.broker.waiting.awaited_metadata import IsSo, MetadataWaits
 from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, NoRecordsError, PartitionQuery
 from ottla.broker.waiting.rooms import DelayedOperation, Waiting, WaitingRoom
@@ -59,6 +59,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.replication import RACK_AWARE
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import LeaderAndIsr, Order, UpdateMetadata
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.image import HasImage, MetadataImage
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.directory.log_directory import LogDirectory

@@ -29,8 +29,9 @@ from ottla.broker.membership.metadata_requests import (
 from ottla.broker.records.appends import Appends
 from ottla.broker.tiering.metadata_reading import LeaderReading, LogReading
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import NewTopic, Topic, TopicCreator, Topics
+from ottla.broker.topics.topics import Topic, TopicCreator, Topics
 from ottla.config.tiering import MetadataTopicConfig
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import BuiltBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA

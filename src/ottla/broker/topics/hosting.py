@@ -15,9 +15,9 @@ from ottla.base.turns import OneAtATime, kept, parts_in_turns, turn_dict, turn_l
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
 from ottla.broker.topics.storage_failures import storage_failures_answered
-from ottla.broker.topics.topic_rules import check_name
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
+from ottla.metadata.deciding.topic_rules import check_name
 from ottla.storage.files.known_topics import TopicEntry
 
 

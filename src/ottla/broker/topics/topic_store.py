@@ -27,9 +27,10 @@ from ottla.broker.topics.partition_logs import PartitionLogs
 from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.topic_records import TopicRecords
-from ottla.broker.topics.topic_rules import check_changed_settings, new_topic_config
-from ottla.broker.topics.topics import POLICY_NAME, NewTopic, Topic, TopicGrowth, Topics
+from ottla.broker.topics.topics import POLICY_NAME, Topic, Topics
 from ottla.config.topic import DECIDING, TopicConfig
+from ottla.metadata.deciding.topic_rules import check_changed_settings, new_topic_config
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.known_topics import TopicEntry
@@ -205,7 +206,7 @@ class TopicStore:
             name=new.name,
             topic_id=self._id_for(new),
             partition_count=partition_count,
-            overrides={name: text for name, text in new.overrides.items() if text is not None},
+            overrides=new.settings,
         )
         return Topic(entry, new_topic_config(new.name, self.configs.defaults, new.overrides))
 
@@ -273,9 +274,9 @@ class TopicStore:
         return results
 
     def _check_growth(self, topic: Topic, partition_count: int) -> None:
+        self._check_is_free(topic)
         assert partition_count > topic.partition_count
         self.logs.check_any_open()
-        self._check_is_free(topic)
         added = range(topic.partition_count, partition_count)
         self.logs.check_nothing_in_the_way(topic.name, added)
 

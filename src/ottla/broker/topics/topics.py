@@ -4,54 +4,21 @@ Kafka's counterparts: `ReplicaManager.allPartitions` and the checks of
 `ReplicationControlManager.createTopic`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition
-from ottla.base.values import dataclass
 from ottla.broker.events import TopicCreated
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import CLUSTER_METADATA
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.deciding.topics import NewTopic, check_new_name
 from ottla.storage.files.known_topics import TopicEntry
 
-MAX_PARTITION_COUNT: Final = 10_000
-"""The most that Kafka's controller creates in one request."""
-
 POLICY_NAME = "cleanup.policy"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic to create; -1 stands for the broker's default.
-
-    `assignments` are broker ids by partition, and replace both counts. `topic_id` is the id of a
-    topic elsewhere that this one is a copy of, whose settings may be `unknown`; other topics get a
-    new id.
-    """
-
-    name: str
-    partition_count: int = -1
-    replication_factor: int = -1
-    assignments: Mapping[int, list[int]] = field(default_factory=dict)
-    overrides: Mapping[str, str | None] = field(default_factory=dict)
-    topic_id: Uuid | None = None
-    unknown: str | None = None
-    """Why its settings are not known, if they are not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicGrowth:
-    """The new partition count of a topic; `assignments` are the brokers of the new partitions."""
-
-    name: str
-    partition_count: int
-    assignments: Sequence[Sequence[int]] | None = None
 
 
 class Topic:
@@ -123,7 +90,6 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._reserved: set[str] = set()
-        self._by_metric_name: dict[str, set[str]] = {}
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -172,7 +138,6 @@ class Topics:
     def add(self, topic: Topic) -> None:
         assert topic.name not in self._by_name
         self._by_name[topic.name] = topic
-        self._by_metric_name.setdefault(metric_name(topic.name), set()).add(topic.name)
         if topic.topic_id != ZERO_UUID:
             self._by_id[topic.topic_id] = topic
 
@@ -182,47 +147,22 @@ class Topics:
         self._by_id.pop(topic.topic_id, None)
         topic.partitions = {}
         topic.offline_indexes = {}
-        self._forget_name(topic.name)
 
     def reserve(self, name: str) -> None:
         """Keeps a name from other requests while a topic is being created or deleted."""
         self._reserved.add(name)
-        self._by_metric_name.setdefault(metric_name(name), set()).add(name)
 
     def release(self, name: str) -> None:
         """Ends the reservation of a name, after the creation or deletion."""
         self._reserved.discard(name)
-        if name not in self._by_name:
-            self._forget_name(name)
-
-    def _forget_name(self, name: str) -> None:
-        shown = metric_name(name)
-        others = self._by_metric_name.get(shown, set())
-        others.discard(name)
-        if not others:
-            self._by_metric_name.pop(shown, None)
 
     def check_new_name(self, name: str) -> None:
         """Raises `ApiError` if no topic of that name can be created."""
-        check_name(name)
-        if name == CLUSTER_METADATA:
-            # The code that Kafka's controller answers with (`ControllerApis.createTopics`).
-            raise ApiError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                f"'{name}' is the name of Kafka's metadata log, and no topic's.",
-            )
-        if name in self._by_name:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name in self._reserved:
             raise ApiError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or deleted."
             )
-        for other in self._by_metric_name.get(metric_name(name), ()):
-            raise ApiError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with the existing topic '{other}': "
-                "metrics do not distinguish '.' from '_'.",
-            )
+        check_new_name(name, {**self._by_name, **dict.fromkeys(self._reserved)})
 
 
 class TopicCreator(Protocol):
@@ -235,93 +175,3 @@ def created(topic: Topic) -> TopicCreated:
     return TopicCreated(
         topic=topic.name, partition_count=topic.partition_count, settings=dict(topic.overrides)
     )
-
-
-def partition_count_of(new: NewTopic, *, default: int, node_id: int) -> int:
-    """Returns the number of partitions to create; raises `ApiError` for an unsupported size."""
-    if new.assignments:
-        return _check_assignments(new, node_id)
-    if new.replication_factor not in (-1, 1):
-        code = ErrorCode.INVALID_REPLICATION_FACTOR
-        if new.replication_factor < 1:
-            raise ApiError(code, "The replication factor must be 1 or more, or -1.")
-        raise ApiError(
-            code, f"The replication factor {new.replication_factor} exceeds the 1 broker there is."
-        )
-    count = default if new.partition_count == -1 else new.partition_count
-    check_partition_count(count)
-    return count
-
-
-def check_partition_count(count: int) -> None:
-    """Raises `ApiError` unless a new topic may have this number of partitions."""
-    if not 1 <= count <= MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The number of partitions must be 1 to {MAX_PARTITION_COUNT}, not {count}.",
-        )
-
-
-def check_total_count(count: int) -> None:
-    """Raises `ApiError` unless one request may create so many partitions in all its topics."""
-    if count > MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.POLICY_VIOLATION,
-            f"One request makes at most {MAX_PARTITION_COUNT} partitions, not {count}.",
-        )
-
-
-def check_grown_count(name: str, count: int, wanted: int) -> None:
-    """Raises `ApiError` unless a topic of `count` partitions may have `wanted`."""
-    if wanted == count:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
-    if wanted < count:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {name} currently has {count} partition(s); "
-            f"{wanted} would not be an increase.",
-        )
-    if wanted > MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITION_COUNT} partitions."
-        )
-
-
-def _check_assignments(new: NewTopic, node_id: int) -> int:
-    if new.partition_count != -1 or new.replication_factor != -1:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            "With replicas assigned, the partitions and the replication factor must be -1.",
-        )
-    count = len(new.assignments)
-    if sorted(new.assignments) != list(range(count)) or count > MAX_PARTITION_COUNT:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be assigned from 0 on, gapless."
-        )
-    if any(replicas != [node_id] for replicas in new.assignments.values()):
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
-        )
-    return count
-
-
-def check_growth(growth: TopicGrowth, topic: Topic, *, node_id: int) -> None:
-    """Raises `ApiError` if the topic cannot be extended so.
-
-    Kafka: `ReplicationControlManager.createPartitions`.
-    """
-    count, wanted = topic.partition_count, growth.partition_count
-    if topic.is_internal:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
-    check_grown_count(topic.name, count, wanted)
-    if growth.assignments is None:
-        return
-    if len(growth.assignments) != wanted - count:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{wanted - count} partition(s) are added, but {len(growth.assignments)} assigned.",
-        )
-    if any(list(replicas) != [node_id] for replicas in growth.assignments):
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The only broker there is has the id {node_id}."
-        )

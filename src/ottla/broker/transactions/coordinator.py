@@ -26,8 +26,6 @@ from ottla.broker.coordination.shards import Shard
 from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.membership.marker_requests import NO_LEADER, MarkerErrors, MarkerRequest
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.endings import Endings
 from ottla.broker.transactions.marker_sender import MarkerSender
 from ottla.broker.transactions.markers import Markers
@@ -50,6 +48,8 @@ from ottla.coordinator.transaction.requests import (
     ProducerClaim,
 )
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.coordination.internal_topic import CoordinatorBroker
 from ottla.broker.membership.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.broker.transactions.marker_sender import DONE
 from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState

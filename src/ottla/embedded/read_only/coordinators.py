@@ -14,7 +14,6 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.coordination.losses import GROUPS
 from ottla.broker.coordination.stored_records import StoredRecord
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
 from ottla.coordinator.transaction.requests import TransactionDescription
@@ -23,6 +22,7 @@ from ottla.diagnosis.internal_records import kept_records, undecodable
 from ottla.diagnosis.losses import OnLost
 from ottla.diagnosis.stuck import coordinators_on_disk
 from ottla.embedded.read_only.topics import ReadOnlyTopics
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction, CoordinatorView
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns, turn_dict
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsPartitionResult,
     AddPartitionsResult,

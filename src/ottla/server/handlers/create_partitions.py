@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import counted, turn_list
-from ottla.broker.topics.topics import TopicGrowth
 from ottla.codec.schema import Message
+from ottla.metadata.deciding.topics import TopicGrowth
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

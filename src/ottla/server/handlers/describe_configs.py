@@ -12,8 +12,8 @@ from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import count_elements, in_turns, turn_list
 from ottla.broker.configs.resources import check_broker_name, check_group_name, no_settings
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topic_rules import check_name
 from ottla.codec.schema import Message
+from ottla.metadata.deciding.topic_rules import check_name
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

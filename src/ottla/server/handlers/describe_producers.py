@@ -5,7 +5,7 @@ Kafka's counterpart: `ReplicaManager.activeProducerState`.
 
 from ottla.base.errors import ApiError
 from ottla.base.turns import count_elements, in_turns
-from ottla.broker.topics.topic_rules import check_name
+from ottla.metadata.deciding.topic_rules import check_name
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import in_turns, sorted_in_turns, turn_dict
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.metadata.cluster_view import PartitionView
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

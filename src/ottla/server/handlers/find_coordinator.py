@@ -6,7 +6,7 @@ again until it has leaders. Left out: share groups. Kafka's counterpart: `KafkaA
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

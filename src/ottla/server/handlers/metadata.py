@@ -13,9 +13,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import PART_SIZE, in_turns, turn_dict, turn_list
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.coordinator.catalog import CatalogTopic
 from ottla.metadata.cluster_view import PartitionView
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, check_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

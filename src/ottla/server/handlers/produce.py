@@ -18,11 +18,11 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting.background import Prepared
 from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.codec.compression import Compression
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,

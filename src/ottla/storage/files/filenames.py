@@ -11,6 +11,8 @@ from enum import Enum
 from functools import lru_cache
 
 from ottla.base.ids import Uuid
+from ottla.base.partitions import CLUSTER_METADATA as CLUSTER_METADATA
+from ottla.base.partitions import REMOTE_LOG_METADATA as REMOTE_LOG_METADATA
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 
@@ -31,10 +33,6 @@ PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 INTEGRITY = "09223372036854775807.ottla-integrity.index"
 """Kafka takes it for an index without a log, and removes it when it loads a log (`integrity`)."""
-CLUSTER_METADATA = "__cluster_metadata"
-REMOTE_LOG_METADATA = "__remote_log_metadata"
-"""The topic of a remote tier's metadata."""
-"""The metadata log; no topic of this name is served."""
 CLUSTER_METADATA_DIRECTORY = CLUSTER_METADATA + "-0"
 CLUSTER_METADATA_ID = Uuid(bytes(15) + b"\x01")
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"

@@ -16,10 +16,10 @@ from ottla.broker.adoption.recreation import finish, recreate
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.quotas.quota_changes import QuotaFilter
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
 from ottla.config.security import STANDARD_AUTHORIZER
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,

@@ -22,7 +22,6 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange, Config
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.codec.schema import Message
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.acls import (
@@ -35,6 +34,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.image import Acls
 from ottla.metadata.records import (
     AccessControlEntryRecord,

@@ -11,10 +11,10 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import NewTopic
 from ottla.config.broker import broker_config, broker_settings
 from ottla.config.setting import SettingError
 from ottla.config.usable import name_among, usable
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.metadata import settings, write_records

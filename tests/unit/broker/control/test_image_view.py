@@ -8,10 +8,10 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.groups.coordinator import offsets_topic
-from ottla.broker.topics.topic_rules import TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import Node, PartitionView, Reach
+from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from tests.support.brokers import disk, open_broker
 from tests.support.replicated_brokers import PartitionOrders, open_member
 

@@ -5,13 +5,13 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import at, disk, open_broker
 from tests.support.group_requests import join_group

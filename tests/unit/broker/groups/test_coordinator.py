@@ -12,8 +12,6 @@ from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.groups.coordinator import GroupCoordinator
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest, SyncRequest
@@ -29,6 +27,8 @@ from ottla.coordinator.offsets.records import (
 )
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage import scan

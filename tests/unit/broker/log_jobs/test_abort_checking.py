@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.broker.waiting.rooms import WaitingFetch
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker

@@ -11,7 +11,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.log_jobs.cleaner import CleaningTask
 from ottla.broker.log_jobs.cleaner_troubles import TROUBLES_FILE_NAME, read_troubles
 from ottla.broker.log_jobs.cleaning_state import Aborted
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records

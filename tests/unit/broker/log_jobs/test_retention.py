@@ -10,7 +10,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.retention import retention as storage_retention
 from ottla.testing import CrashMode, FakeFileSystem

@@ -1,7 +1,7 @@
 """Checkpoints are written a file at a time, and are whole whatever happens in between."""
 
 from ottla.broker.log_jobs.schedule import CheckpointWriting
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_RECOVERY_POINT

@@ -20,8 +20,8 @@ from ottla.broker.metadata.log import METADATA_CONFIG, LogOptions, MetadataLog, 
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
 from ottla.metadata.acls import AclFilter
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.records import (
     BeginTransactionRecord,
     ConfigRecord,

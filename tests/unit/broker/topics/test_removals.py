@@ -5,7 +5,7 @@ import errno
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.topics.removals import FILES_PER_RUN, MAX_OPEN_LOGS
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import at, batch, disk, open_broker

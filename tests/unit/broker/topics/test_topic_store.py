@@ -9,7 +9,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic, TopicGrowth
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem

@@ -11,8 +11,6 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.membership.marker_requests import Marker
-from ottla.broker.topics.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.coordinator.offsets.commits import CommitRequest
@@ -20,6 +18,8 @@ from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, ProducerClaim
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records

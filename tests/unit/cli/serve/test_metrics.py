@@ -16,7 +16,6 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.authorizer import MAX_COUNTED, OTHERS, Authorizer
-from ottla.broker.topics.topics import NewTopic
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.broker.waiting.rooms import WaitingFetch
 from ottla.cli.metrics.names import METRICS
@@ -26,6 +25,7 @@ from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.config.listeners import Listener
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.coordinator.offsets.records import OffsetCommitKey, OffsetCommitValue
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 from ottla.record.builder import RecordBatchBuilder
 from ottla.server.dispatching.request_context import Client

@@ -7,7 +7,6 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.principal import Principal
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message, Struct
 from ottla.metadata.acls import (
     CLUSTER_NAME,
@@ -19,6 +18,7 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.deciding.topics import NewTopic
 
 ANA = Principal("User", "ana")
 OWNER = Principal("User", "bob")

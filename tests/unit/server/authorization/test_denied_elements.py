@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Operation, PatternType
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -7,8 +7,6 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
-from ottla.broker.topics.topics import NewTopic
 from ottla.metadata.acls import (
     Acl,
     Entry,
@@ -18,6 +16,8 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
     AddPartitionsToTransactionRequest,

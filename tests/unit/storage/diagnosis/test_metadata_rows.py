@@ -5,7 +5,7 @@ import pytest
 from ottla.base.files import join
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.settings import ConfigSource
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.diagnosis.dump import dump_file
 from ottla.storage.diagnosis.metadata_rows import decoded_metadata
 from ottla.storage.diagnosis.rows import RecordRow

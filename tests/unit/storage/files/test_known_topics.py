@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.records import RegisterBrokerRecord
 from ottla.storage.files.known_topics import (
     NO_TOPICS,

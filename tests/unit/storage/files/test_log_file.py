@@ -10,7 +10,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import OsFileSystem, join
 from ottla.base.open_files import LEAST_OPEN, OpenFiles
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.testing import FakeFileSystem

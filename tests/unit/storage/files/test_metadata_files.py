@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN, CLUSTER_METADATA_DIRECTORY
 from ottla.storage.files.metadata_files import (
     metadata_file_sizes,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.losses import KnownLosses
 from ottla.storage.findings import Finding
 from ottla.storage.log.partition_log import PartitionLog

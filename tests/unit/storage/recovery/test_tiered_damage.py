@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.base.files import join
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.files.filenames import INTEGRITY, log_file_name
 from ottla.storage.findings import FindingKind

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, join, read_file
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.snapshots.copying import UncleanStopError, check_clean, held
 from ottla.storage.snapshots.snapshots import Snapshots
 from ottla.testing import RecordingFileSystem

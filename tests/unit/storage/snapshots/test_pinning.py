@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.snapshots import pinning
 from ottla.storage.snapshots.snapshots import Snapshots
 from ottla.testing import FakeFileSystem

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.files import OsFileSystem
-from ottla.broker.topics.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.diagnosis.repair import RepairOptions, repair
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.snapshots.snapshots import Snapshots

@@ -23,11 +23,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.quotas.client_quotas import CLIENT_ID, USER, QuotaKind
 from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.security.authorizer import MAX_COUNTED
-from ottla.broker.topics.topic_rules import INTERNAL_TOPICS
 from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
 from ottla.client.administration.descriptions import count_from
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.metadata.quotas import QuotaEntity
 from ottla.server.network.listener import Server
 

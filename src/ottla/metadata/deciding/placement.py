@@ -9,7 +9,10 @@ from ottla.base.errors import ApiError
 from ottla.base.values import dataclass
 
 Racks = Mapping[int, str | None]
-"""The rack of each broker."""
+"""The rack of each broker that is up, in order of their ids."""
+
+Assignment = Mapping[int, tuple[int, ...]]
+"""The replicas of partitions, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,24 +28,29 @@ class Start:
     partition: int = 0
 
 
-def place(
-    racks: Racks, partition_count: int, replication_factor: int, start: Start
-) -> dict[int, tuple[int, ...]]:
-    """Returns the replicas of each partition, preferred leader first.
+def place(racks: Racks, partition_count: int, replication_factor: int, start: Start) -> Assignment:
+    """Returns the replicas of each partition.
 
     Racks are used only if every broker has one. Raises `ApiError` for impossible counts.
     """
     if partition_count <= 0:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, "the number of partitions is below 1")
-    if not 0 < replication_factor <= len(racks):
-        reason = f"replication factor {replication_factor} with {len(racks)} brokers"
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "The number of partitions is below 1.")
+    if replication_factor < 1:
+        reason = "The replication factor must be 1 or more, or -1."
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+    if replication_factor > len(racks):
+        there = "1 broker there is" if len(racks) == 1 else f"{len(racks)} brokers there are"
+        reason = f"The replication factor {replication_factor} exceeds the {there}."
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+    partitions = range(start.partition, start.partition + partition_count)
+    if len(racks) == 1:
+        return dict.fromkeys(partitions, tuple(racks))
     if any(rack is None for rack in racks.values()):
         racks = dict.fromkeys(racks)
     brokers = _by_racks_in_turn(racks)
     placed = {}
     shift = start.shift
-    for partition in range(start.partition, start.partition + partition_count):
+    for partition in partitions:
         if partition > 0 and partition % len(brokers) == 0:
             shift += 1
         first = (partition + start.index) % len(brokers)

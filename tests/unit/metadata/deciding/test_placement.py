@@ -6,7 +6,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.controller.placement import Start, place
+from ottla.metadata.deciding.placement import Start, place
 
 FIVE = dict.fromkeys(range(5))
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}

@@ -10,11 +10,11 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import REMOTE_LOG_METADATA
 from ottla.base.patterns import lazy_pattern
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 from ottla.config.usable import name_among, usable
-from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 
 MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion, the name still fits into a file name."""
