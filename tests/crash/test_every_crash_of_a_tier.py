@@ -84,11 +84,11 @@ def turn_off(file_system: FileSystem, acknowledged: list[object]) -> None:
     broker = opened(file_system, 1000)
     topic = broker.topics.get("orders")
     off = {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
-    broker.topic_store.configure(topic, {**topic.overrides, **off})
+    broker.topic_changes.configure(topic, lambda known: {**known, **off})
     acknowledged.append("off")
     pass_rounds(broker, moment, 2)
     on = {**topic.overrides, "remote.storage.enable": "true"}
-    broker.topic_store.configure(topic, on)
+    broker.topic_changes.configure(topic, lambda _: on)
     pass_rounds(broker, moment, 2)
 
 

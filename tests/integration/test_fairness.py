@@ -409,7 +409,7 @@ def test_topics_that_are_being_made_or_deleted_are_finished_for_a_client_that_ha
             topic = broker.topics.find("many")
             assert (topic is None) is isinstance(request, DeleteTopicsRequest)
             assert topic is None or len(topic.partitions) == 40
-            assert not broker.topic_store.under_way
+            assert not broker.topic_changes.under_way
 
 
 @pytest.mark.slow
@@ -429,7 +429,7 @@ def step_until_begun(
     server: SteppedServer, broker: Broker, client: WireClient, request: Message, version: int
 ) -> None:
     """Until topics are being made or deleted; a disk that is quick may have done it by then."""
-    server.step_until(lambda: bool(broker.topic_store.under_way) or has_answer(client))
+    server.step_until(lambda: bool(broker.topic_changes.under_way) or has_answer(client))
     if has_answer(client):
         answer = client.receive(request.API_KEY or 0, version)
         results = answer.topics if isinstance(request, CreateTopicsRequest) else answer.responses

@@ -296,7 +296,7 @@ class World:
                 dict(self.topics[topic.name]),
             ]
         )
-        self.broker.topic_store.configure(topic, {**topic.overrides, **change})
+        self.broker.topic_changes.configure(topic, lambda known: {**known, **change})
 
     def set_the_clock(self) -> None:
         self.clock.step(self.chance.choice([-2 * HOUR, -MINUTE, HOUR, 6 * HOUR]))

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from ottla.base.files import FileSystem
@@ -10,6 +11,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.startup.opening import BrokerOptions
+from ottla.broker.topics.partition import Partition
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.topic import TopicConfig
 from ottla.record.builder import RecordBatchBuilder
@@ -60,6 +62,15 @@ def open_broker(
 def _config_of(values: tuple[tuple[str, str], ...]) -> BrokerConfig:
     """Crash tests open the same broker thousands of times."""
     return broker_config(dict(values))
+
+
+def lead_in_next_epoch(broker: Broker, partition: Partition) -> None:
+    """The broker leads a partition in another epoch, as after an election."""
+    partition.leader_epoch += 1
+    known = broker.image_store.image.topics[partition.topic]
+    elected = replace(known.partitions[partition.index], leader_epoch=partition.leader_epoch)
+    partitions = {**known.partitions, partition.index: elected}
+    broker.image_store.show_topics([(known.name, known._replace(partitions=partitions))])
 
 
 def batch(*values: bytes, timestamp_ms: int = NOW_MS, producer_id: int = -1) -> bytearray:

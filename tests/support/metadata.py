@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from ottla.base.files import FileSystem, join
+from ottla.base.resource_kinds import ResourceKind
+from ottla.broker.broker import Broker
 from ottla.broker.metadata.log import LogOptions, MetadataLog
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_changes import config_records
 from ottla.metadata.records import ConfigRecord
 from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.stopped_directory import StoppedDirectory
@@ -28,6 +31,12 @@ def replay_of(files: FileSystem, directory: str = "/d") -> MetadataReplay:
 
 def image_of(files: FileSystem, directory: str = "/d") -> MetadataImage:
     return replay_of(files, directory).image()
+
+
+def record_settings(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
+    """Records settings of a topic, whether or not they may be."""
+    assert isinstance(broker.metadata, MetadataLog)
+    broker.metadata.commit(config_records(ResourceKind.TOPIC, topic, {}, settings))
 
 
 def topics_of(files: FileSystem, directory: str = "/d") -> Mapping[str, TopicEntry]:

@@ -31,6 +31,7 @@ from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
 from ottla.broker.records.appends import Appends
 from ottla.broker.records.fetches import Fetches
 from ottla.broker.topics.storage_failures import storage_failures_answered
+from ottla.broker.topics.topic_changes import TopicChanges
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, created
 from ottla.config.broker import BrokerConfig, broker_settings
@@ -45,8 +46,6 @@ from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
     TopicGrowth,
-    added_assignment,
-    new_assignment,
 )
 from ottla.metadata.image import (
     ALL_BROKERS,
@@ -68,6 +67,7 @@ class AdminBroker(Protocol):
 
     node_id: int
     topic_store: TopicStore
+    topic_changes: TopicChanges
     settings: BrokerSettings
     appends: Appends
     fetches: Fetches
@@ -83,6 +83,7 @@ class AdminBroker(Protocol):
 class Admin:
     def __init__(self, broker: AdminBroker, metadata: ImageStore) -> None:
         self._store = broker.topic_store
+        self._changes = broker.topic_changes
         self._topics = broker.topic_store.topics
         self._metadata = metadata
         self._settings = broker.settings
@@ -93,33 +94,23 @@ class Admin:
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> Topic:
         """Creates a topic durably; if it raises `ApiError`, nothing is left of it."""
-        topic = self._store.create(new, self._partition_count_of(new), validate_only=validate_only)
+        topic = self._changes.create(new, self._defaults, validate_only=validate_only)
         if not validate_only:
             self._on_event(created(topic))
         return topic
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> list[Topic | ApiError]:
         """Creates topics durably; returns the result of each."""
-        counts: list[int | ApiError] = turn_list()
-        for new in wanted:
-            try:
-                counts.append(self._partition_count_of(new))
-            except ApiError as error:
-                counts.append(error.without_traceback())
-        counted = zip(wanted, counts, strict=True)
-        made = iter(
-            self._store.create_all([(new, one) for new, one in counted if isinstance(one, int)])
-        )
-        results = [one if isinstance(one, ApiError) else next(made) for one in counts]
+        results = self._changes.create_all(wanted, self._defaults)
         for result in in_turns(results):
             if isinstance(result, Topic):
                 self._on_event(created(result))
         return results
 
-    def _partition_count_of(self, new: NewTopic) -> int:
+    @property
+    def _defaults(self) -> Defaults:
         config = self._settings.config
-        defaults = Defaults(config.num_partitions, config.default_replication_factor)
-        return len(new_assignment(new, self._metadata.image.racks, defaults, lambda: 0))
+        return Defaults(config.num_partitions, config.default_replication_factor)
 
     def delete_topic(self, topic: Topic) -> None:
         """Deletes a topic; its files are removed after `file.delete.delay.ms`.
@@ -140,7 +131,7 @@ class Admin:
         """Deletes topics that `check_deletion` accepts; raises `ApiError`."""
         self._broker.appends.write_out()
         partitions = [one for topic in topics for one in topic.partitions.values()]
-        self._store.delete(topics)
+        self._changes.delete(topics)
         for topic in in_turns(topics):
             self._on_event(TopicDeleted(topic=topic.name, partition_count=topic.partition_count))
         for partition in partitions:
@@ -159,7 +150,7 @@ class Admin:
     ) -> list[ApiError | None]:
         """Adds partitions to topics, each named once; returns one error, or `None`, for each."""
         if not validate_only:
-            refusals = self._store.grow_all(growths, self._growing_topic)
+            refusals = self._changes.grow_all(growths)
             for growth, refusal in zip(growths, refusals, strict=True):
                 if refusal is None:
                     count = growth.partition_count
@@ -168,33 +159,35 @@ class Admin:
         results: list[ApiError | None] = []
         for growth in growths:
             try:
-                self._growing_topic(growth)
+                self._changes.grown(growth)
                 results.append(None)
             except ApiError as error:
                 results.append(error.without_traceback())
         return results
 
-    def _growing_topic(self, growth: TopicGrowth) -> Topic:
-        topic = self._topics.get(growth.name)
-        image = self._metadata.image
-        added_assignment(growth, image.topics.get(growth.name), image.racks)
-        return topic
-
     def alter_topic(
         self, name: str, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
         """Changes a topic's settings."""
-        topic = self._topics.get(name)
-        overrides = alteration.apply(topic.overrides, settings_of(TopicConfig))
-        before = topic.overrides
-        self._store.configure(topic, overrides, validate_only=validate_only)
-        self._report(f"topic {name}", before, topic.overrides, alteration.by)
+
+        def altered(known: Configs) -> Mapping[str, str]:
+            return alteration.apply(known, settings_of(TopicConfig))
+
+        before, after = self._changes.configure(
+            self._topics.get(name), altered, validate_only=validate_only
+        )
+        if not validate_only:
+            self._report(f"topic {name}", before, after, alteration.by)
+
+    def confirm_topics(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Records topics of which a user has confirmed the settings; raises `ApiError`."""
+        self._changes.confirm(settings)
 
     def follow_topic(self, name: str, overrides: Mapping[str, str], by: str) -> None:
         """Takes a topic's settings over from the cluster, also if some are not valid here."""
         topic = self._topics.get(name)
         before = topic.overrides
-        self._store.follow(topic, overrides)
+        self._store.configure(topic, overrides)
         self._report(f"topic {name}", before, topic.overrides, by)
 
     def _report(

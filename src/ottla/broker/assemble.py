@@ -32,7 +32,13 @@ from ottla.broker.log_jobs.retention import Retention
 from ottla.broker.log_jobs.schedule import schedule_log_jobs, schedule_replicas
 from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.metadata.image_store import ImageStore
-from ottla.broker.metadata.log import LogOptions, MetadataLog, NoMetadataLog, SnapshotLimits
+from ottla.broker.metadata.log import (
+    RELEASE_LEVEL,
+    LogOptions,
+    MetadataLog,
+    NoMetadataLog,
+    SnapshotLimits,
+)
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttled_clients import ThrottledClients
 from ottla.broker.records.answers import Answers
@@ -45,14 +51,14 @@ from ottla.broker.startup.opening import BrokerOptions, check_paths, failing_pat
 from ottla.broker.topics.auto_creation import AutoCreation
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import Removals, SegmentRemovals
-from ottla.broker.topics.topic_records import TopicChanges, TopicRecords
+from ottla.broker.topics.topic_changes import TopicChanges
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult
 from ottla.broker.waiting.rooms import WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.quotas import Quotas
 from ottla.storage.directory.log_directories import LogDirectories
 
@@ -171,9 +177,9 @@ def _make(
     timers = BrokerTimers()
     metadata = _metadata_log(opened, disks, settings.config, options)
     image = ImageStore(_first_image(opened.node_id, found, settings.config, options), metadata)
-    topic_records = _topic_records(opened, metadata, image)
-    files = (file_system, topic_records)
-    store, log_jobs = _make_logs(opened, configs, settings, options, files, timers.jobs)
+    files = (file_system, image)
+    changes, log_jobs = _make_logs(opened, configs, settings, options, files, timers.jobs)
+    store = changes.store
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
     security = Security(image, settings.config, options.new_id)
     waits = (waiting, timers.answers)
@@ -196,6 +202,7 @@ def _make(
         directories=store.directories,
         topics=store.topics,
         topic_store=store,
+        topic_changes=changes,
         metadata=metadata,
         image_store=image,
         unconfirmed=store.unconfirmed,
@@ -249,7 +256,7 @@ def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
         (broker.node_id, options.new_id),
     )
     remote_logs = RemoteLogs(tier, TierJobs(tier, broker.topics, options.random_below))
-    broker.topic_store.before_deletion = remote_logs.topics_go
+    broker.topic_changes.before_deletion = remote_logs.topics_go
     return remote_logs
 
 
@@ -283,14 +290,24 @@ def _join_cluster(broker: Broker) -> None:
 def _first_image(
     node_id: int, found: FoundMetadata, config: BrokerConfig, options: BrokerOptions
 ) -> MetadataImage:
-    """What the log holds, but for topics: those on the disks are shown. A broker that is in no
-    cluster is its own controller, whatever other brokers are in its log.
+    """What the log holds, but for topics that other brokers have. A broker that is in no cluster is
+    its own controller and voter, whatever other nodes are in its log.
     """
-    known = replace(found.image, topics={}, topic_names={}, removed=frozenset())
+    known = found.image
     if options.is_member:
         return known
+    topics = {name: known.topics[name] for name in found.known.entries}
     itself = BrokerRegistration(endpoints=(), rack=config.broker_rack)
-    return replace(known, brokers={node_id: itself}, controller=node_id)
+    return replace(
+        known,
+        topics=topics,
+        topic_names={one.topic_id: name for name, one in topics.items()},
+        removed=frozenset(),
+        brokers={node_id: itself},
+        controller=node_id,
+        voters=frozenset({node_id}),
+        features=known.features or {METADATA_VERSION: RELEASE_LEVEL},
+    )
 
 
 def _make_logs(
@@ -298,30 +315,28 @@ def _make_logs(
     configs: TopicConfigs,
     settings: BrokerSettings,
     options: BrokerOptions,
-    files: tuple[FileSystem, TopicRecords],
+    files: tuple[FileSystem, ImageStore],
     timers: AllTimers,
-) -> tuple[TopicStore, LogJobs]:
-    file_system, topic_records = files
+) -> tuple[TopicChanges, LogJobs]:
+    file_system, image = files
     directories = LogDirectories(opened.directories, lambda path: settings.config.is_cordoned(path))
 
     def config() -> BrokerConfig:
         return settings.config
 
-    unconfirmed = topic_records.unconfirmed
+    unconfirmed = Unconfirmed([one.path for one in opened.directories])
     access = LogAccess(unconfirmed, lambda one: store.is_held(one, settings.ignored_topic_settings))
     removals = SegmentRemovals(timers)
     retention = Retention(directories, access, removals, options.on_event)
     cleaner = Cleaner(directories, access, file_system, config, removals, options.on_event)
 
-    store = TopicStore(
-        directories,
-        file_system,
-        configs,
-        options.new_id,
-        _removals(timers, access, cleaner),
-        topic_records,
-    )
+    removed = _removals(timers, access, cleaner)
+    store = TopicStore(directories, file_system, configs, removed, image, unconfirmed)
     store.load(opened)
+    ids = [one.directory_id for one in opened.directories]
+    directory_id = ids[0] if len(ids) == 1 else None
+    changes = TopicChanges(opened.node_id, directory_id, image, store, options.new_id)
+    changes.reconcile(opened)
     moves = Moves(directories, access, store, file_system, config, timers)
     moves.resume(options.now_ms)
     jobs = LogJobs(
@@ -333,16 +348,7 @@ def _make_logs(
         segment_removals=removals,
         periodic=Jobs(timers),
     )
-    return store, jobs
-
-
-def _topic_records(
-    opened: OpenedDirectories, log: "MetadataLog | NoMetadataLog", image: ImageStore
-) -> TopicRecords:
-    ids = [one.directory_id for one in opened.directories]
-    changes = TopicChanges(opened.node_id, ids[0] if len(ids) == 1 else None)
-    unconfirmed = Unconfirmed([one.path for one in opened.directories])
-    return TopicRecords(log, image, changes, unconfirmed)
+    return changes, jobs
 
 
 def _producer_ids(

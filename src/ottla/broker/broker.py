@@ -31,6 +31,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.security import Security
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.auto_creation import AutoCreation
+from ottla.broker.topics.topic_changes import TopicChanges
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topics
 from ottla.broker.topics.unconfirmed import Unconfirmed
@@ -75,6 +76,7 @@ class Broker:
     topics: Topics
     """Those with a replica on this broker."""
     topic_store: TopicStore
+    topic_changes: TopicChanges
     metadata: "MetadataLog | NoMetadataLog"
     image_store: ImageStore
     """The image that the other parts ask."""

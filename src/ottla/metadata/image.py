@@ -236,6 +236,13 @@ class MetadataImage:
 
     # Brokers
 
+    @property
+    def has_peers(self) -> bool:
+        """Whether other brokers and a controller ask the broker whose image this is: all but a
+        broker that is its quorum's only voter. A cluster with ZooKeeper has no voters.
+        """
+        return self.voters != {self.controller}
+
     def endpoint(self, broker: int, listener: str) -> Endpoint | None:
         known = self.brokers.get(broker)
         return None if known is None else known.endpoint(listener)

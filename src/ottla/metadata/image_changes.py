@@ -16,6 +16,8 @@ from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
+    NO_CONFIGS,
+    NO_TOPIC,
     Acls,
     Configs,
     MetadataImage,
@@ -112,19 +114,39 @@ def _topics(
 ) -> Iterator[VersionedRecord]:
     for name, gone in old.topics.items():
         if name not in new.topics or new.topics[name].topic_id != gone.topic_id:
-            yield from config_records(ResourceKind.TOPIC, name, gone.configs, {})
-            yield RemoveTopicRecord(topic_id=gone.topic_id), 0
+            yield from topic_records(gone, None, has_directories=has_directories)
     for name, topic in new.topics.items():
         before = old.topics.get(name)
-        if before is None or before.topic_id != topic.topic_id:
+        if before is not None and before.topic_id != topic.topic_id:
             before = None
-            yield TopicRecord(name=name, topic_id=topic.topic_id), 0
-        for index, partition in topic.partitions.items():
-            if before is None or before.partitions.get(index) != partition:
-                version = 1 if has_directories else 0
-                yield partition_record(topic, index, partition, version), version
-        configs = {} if before is None else before.configs
-        yield from config_records(ResourceKind.TOPIC, name, configs, topic.configs)
+        yield from topic_records(before, topic, has_directories=has_directories)
+
+
+def topic_records(
+    before: TopicImage | None, after: TopicImage | None, *, has_directories: bool
+) -> Iterator[VersionedRecord]:
+    """The records that create, change or remove a topic, which keeps its id."""
+    name = (after or before or NO_TOPIC).name
+    configs = config_records(
+        ResourceKind.TOPIC,
+        name,
+        NO_CONFIGS if before is None else before.configs,
+        NO_CONFIGS if after is None else after.configs,
+    )
+    if after is None:
+        yield from configs
+        if before is not None:
+            yield RemoveTopicRecord(topic_id=before.topic_id), 0
+        return
+    if before is None:
+        yield TopicRecord(name=name, topic_id=after.topic_id), 0
+    known = {} if before is None else before.partitions
+    version = 1 if has_directories else 0
+    for index, partition in after.partitions.items():
+        was = known.get(index)
+        if was is not partition and was != partition:
+            yield partition_record(after, index, partition, version), version
+    yield from configs
 
 
 def partition_record(

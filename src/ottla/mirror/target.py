@@ -82,7 +82,7 @@ class Target:
             self._create(wanted, overrides)
         else:
             if wanted.overrides is not None and self.broker.unconfirmed.is_unknown(topic.name):
-                self.broker.topic_store.confirm({topic.name: overrides})
+                self.broker.admin.confirm_topics({topic.name: overrides})
             self._follow(topic, wanted, overrides)
         return sorted((wanted.overrides or {}).keys() - overrides.keys())
 

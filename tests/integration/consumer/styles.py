@@ -17,6 +17,7 @@ from ottla.client.connecting.cluster import CoordinatorKind
 from ottla.client.connecting.target import Target, open_target
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
+from tests.support.brokers import lead_in_next_epoch
 from tests.support.patience import PATIENCE_S
 
 EARLIEST = {"heartbeat.interval.ms": 100, "auto.offset.reset": "earliest", "fetch.max.wait.ms": 50}
@@ -90,8 +91,7 @@ class Place:
         """Another leader comes, which has everything."""
 
         def deed(broker: Broker, at: Timestamps) -> None:
-            self.log.find_partition(topic, 0).leader_epoch += 1
-            broker.topic_store.records.show([topic], broker.topics.find)
+            lead_in_next_epoch(broker, self.log.find_partition(topic, 0))
 
         self.log.hold(deed)
 

@@ -12,6 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.client.consumer.errors import LogTruncatedError
 from ottla.testing import LocalBroker
 from ottla.testing.pytest_plugin import SETTINGS
+from tests.support.brokers import lead_in_next_epoch
 from tests.support.patience import PATIENCE_S
 
 PLACE = ottla.TopicPartition("orders", 0)
@@ -38,8 +39,7 @@ def elect(broker: LocalBroker, end_offset: int) -> None:
     def deed(one: Broker, at: Timestamps) -> None:
         partition = broker.log.find_partition(*PLACE)
         partition.log.maintenance.truncate_to(end_offset, now_ms=at.now_ms)
-        partition.leader_epoch += 1
-        one.topic_store.records.show([PLACE.topic], one.topics.find)
+        lead_in_next_epoch(one, partition)
 
     broker.log.hold(deed)
     for number in range(10):

@@ -19,6 +19,7 @@ from ottla.testing import CrashMode
 from ottla.testing.crash_points import CrashPoint, every_crash_point
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.metadata import record_settings
 from tests.support.turns import TakingTurns
 
 OWN, ALL = ConfigSource.BROKER, ConfigSource.ALL_BROKERS
@@ -217,10 +218,12 @@ STORED = {"retention.ms": "many", "segment.bytes": "1000", "max.message.bytes": 
 
 
 def with_invalid_settings() -> Broker:
-    broker = open_broker(disk("/d"))
+    file_system = disk("/d")
+    broker = open_broker(file_system)
     broker.admin.create_topic(NewTopic(name="t"))
-    broker.admin.follow_topic("t", STORED, "a test")
-    return broker
+    record_settings(broker, "t", STORED)
+    broker.close()
+    return open_broker(file_system)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
     seen: list[ErrorCode] = []
 
     def another() -> None:
-        if broker.topics.find("t1") is None and "t1" not in broker.topic_store.under_way:
+        if broker.topics.find("t1") is None and "t1" not in broker.topic_changes.under_way:
             return
         try:
             broker.admin.create_topic(NewTopic(name="t1", partition_count=1))
@@ -183,9 +183,13 @@ def test_a_topic_that_grows_is_neither_deleted_nor_grown_by_others_meanwhile() -
 
 def grow(broker: Broker, topic: Topic, count: int) -> None:
     growth = TopicGrowth(name=topic.name, partition_count=count)
-    (refusal,) = broker.topic_store.grow_all([growth], lambda _: topic)
+    (refusal,) = broker.topic_changes.grow_all([growth])
     if refusal is not None:
         raise refusal
+
+
+def configure(broker: Broker, topic: Topic, retention_ms: str) -> None:
+    broker.topic_changes.configure(topic, lambda _: {"retention.ms": retention_ms})
 
 
 def refusal(deed: Callable[[], object]) -> ErrorCode | None:
@@ -206,7 +210,7 @@ def test_a_topic_that_is_being_deleted_is_unknown_to_other_changes_of_it() -> No
     def another() -> None:
         seen.append(refusal(lambda: broker.admin.delete_topics([topic])))
         seen.append(refusal(lambda: grow(broker, topic, 9)))
-        seen.append(refusal(lambda: broker.topic_store.configure(topic, {"retention.ms": "5"})))
+        seen.append(refusal(lambda: configure(broker, topic, "5")))
 
     with with_others_in_between(another):
         broker.admin.delete_topics([topic])
@@ -243,7 +247,7 @@ def test_the_settings_that_a_topic_has_after_two_changes_at_a_time_are_those_wri
     for slices_before in range(8):
         with TakingTurns() as turns:
             for age in ("5", "6", "7"):
-                turns.begin(partial(broker.topic_store.configure, topic, {"retention.ms": age}))
+                turns.begin(partial(configure, broker, topic, age))
                 turns.run(slices_before)
         entry = topics_of(file_system)["t"]
         assert {"retention.ms": str(topic.config.retention_ms)} == entry.overrides
@@ -306,7 +310,7 @@ def test_settings_that_a_failing_disk_refuses_do_not_stay_in_effect() -> None:
         topic = broker.topics.get("t")
         with TakingTurns() as turns:
             for age in ("5", "6"):
-                change = partial(broker.topic_store.configure, topic, {"retention.ms": age})
+                change = partial(configure, broker, topic, age)
                 turns.begin(partial(refusal, change))
                 turns.run(1)
         return broker, file_system

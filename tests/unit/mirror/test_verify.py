@@ -131,7 +131,7 @@ def grow(broker: Broker) -> None:
 
 
 def configure(broker: Broker) -> None:
-    broker.admin._store.configure(broker.topics.get("t"), {"retention.ms": "5"})
+    broker.topic_changes.configure(broker.topics.get("t"), lambda _: {"retention.ms": "5"})
 
 
 def commit_otherwise(broker: Broker) -> None:

@@ -136,7 +136,7 @@ def test_an_id_that_nobody_knew_is_known_once_its_topic_is_made(
     session_id = begin(asker, wanted(broker, "t", 0), wanted(broker, "later", 0), version=BY_ID)
     unknown = [ErrorCode.UNKNOWN_TOPIC_ID]
     assert codes_of(asker.ask(fetch(session_id, 1), BY_ID)) == unknown
-    broker.topic_store._new_id = lambda: UNKNOWN_ID
+    broker.topic_changes._new_id = lambda: UNKNOWN_ID
     broker.admin.create_topic(NewTopic(name="later", partition_count=1))
     assert codes_of(asker.ask(fetch(session_id, 2), BY_ID)) == [ErrorCode.NONE]
     assert codes_of(asker.ask(fetch(session_id, 3), BY_ID)) == []

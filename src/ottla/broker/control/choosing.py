@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.startup.opening import BrokerOptions
+from ottla.metadata.image import METADATA_VERSION
 
 if TYPE_CHECKING:
     from ottla.broker.control.alone import TopicBroker
@@ -57,5 +58,6 @@ def controller_for(broker: "Whole") -> "Controller":
 def view_for(broker: "Whole") -> "ClusterView":
     from ottla.broker.control.image_view import ImageView
 
-    is_member = broker.options.is_member
-    return ImageView(broker, {} if is_member else FEATURES, has_peers=is_member)
+    image = broker.image_store.image
+    features = FEATURES if METADATA_VERSION in image.features else {}
+    return ImageView(broker, features, has_peers=image.has_peers)

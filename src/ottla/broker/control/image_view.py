@@ -7,6 +7,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
@@ -65,17 +66,24 @@ class ImageView:
         return Node(node_id, *reach.address, known.rack) if node_id == self._node_id else None
 
     def partitions(self, topic: str, listener: str) -> Iterable[PartitionView]:
-        views = self._known.image.partitions(topic, listener, self._node_id)
-        failed = self._failed(topic)
-        if not failed:
+        image, here = self._known.image, self._broker.topics.find(topic)
+        views = image.partitions(topic, listener, self._node_id)
+        partitions = {} if here is None else here.partitions
+        known = image.topics.get(topic)
+        are_all_here = known is None or len(partitions) == len(known.partitions)
+        if are_all_here and self._broker.directories.is_complete:
             return views
-        return (self._without(one) if one.partition in failed else one for one in views)
+        return (one if self._is_served(one, partitions) else self._without(one) for one in views)
 
-    def _failed(self, topic: str) -> frozenset[int]:
-        """The partitions on disks that have failed since the start."""
-        known = None if self._broker.directories.is_complete else self._broker.topics.find(topic)
-        partitions = {} if known is None else known.partitions
-        return frozenset(index for index, one in partitions.items() if one.directory.is_offline)
+    def _is_served(self, view: PartitionView, here: Mapping[int, Partition]) -> bool:
+        """Whether a partition is elsewhere, or here and on a disk that has not failed.
+
+        That of a new topic is in the image before it is here.
+        """
+        if self._node_id not in view.replicas:
+            return True
+        partition = here.get(view.partition)
+        return partition is not None and not partition.directory.is_offline
 
     def _without(self, view: PartitionView) -> PartitionView:
         """A partition whose replica here is offline."""
@@ -100,11 +108,11 @@ class ImageView:
         leader = NO_LEADER if partition is None else partition.leader
         if leader not in image.brokers:
             raise _not_available(f"{topic}-{index} has no leader that can be reached.")
-        if leader == self._node_id and not self._is_served(topic, key):
+        if leader == self._node_id and not self._is_read(topic, key):
             raise _not_available(f"The log directory of {topic}-{index} is offline, or damaged.")
         return leader
 
-    def _is_served(self, topic: str, key: str) -> bool:
+    def _is_read(self, topic: str, key: str) -> bool:
         """Whether this broker's partition of an internal topic is online and was read."""
         is_of_groups = topic == CONSUMER_OFFSETS
         coordinator = self._broker.groups if is_of_groups else self._broker.transactions

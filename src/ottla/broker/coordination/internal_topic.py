@@ -115,7 +115,7 @@ class InternalTopic:
         error.
         """
         topics, name = self._all_topics, self.name
-        if topics.find(name) is not None:
+        if topics.find(name) is not None and not self._is_being_made:
             return
         before_making()
         while self._is_being_made and let_others():

@@ -1,4 +1,4 @@
-"""The image that a broker's parts ask, and through which they change settings, quotas and security.
+"""The image that a broker's parts ask, and through which they change the cluster's metadata.
 
 A change is decided on the present image, its records are appended to the metadata log, and it is in
 effect when they are durable. Changes by requests are made in turns: 100,000 rules take a while, and
@@ -6,8 +6,9 @@ other requests are served meanwhile.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from contextlib import nullcontext
+from itertools import chain, count
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -17,6 +18,8 @@ from ottla.metadata.image import MetadataImage, TopicImage
 if TYPE_CHECKING:
     from ottla.broker.metadata.log import Change
     from ottla.metadata.image_changes import VersionedRecord
+
+MOST_ATTEMPTS_IN_TURNS: Final = 3
 
 Decision = tuple[MetadataImage, "Iterable[VersionedRecord]"]
 """Another image, and the records that make it of the present one."""
@@ -28,6 +31,8 @@ class Log(Protocol):
     @property
     def level(self) -> int: ...
 
+    def check(self) -> None: ...
+
     def prepare(self, records: "Iterable[VersionedRecord]") -> "Change": ...
 
     def append(self, change: "Change") -> None: ...
@@ -37,16 +42,23 @@ class Log(Protocol):
 
 class ImageStore:
     """`image` is what the log holds, but for entries that `leave_out` has removed, and topics that
-    are on the disks without a record; or it is what ZooKeeper has.
+    are on the disks without a record (`show_topics`); or it is what ZooKeeper has.
     """
 
     def __init__(self, image: MetadataImage, log: Log) -> None:
         self.image = image
         self._log = log
         self._left_out: list[VersionedRecord] = []
-        self._shown = (image, image)
-        """The image in which topics were last shown, and the one before topics were."""
         self._changing = OneAtATime()
+
+    @property
+    def level(self) -> int:
+        """The `metadata.version` by which records have their versions."""
+        return self._log.level
+
+    def check(self) -> None:
+        """Raises `ApiError` or `StorageError` if nothing can be changed."""
+        self._log.check()
 
     def check_level(self, what: str, least: int) -> None:
         """Raises `ApiError` if the log's metadata.version is too old for a change."""
@@ -59,8 +71,7 @@ class ImageStore:
 
     def replace(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
         """Writes a change immediately; raises `StorageError` and then keeps the old image."""
-        change = self._prepare(records)
-        self._write(image.with_topics_of(self.image), change)
+        self._write(image, self._prepare(records))
 
     def leave_out(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
         """Removes entries that are no longer needed, from the log with the next change."""
@@ -72,19 +83,9 @@ class ImageStore:
         self.image = image
 
     def show_topics(self, topics: Iterable[tuple[str, TopicImage | None]]) -> None:
-        """Shows a few topics as they are now, `None` for one that is not there any more.
-
-        At once: if others changed the image meanwhile, and this began again, it might never end.
-        """
-        base = self._base
+        """Shows topics as the log does not have them, `None` for one that is not there; at once."""
         with at_once():
             self.image = self.image.with_topics(topics)
-        self._shown = (self.image, base)
-
-    @property
-    def _base(self) -> MetadataImage:
-        """The image before topics were shown in it: the same as long as nothing else changes."""
-        return self._shown[1] if self.image is self._shown[0] else self.image
 
     def change(
         self,
@@ -105,14 +106,16 @@ class ImageStore:
             then()
 
     def _change(self, decide: Callable[[MetadataImage], Decision | None]) -> None:
-        while True:
-            base = self._base
-            decision = decide(self.image)
-            change = None if decision is None else self._prepare(decision[1])
-            if self._base is not base:
+        for attempt in count():
+            # Requests that are not in turns do not wait for this one: it must end nevertheless.
+            with at_once() if attempt >= MOST_ATTEMPTS_IN_TURNS else nullcontext():
+                base = self.image
+                decision = decide(base)
+                change = None if decision is None else self._prepare(decision[1])
+            if self.image is not base:
                 continue  # replaced meanwhile
             if decision is not None and change is not None:
-                self._write(decision[0].with_topics_of(self.image), change)
+                self._write(decision[0], change)
             return
 
     def _prepare(self, records: "Iterable[VersionedRecord]") -> "Change":
@@ -127,6 +130,6 @@ class ImageStore:
         try:
             self._log.sync()
         except BaseException:
-            if self._base is new:
-                self.image = known.with_topics_of(self.image)
+            if self.image is new:
+                self.image = known
             raise

@@ -38,13 +38,16 @@ class PartitionLogs:
 
     # Creating
 
-    def check_any_open(self) -> None:
-        """Raises `ApiError` if no directory accepts new partitions."""
+    def check_room_for(self, name: str, indexes: range) -> None:
+        """Raises `ApiError` if no directory accepts new partitions; or as
+        `check_nothing_in_the_way`.
+        """
         if self._directories.are_cordoned:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Unable to place the partition: every log directory is cordoned.",
             )
+        self.check_nothing_in_the_way(name, indexes)
 
     def check_nothing_in_the_way(self, name: str, indexes: range) -> None:
         """Raises `ApiError` if a misplaced directory has the name of a new partition."""

@@ -1,7 +1,6 @@
-"""The topics on this broker's disks by name and by id, and the checks of new ones.
+"""The topics on this broker's disks by name and by id: they follow the image.
 
-Kafka's counterparts: `ReplicaManager.allPartitions` and the checks of
-`ReplicationControlManager.createTopic`.
+Kafka's counterpart: `ReplicaManager.allPartitions`.
 """
 
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from ottla.broker.events import TopicCreated
 from ottla.broker.topics.partition import Partition
 from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
-from ottla.metadata.deciding.topics import NewTopic, check_new_name
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.known_topics import TopicEntry
 
 POLICY_NAME = "cleanup.policy"
@@ -70,15 +69,6 @@ class Topic:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def entry(self) -> TopicEntry:
-        """Returns what the metadata log has of the topic."""
-        return TopicEntry(
-            name=self.name,
-            topic_id=self.topic_id,
-            partition_count=self.partition_count,
-            overrides=self.overrides,
-        )
-
 
 class Topics:
     """Those with a partition on this broker; lookups raise `ApiError` with the code for the client.
@@ -89,7 +79,6 @@ class Topics:
     def __init__(self) -> None:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._reserved: set[str] = set()
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -147,22 +136,6 @@ class Topics:
         self._by_id.pop(topic.topic_id, None)
         topic.partitions = {}
         topic.offline_indexes = {}
-
-    def reserve(self, name: str) -> None:
-        """Keeps a name from other requests while a topic is being created or deleted."""
-        self._reserved.add(name)
-
-    def release(self, name: str) -> None:
-        """Ends the reservation of a name, after the creation or deletion."""
-        self._reserved.discard(name)
-
-    def check_new_name(self, name: str) -> None:
-        """Raises `ApiError` if no topic of that name can be created."""
-        if name in self._reserved:
-            raise ApiError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made or deleted."
-            )
-        check_new_name(name, {**self._by_name, **dict.fromkeys(self._reserved)})
 
 
 class TopicCreator(Protocol):

@@ -154,7 +154,7 @@ def _adopt(broker: "Broker", wanted: "list[Prospect]", output: Output) -> None:
     if not wanted:
         return
     try:
-        broker.topic_store.confirm({one.topic: one.settings for one in wanted})
+        broker.admin.confirm_topics({one.topic: one.settings for one in wanted})
     except ApiError as error:
         raise UserError(error.message) from error
 

@@ -162,7 +162,9 @@ def _confirm_settings(
             unknown = broker.unconfirmed.unknown
             defaults = broker.settings.config.topic_defaults
             found = prospects(broker.topics, unknown, defaults, given, clock.now_ms())
-            broker.topic_store.confirm({one.topic: one.settings for one in found if one.is_decided})
+            broker.admin.confirm_topics(
+                {one.topic: one.settings for one in found if one.is_decided}
+            )
             confirmed = topics - unknown.keys()
     left = sorted(topics - confirmed)
     for name in sorted(confirmed):

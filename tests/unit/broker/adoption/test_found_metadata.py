@@ -236,7 +236,7 @@ def test_a_record_of_a_later_kafka_holds_back_what_is_after_it(kafkas: FakeFileS
     options = HandoverOptions(now_ms=NOW_MS, new_id=lambda: id_of(99))
     recreate(find_metadata(["/d"], kafkas), kafkas, options)
     again = open_broker(kafkas)
-    again.topic_store.confirm({"t": {"retention.ms": "1000"}})
+    again.admin.confirm_topics({"t": {"retention.ms": "1000"}})
     wait(again, 10)
     assert again.topics.get("t").partitions[0].log.log_start_offset == 3
     again.close()

@@ -8,12 +8,15 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.groups.coordinator import offsets_topic
+from ottla.broker.metadata.log import MetadataLog
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import Node, PartitionView, Reach
 from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
+from ottla.metadata.records import PartitionChangeRecord
 from tests.support.brokers import disk, open_broker
 from tests.support.replicated_brokers import PartitionOrders, open_member
+from tests.support.turns import with_others_in_between
 
 REACH = Reach("OUTSIDE", ("me", 9092))
 ME = (1,)
@@ -51,6 +54,53 @@ def test_the_image_of_a_broker_alone_follows_each_change_of_a_topic() -> None:
     assert (shown(broker), image.topics["t"].partition_count) == ([], 2)
 
 
+def log_of(broker: Broker) -> MetadataLog:
+    assert isinstance(broker.metadata, MetadataLog)
+    return broker.metadata
+
+
+def test_the_image_of_topics_is_what_the_metadata_log_holds() -> None:
+    there = disk("/d")
+    broker = open_broker(there)
+    for name in ("a", "b"):
+        broker.admin.create_topic(NewTopic(name=name, overrides={"retention.ms": "7"}))
+    broker.admin.grow_topic(TopicGrowth(name="a", partition_count=3))
+    broker.admin.alter_topic("a", Alteration(changes=[], is_whole=True))
+    broker.admin.delete_topic(broker.topics.get("b"))
+    shown = broker.image_store.image
+    assert dict(shown.topics) == dict(log_of(broker).image().topics)
+    broker.close()
+    again = open_broker(there).image_store.image
+    assert (again.topics, again.topic_names) == (shown.topics, shown.topic_names)
+
+
+def test_a_partition_that_kafka_left_without_a_leader_is_led_in_the_epoch_of_its_record() -> None:
+    """Kafka's controller takes the leader away in a new epoch when the only broker stops."""
+    there = disk("/d")
+    broker = open_broker(there)
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=2))
+    left = PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, leader=-1)
+    log_of(broker).commit([(left, 0)])
+    broker.close()
+    broker = open_broker(there)
+    assert shown(broker) == [led(0, epoch=1), led(1)]
+    assert [one.leader_epoch for one in broker.topics.get("t").partitions.values()] == [1, 0]
+
+
+def test_a_topic_has_no_leader_before_its_files_are_there() -> None:
+    broker = open_broker(disk("/d"))
+    seen: list[list[PartitionView]] = []
+    with with_others_in_between(lambda: seen.append(shown(broker))):
+        broker.admin.create_topic(NewTopic(name="t", partition_count=1))
+    assert ({tuple(one) for one in seen}, shown(broker)) == ({(), (lost(0),)}, [led(0)])
+
+
+def test_a_broker_has_peers_unless_it_is_its_only_voter() -> None:
+    alone, member = open_broker(disk("/d")).view, open_member(1, disk("/d")).view
+    assert (alone.has_peers, member.has_peers) == (False, True)
+    assert ("metadata.version" in alone.features, member.features) == (True, {})
+
+
 def test_a_topic_that_no_record_names_is_in_the_image_and_not_in_the_log() -> None:
     there = disk("/d", "/elsewhere")
     other = open_broker(there, "/elsewhere")
@@ -65,7 +115,7 @@ def test_a_topic_that_no_record_names_is_in_the_image_and_not_in_the_log() -> No
     assert shown(broker, "copied") == [led(0), led(1)]
     assert list(broker.unconfirmed.unknown) == ["copied"]
     assert list(broker.metadata.image().topics) == ["t"]  # type: ignore[union-attr]
-    broker.topic_store.confirm({"copied": {"retention.ms": "7"}})
+    broker.admin.confirm_topics({"copied": {"retention.ms": "7"}})
     assert broker.image_store.image.topics["copied"].configs == {"retention.ms": "7"}
     assert sorted(broker.metadata.image().topics) == ["copied", "t"]  # type: ignore[union-attr]
 

@@ -17,6 +17,7 @@ from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.faults import Effect, FaultPlan, FaultyFileSystem
 from ottla.testing.recording import IoKind
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.metadata import record_settings
 
 HOUR = 3_600_000
 FIRST_MS = 30_000
@@ -120,7 +121,7 @@ def test_a_changed_setting_holds_the_next_time() -> None:
     world.tick(FIRST_MS)
     assert world.segments() == 3
     topic = world.broker.topics.get("t")
-    world.broker.topic_store.configure(topic, {**topic.overrides, "retention.ms": "1"})
+    world.broker.topic_changes.configure(topic, lambda known: {**known, "retention.ms": "1"})
     world.tick(INTERVAL_MS)
     assert world.segments() == 1
 
@@ -307,7 +308,8 @@ def test_a_tiered_log_is_rolled_and_keeps_what_the_tier_does_not_have() -> None:
     world = World(disk("/d"))
     topic = world.broker.topics.get("t")
     overrides = {"remote.storage.enable": "true", "local.retention.ms": "1000"}
-    world.broker.topic_store.follow(topic, {**topic.overrides, **overrides})
+    record_settings(world.broker, topic.name, overrides)
+    world.broker.topic_store.configure(topic, {**topic.overrides, **overrides})
     log = world.broker.topics.partition("t", 0).log
     world.append(3)
     world.tick(FIRST_MS)

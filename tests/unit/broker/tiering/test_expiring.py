@@ -38,7 +38,7 @@ def copied(broker: Broker, moment: Moment, count: int = 35, **settings: str) -> 
 def change(broker: Broker, **settings: str) -> None:
     topic = broker.topics.get("orders")
     new = {one.replace("_", "."): text for one, text in settings.items()}
-    broker.topic_store.configure(topic, {**topic.overrides, **new})
+    broker.topic_changes.configure(topic, lambda known: {**known, **new})
 
 
 def test_uploads_older_than_the_retention_are_deleted_and_the_log_starts_after_them() -> None:
