@@ -6,7 +6,6 @@ Kafka's counterpart: the fields of `UnifiedLog` and `LocalLog`.
 from enum import Enum
 from typing import Final
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.values import dataclass
 
@@ -45,15 +44,6 @@ class FoundOffset:
 
 class OffsetInTierError(ApiError):
     """An offset that a log has, but no longer its local segments: it is in the tier."""
-
-    def __init__(self, log: str, offset: int, local_start_offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{log} has offset {offset} in its tier only; the local segments begin at "
-            f"{local_start_offset}.",
-        )
-        self.offset = offset
-        self.local_start_offset = local_start_offset
 
 
 class LogOffsets:

@@ -93,7 +93,11 @@ class LogReader:
     def _out_of_range(self, offset: int) -> ApiError:
         offsets = self._offsets
         if offsets.log_start_offset <= offset < offsets.local_start_offset:
-            return OffsetInTierError(self._log.name, offset, offsets.local_start_offset)
+            return OffsetInTierError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self._log.name} has offset {offset} in its tier only; its local segments begin "
+                f"at {offsets.local_start_offset}.",
+            )
         return ApiError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{self._log.name} holds offsets {offsets.log_start_offset} to "

@@ -1,11 +1,8 @@
 """The offsets of a log keep their order, whatever becomes of the log."""
 
-import pickle
-
 import pytest
 
-from ottla.base.error_codes import ErrorCode
-from ottla.storage.log.offsets import LogOffsets, OffsetInTierError
+from ottla.storage.log.offsets import LogOffsets
 
 
 @pytest.fixture
@@ -131,11 +128,3 @@ def test_a_log_that_starts_again_may_keep_its_start(tiered: LogOffsets) -> None:
     assert tiered.highest_remote_offset == 39
     tiered.restarted(30, 10)
     assert tiered.highest_remote_offset == 29
-
-
-def test_an_offset_in_the_tier_is_out_of_range_for_who_reads_local_segments_only() -> None:
-    error = OffsetInTierError("t-0", 5, 20)
-    assert error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert (error.offset, error.local_start_offset) == (5, 20)
-    copied = pickle.loads(pickle.dumps(error))
-    assert (copied.offset, str(copied)) == (5, str(error))
