@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from ottla.base.files import FileSystem, join
 from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.broker import Broker
+from ottla.broker.metadata.image_store import Decision
 from ottla.broker.metadata.log import LogOptions, MetadataLog
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl
@@ -34,9 +35,18 @@ def image_of(files: FileSystem, directory: str = "/d") -> MetadataImage:
 
 
 def record_settings(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
-    """Records settings of a topic, whether or not they may be."""
-    assert isinstance(broker.metadata, MetadataLog)
-    broker.metadata.commit(config_records(ResourceKind.TOPIC, topic, {}, settings))
+    """Gives a topic settings more, whether or not they may be."""
+
+    def decide(image: MetadataImage) -> Decision:
+        known = image.topics[topic]
+        configured = known._replace(configs={**known.configs, **settings})
+        records = config_records(ResourceKind.TOPIC, topic, known.configs, configured.configs)
+        return image.with_topics([(topic, configured)]), records
+
+    broker.image_store.change(decide)
+    broker.topic_store.configure(
+        broker.topics.get(topic), broker.image_store.image.topics[topic].configs
+    )
 
 
 def topics_of(files: FileSystem, directory: str = "/d") -> Mapping[str, TopicEntry]:

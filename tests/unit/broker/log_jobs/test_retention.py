@@ -306,10 +306,8 @@ def test_a_log_that_fails_keeps_retention_from_no_other_and_each_cause_is_logged
 
 def test_a_tiered_log_is_rolled_and_keeps_what_the_tier_does_not_have() -> None:
     world = World(disk("/d"))
-    topic = world.broker.topics.get("t")
     overrides = {"remote.storage.enable": "true", "local.retention.ms": "1000"}
-    record_settings(world.broker, topic.name, overrides)
-    world.broker.topic_store.configure(topic, {**topic.overrides, **overrides})
+    record_settings(world.broker, "t", overrides)
     log = world.broker.topics.partition("t", 0).log
     world.append(3)
     world.tick(FIRST_MS)

@@ -18,6 +18,7 @@ from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
 from tests.support.logs import leave_to_tier
+from tests.support.metadata import record_settings
 
 DIRECTORY, PARTITION = "/d", "/d/t-0"
 SETTINGS = {
@@ -32,8 +33,8 @@ def tiered(*, is_clean: bool) -> tuple[FakeFileSystem, int]:
     """A directory with segments of one record each, of which the first three are in the tier."""
     files = disk(DIRECTORY)
     broker = open_broker(files, log_index_size_max_bytes="240")
-    topic = broker.admin.create_topic(NewTopic(name="t", overrides={"segment.bytes": "200"}))
-    broker.topic_store.follow(topic, SETTINGS)
+    broker.admin.create_topic(NewTopic(name="t", overrides={"segment.bytes": "200"}))
+    record_settings(broker, "t", SETTINGS)
     partition = broker.topics.partition("t", 0)
     for _ in range(8):
         broker.appends.append(partition, batch(b"v" * 80), now_ms=NOW_MS)
@@ -144,6 +145,6 @@ def test_a_topic_whose_tier_is_unknown_keeps_its_start_until_it_is_known() -> No
     log = broker.topics.partition("t", 0).log
     assert (log.log_start_offset, log.local_start_offset) == (0, 3)
     topic = broker.topics.get("t")
-    broker.topic_store.confirm({"t": SETTINGS})
+    broker.admin.confirm_topics({"t": SETTINGS})
     assert (log.log_start_offset, log.local_start_offset) == (0, 3)
     assert topic.config.remote_storage_enable
