@@ -111,15 +111,19 @@ class CloudStore:
         self._put(path, content, use_multipart=False)
 
     def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
-        size = self._options.part_size
-        grouped = _grouped(parts, size)
-        first, second = next(grouped, b""), next(grouped, None)
-        if second is None:
-            self._put(path, first, use_multipart=False)
+        limit, left, first, size = self._options.part_size, iter(parts), list[Buffer](), 0
+        while size <= limit and (part := next(left, None)) is not None:
+            first.append(part)
+            size += len(part)
+        if size <= limit:
+            self._put(path, b"".join(first), use_multipart=False)
         else:
-            every = chain([first, second], grouped)
             self._put(
-                path, every, use_multipart=True, chunk_size=size, max_concurrency=PARTS_AT_ONCE
+                path,
+                chain(first, left),
+                use_multipart=True,
+                chunk_size=limit,
+                max_concurrency=PARTS_AT_ONCE,
             )
 
     def delete(self, path: str) -> None:
@@ -174,19 +178,3 @@ def _opened(address: str, options: CloudOptions) -> Any:
         client_options=client,
         retry_config={"max_retries": options.max_retries, "retry_timeout": give_up},
     )
-
-
-def _grouped(parts: Iterable[Buffer], size: int) -> Iterator[bytes]:
-    """The same bytes in parts of `size`, the last one shorter."""
-    group = bytearray()
-    for part in parts:
-        view = memoryview(part)
-        while len(view):
-            room = size - len(group)
-            group += view[:room]
-            view = view[room:]
-            if len(group) == size:
-                yield bytes(group)
-                group.clear()
-    if group:
-        yield bytes(group)
