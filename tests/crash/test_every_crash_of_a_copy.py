@@ -4,6 +4,7 @@ The tier lies in a directory. Whatever a crash leaves: what was acknowledged is 
 does not look like a segment or is one, and deleting it leaves nothing behind.
 """
 
+import errno
 from collections.abc import Callable
 from secrets import token_bytes
 
@@ -16,9 +17,16 @@ from ottla.storage.remote.aiven_layout import AivenTier
 from ottla.storage.remote.aiven_writing import AivenFormat
 from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.local_layout import ROOT, LocalTier
-from ottla.storage.remote.remote_storage import RemoteStorage
+from ottla.storage.remote.remote_storage import RemoteStorage, TierError
 from ottla.storage.remote.tier_objects import TierObjects
-from ottla.testing import every_crash_point
+from ottla.testing import (
+    Effect,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    IoKind,
+    every_crash_point,
+)
 from tests.support.copying import files_of
 from tests.support.tier_readers import Found, read_aiven, read_local
 from tests.support.tiers import uploaded
@@ -106,3 +114,37 @@ def test_a_copy_that_was_acknowledged_survives_a_power_failure(layout: str) -> N
         if point.acknowledged:
             found = read(objects_on(point.file_system))
             assert (found.log, found.indexes) == (ONE.log, ONE.indexes), point
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("is_lasting", [False, True])
+def test_a_disk_that_fails_at_any_call_fails_the_copy_and_leaves_nothing_that_stays(
+    layout: str, code: int, is_lasting: bool
+) -> None:
+    tier_on, read = LAYOUTS[layout]
+    files = files_of(ONE, "/data", FakeFileSystem())
+    recording = FaultyFileSystem(FakeFileSystem())
+    tier_on(recording).copy_segment(ONE.metadata, files)
+    said: list[bool] = []
+    for at_call, call in enumerate(recording.calls):
+        is_write = call.kind in (IoKind.PWRITE, IoKind.PWRITEV)
+        for effect in tuple(Effect) if is_write else (Effect.BEFORE, Effect.AFTER):
+            error = OSError(code, "a fault of the test")
+            plan = FaultPlan(at_call=at_call, error=error, effect=effect, is_lasting=is_lasting)
+            disk = FakeFileSystem()
+            faulty = FaultyFileSystem(disk, plan)
+            try:
+                tier_on(faulty).copy_segment(ONE.metadata, files)
+            except TierError as caught:
+                said.append(caught.is_retriable)
+            else:
+                # What is removed and not there, and what need not be durable again.
+                found = read(objects_on(disk))
+                assert (found.log, found.indexes) == (ONE.log, ONE.indexes), plan
+            assert faulty.retried_failed_syncs == []
+            tier_on(disk).delete_segment(ONE.metadata)
+            assert objects_on(disk) == {}, plan
+    assert len(said) > 20
+    assert set(said) == {code != errno.EACCES}

@@ -73,11 +73,6 @@ def plan_expiration(index: SegmentIndex, log: LogState, now_ms: int) -> Expirati
     return Expiration(log_start_offset=start, going=tuple(going))
 
 
-def retained_size(index: SegmentIndex, log: LogState) -> int:
-    """The bytes that `retention.bytes` limits: what is only local, and what is in the tier."""
-    return _size(index, log, _in_use(index, log))
-
-
 def _expired(index: SegmentIndex, log: LogState, now_ms: int) -> tuple[int, dict[Uuid, Reason]]:
     """Where retention lets the log start, and the uploads of which nothing is left then."""
     start, reasons = log.log_start_offset, {}

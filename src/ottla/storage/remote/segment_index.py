@@ -6,8 +6,7 @@ by epoch and offset, also where a segment was uploaded twice, or a part of it by
 Of an epoch, an upload counts in the order in which it was finished: it covers those that lie within
 its range, and is covered itself by one that reaches further to both sides. A covered upload is used
 again when what covers it is deleted. Kafka forgets it then, and finds no offset behind a shorter
-upload within a longer one. Kafka's highest offset of an epoch is not lowered by deletions, so that
-it may never copy a segment again; here it is that of uploads that still exist.
+upload within a longer one.
 
 Kafka's counterparts: `RemoteLogMetadataCache`, `RemoteLogLeaderEpochState`,
 `RemotePartitionMetadataStore`.
@@ -43,10 +42,6 @@ class EpochUploads:
 
     def __bool__(self) -> bool:
         return bool(self._ids)
-
-    @property
-    def highest_offset(self) -> int | None:
-        return self._ends[-1] if self._ends else None
 
     def find(self, offset: int) -> Uuid | None:
         """The upload that has an offset: of two, the one that begins later."""
@@ -136,11 +131,6 @@ class SegmentIndex:
     def epochs(self) -> list[int]:
         """The leader epochs that have a finished upload, ascending."""
         return sorted(epoch for epoch, uploads in self._epochs.items() if uploads)
-
-    def highest_offset_for_epoch(self, epoch: int) -> int | None:
-        """The last offset of an epoch that a finished upload has."""
-        uploads = self._epochs.get(epoch)
-        return None if uploads is None else uploads.highest_offset
 
     def after_deleted(self, offset: int) -> int:
         """The first offset from `offset` on that no upload had which is or was being deleted."""

@@ -13,7 +13,6 @@ from ottla.storage.remote.expiration import (
     LogState,
     Reason,
     plan_expiration,
-    retained_size,
 )
 from ottla.storage.remote.segment_index import SegmentIndex
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
@@ -96,7 +95,6 @@ def test_uploads_older_than_the_limit_are_deleted_up_to_the_first_that_is_not() 
 def test_uploads_over_the_size_are_deleted_and_what_is_local_too_counts_once() -> None:
     index = index_of(*THREE)
     log = state((20, 30), (30, 40))
-    assert retained_size(index, log) == 40
     assert planned(index, replace(log, retention_bytes=40)) == (0, [])
     assert planned(index, replace(log, retention_bytes=31)) == (0, [])
     assert planned(index, replace(log, retention_bytes=30)) == (10, [(1, Reason.SIZE)])
@@ -158,7 +156,6 @@ def test_uploads_of_epochs_before_those_of_the_log_are_deleted() -> None:
 def test_an_overtaken_upload_counts_for_no_size_and_goes_with_the_other() -> None:
     index = index_of(upload(1, 0, 9), upload(2, 0, 14), upload(3, 15, 29))
     log = state((30, 40), size=39)
-    assert retained_size(index, log) == 40
     assert planned(index, log) == (0, [])
     assert planned(index, replace(log, retention_bytes=25)) == (
         15,
@@ -257,7 +254,6 @@ def test_retention_stops_at_the_first_record_whose_upload_is_young_and_fits(
         if one.base_offset + one.size > first_missing or one is log.segments[-1]
     )
     size += sum(by_number[one].size for one in set(reads.values()))
-    assert retained_size(index, log) == size
     start = log.log_start_offset
     for offset, number in sorted(reads.items()):
         used = by_number[number]

@@ -51,15 +51,15 @@ def test_an_upload_is_found_once_it_is_finished_and_until_it_is_deleted() -> Non
     assert indexes.apply(upload(1, 2, 5, state=STARTED)) is None
     index = indexes.of(PARTITION)
     assert set(found(index)) == {None}
-    assert (numbers(index), index.size(), index.highest_offset_for_epoch(0)) == ([1], 0, None)
+    assert (numbers(index), index.size(), index.epochs) == ([1], 0, [])
     assert indexes.apply(update(1, FINISHED, b"custom")) is None
     assert found(index)[1:7] == [None, 1, 1, 1, 1, None]
-    assert (numbers(index), index.size(), index.highest_offset_for_epoch(0)) == ([1], 4, 5)
+    assert (numbers(index), index.size(), index.epochs) == ([1], 4, [0])
     (known,) = index.segments()
     assert (known.custom_metadata, known.broker_id) == (b"custom", 2)
     assert indexes.apply(update(1, DELETING)) is None
     assert set(found(index)) == {None}
-    assert (numbers(index), index.size(), index.highest_offset_for_epoch(0)) == ([1], 0, None)
+    assert (numbers(index), index.size(), index.epochs) == ([1], 0, [])
     assert index.segments()[0].custom_metadata == b"custom"
     assert indexes.apply(update(1, DELETED)) is None
     assert numbers(index) == []
@@ -71,7 +71,6 @@ def test_an_offset_is_looked_up_in_its_epoch() -> None:
     assert found(index, 3)[:10] == [1] * 4 + [None] * 6
     assert found(index, 5)[:10] == [None] * 4 + [1] * 6
     assert set(found(index, 4)) == {None}
-    assert [index.highest_offset_for_epoch(epoch) for epoch in (3, 4, 5)] == [3, None, 9]
     assert index.epochs == [3, 5]
 
 
@@ -89,7 +88,6 @@ def test_a_longer_upload_covers_shorter_ones_whichever_is_finished_first() -> No
         assert found(index)[:10] == [2] * 10
         assert index.update(update(2, DELETING)) is None
         assert found(index)[:10] == [None, None, 1, 1, 1, 1, None, None, None, None]
-        assert index.highest_offset_for_epoch(0) == 5
 
 
 def test_of_uploads_that_overlap_the_one_that_begins_later_counts() -> None:
@@ -234,7 +232,6 @@ def check(index: SegmentIndex, known: list[RemoteLogSegmentMetadata]) -> None:
         starts = [one.start_offset for one in index.segments(epoch)]
         assert starts == sorted(starts)
         offsets = {offset for one in finished for offset in offsets_of(one, epoch)}
-        assert index.highest_offset_for_epoch(epoch) == max(offsets, default=None)
         assert (epoch in index.epochs) == bool(offsets)
         by_range = dict[int, RemoteLogSegmentMetadata]()
         for first, last, segment in index.ranges(epoch, 0, OFFSETS):
@@ -270,4 +267,4 @@ def test_ten_thousand_segments_take_less_than_2_kb_each() -> None:
         tracemalloc.stop()
     assert size / count < 2048
     assert number_of(index.look_up(77, 770_000_123)) == 7_700
-    assert index.highest_offset_for_epoch(99) == count * 100_000 - 1
+    assert number_of(index.look_up(99, count * 100_000 - 1)) == count - 1
