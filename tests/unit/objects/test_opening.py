@@ -16,7 +16,7 @@ def test_a_path_opens_a_directory_on_the_disk_that_is_given(tmp_path: Path) -> N
 
 
 def test_a_url_opens_an_object_store_without_asking_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("deltalake")
+    pytest.importorskip("obstore")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     store = open_store("s3://bucket/tier/", "tier")
     assert (store.address, store.read_ahead > 0) == ("s3://bucket/tier", True)

@@ -4,12 +4,13 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
 from secrets import token_bytes
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -22,17 +23,19 @@ from ottla.objects.store import StoreError, StreamingStore
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.storage.remote.aiven_encryption import TierKeys
 from ottla.storage.remote.aiven_layout import AivenTier
+from ottla.storage.remote.aiven_settings import BACKENDS
 from ottla.storage.remote.aiven_writing import AivenFormat
 from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.local_layout import ROOT, LocalTier
 from ottla.storage.remote.opening import open_tier
 from ottla.storage.remote.remote_storage import RemoteStorage, TierError
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+from ottla.storage.remote.settings import AIVEN_CLASS, remote_storage_of
 from ottla.storage.remote.tier_objects import TierObjects
-from tests.support import stores
+from tests.support import azure_store, stores
 from tests.support.copying import files_of
 from tests.support.memory_store import MemoryStore
-from tests.support.tier_readers import read_aiven, read_local
+from tests.support.tier_readers import read_aiven
 from tests.support.tiers import (
     Style,
     Uploaded,
@@ -279,6 +282,7 @@ def test_a_tier_without_its_key_says_which_is_wanted(tmp_path: Path) -> None:
 def test_a_tier_in_an_object_store_is_read(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("obstore")
     with stores.served() as port:
         for name, value in stores.environment_of(port).items():
             monkeypatch.setenv(name, value)
@@ -410,26 +414,77 @@ def test_names_that_lead_out_of_the_store_are_not_written(layout: str, tmp_path:
     assert store.objects == {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["local", "aiven"])
-def test_a_segment_is_copied_into_an_object_store_and_deleted(
-    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def s3() -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of a new bucket, and the settings of Aiven's plug-in for it."""
     with stores.served() as port:
-        for name, value in stores.environment_of(port).items():
-            monkeypatch.setenv(name, value)
-        store = CloudStore(f"{stores.new_bucket(port)}/tiers", "tier")
-        tier = tiers_over(store)[layout]
-        tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path)))
-        objects = {one.path: store.read(one.path) for one in store.find("")}
-        if layout == "local":
-            found = read_local(objects, ONE.metadata)
-        else:
-            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        bucket = stores.new_bucket(port)
+        yield (
+            bucket,
+            {
+                "storage.backend.class": f"{BACKENDS}s3.S3Storage",
+                "storage.s3.bucket.name": bucket.removeprefix("s3://"),
+                "storage.s3.region": stores.REGION,
+                "storage.s3.endpoint.url": f"http://127.0.0.1:{port}",
+                "storage.aws.access.key.id": "anybody",
+                "storage.aws.secret.access.key": "anything",
+            },
+        )
 
-            key = load_pem_private_key(key_pair()[1], None)
-            found = read_aiven(objects, ONE.metadata, "", key)
-        assert (found.log, found.indexes) == (ONE.log, ONE.indexes)
+
+@contextmanager
+def azure() -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of a new container, and the settings of Aiven's plug-in for it."""
+    if reason := azure_store.absence():
+        pytest.skip(reason)
+    with azure_store.served() as port:
+        container = azure_store.new_container(port)
+        place = f"http://127.0.0.1:{port}/{azure_store.ACCOUNT}"
+        yield (
+            container,
+            {
+                "storage.backend.class": f"{BACKENDS}azure.AzureBlobStorage",
+                "storage.azure.container.name": container.removeprefix("az://"),
+                "storage.azure.connection.string": (
+                    f"DefaultEndpointsProtocol=http;AccountName={azure_store.ACCOUNT};"
+                    f"AccountKey={azure_store.KEY};BlobEndpoint={place};"
+                ),
+            },
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("served", [s3, azure])
+def test_a_tier_in_an_object_store_is_filled_by_its_settings_alone(
+    served: Callable[[], AbstractContextManager[tuple[str, dict[str, str]]]], tmp_path: Path
+) -> None:
+    pytest.importorskip("obstore")
+    size = 6 << 20  # in several parts
+    large = replace(uploaded(500), log=(ONE.log * (1 + size // len(ONE.log)))[:size])
+    with served() as (_, settings):
+        more = {
+            "chunk.size": "1048576",
+            "key.prefix": "pre/",
+            "storage.s3.multipart.upload.part.size": "5242880",
+        }
+        if "storage.azure.container.name" in settings:
+            more["storage.azure.upload.block.size"] = str(1 << 20)
+            del more["storage.s3.multipart.upload.part.size"]
+        tier = remote_storage_of(AIVEN_CLASS, {**settings, **more})
+        assert list(tier.segments()) == []
+        for one in (ONE, OTHER, large):
+            tier.copy_segment(
+                replace(one.metadata, size=len(one.log)), files_of(one, str(tmp_path))
+            )
+        objects = {one.path: b"" for upload in tier.uploads() for one in upload.objects}
+        store: StreamingStore = cast(Any, tier)._objects._store
+        for path in objects:
+            objects[path] = store.read(path)
+        for one in (ONE, OTHER, large):
+            found = read_aiven(objects, one.metadata, "pre/")
+            assert (found.log, found.indexes) == (one.log, one.indexes)
+        assert tier.read_log(ONE.metadata, 0, len(ONE.log)) == ONE.log
         for _ in range(2):
-            tier.delete_segment(ONE.metadata)
-            assert store.find("") == []
+            for one in (ONE, OTHER, large):
+                tier.delete_segment(one.metadata)
+            assert list(tier.uploads()) == []
