@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
 from typing import Final, Protocol
 
 from ottla.base.directories import make_directories
@@ -134,6 +135,11 @@ class FileSystem(Protocol):
 
     def list_others(self, directory: str) -> Sequence[str]:
         """The names in a directory that are not regular files, sorted: folders, links, FIFOs."""
+
+    def some_files(self, directory: str, max_count: int) -> Sequence[str]:
+        """The names of up to `max_count` regular files in a directory, in no order: cheap however
+        many there are.
+        """
 
     def boot_id(self) -> str:
         """Differs after each start of the system; empty if the system does not say.
@@ -370,6 +376,11 @@ class OsFileSystem:
     def list_others(self, directory: str) -> Sequence[str]:
         with os.scandir(directory) as entries:
             return sorted(one.name for one in entries if not one.is_file(follow_symlinks=False))
+
+    def some_files(self, directory: str, max_count: int) -> Sequence[str]:
+        with os.scandir(directory) as entries:
+            files = (one.name for one in entries if one.is_file(follow_symlinks=False))
+            return list(islice(files, max_count))
 
     def boot_id(self) -> str:
         return _boot_id()

@@ -128,6 +128,10 @@ class FakeFileSystem:
         entries = self._directory(directory).entries
         return sorted(name for name, one in entries.items() if isinstance(one, DirectoryNode))
 
+    def some_files(self, directory: str, max_count: int) -> Sequence[str]:
+        others = {*self.list_others(directory)}
+        return [one for one in self.list(directory) if one not in others][:max_count]
+
     def boot_id(self) -> str:
         """Another one after each power failure, and the same after a kill."""
         return f"boot {self._boot}"

@@ -111,6 +111,10 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.list_others(directory)
 
+    def some_files(self, directory: str, max_count: int) -> Sequence[str]:
+        self.check_alive()
+        return self.inner.some_files(directory, max_count)
+
     def boot_id(self) -> str:
         return self.inner.boot_id()
 

@@ -320,16 +320,15 @@ class LogDirectory:
 
         Returns how many; if there are fewer, removes the directory too.
         """
-        folders = self._file_system.list_others(path)
-        names = [one for one in self._file_system.list(path) if one not in folders]
-        for name in names[:max_count]:
+        names = self._file_system.some_files(path, max_count)
+        for name in names:
             self._file_system.remove(join(path, name))
         if len(names) < max_count:
-            if folders:
-                logger.warning("%s stays: %s is not a file of a log", path, folders[0])
+            if others := self._file_system.list(path):
+                logger.warning("%s stays: %s is not a file of a log", path, others[0])
             else:
                 self._file_system.remove_directory(path)
-        return min(len(names), max_count)
+        return len(names)
 
     # The directory
 

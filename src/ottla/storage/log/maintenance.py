@@ -32,6 +32,9 @@ from ottla.storage.log.writer import LogWriter
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_facts import cleaned_facts, segment_facts
 
+SEGMENTS_PER_FLUSH: Final = 512
+"""Their paths are listed in 3 ms, while clients wait; a log rarely has as many to be flushed."""
+
 PRODUCERS_PER_STEP: Final = 1024
 """How many producers are added to a begun snapshot at a time: 2 ms."""
 
@@ -83,15 +86,21 @@ class LogMaintenance:
     # Flushed
 
     def plan_flush(self, until_offset: int) -> FlushPlan | None:
-        """The flush that makes everything before `until_offset` durable; `None` if it is."""
+        """The next flush towards making everything before `until_offset` durable, of
+        `SEGMENTS_PER_FLUSH` segments at most; `None` if it is durable.
+        """
         log = self._log
         recovery_point = log.offsets.recovery_point
         if until_offset <= recovery_point:
             return None
+        # From the last flushed record's segment: a roll since has changed its indexes.
+        unsynced = log.segments.from_offset(recovery_point - 1)
+        if len(unsynced) > SEGMENTS_PER_FLUSH:
+            until_offset = min(until_offset, unsynced[SEGMENTS_PER_FLUSH].base_offset)
+            unsynced = unsynced[:SEGMENTS_PER_FLUSH]
         paths = [
             path
-            # From the last flushed record's segment: a roll since has changed its indexes.
-            for segment in log.segments.from_offset(recovery_point - 1)
+            for segment in unsynced
             if segment.base_offset < until_offset
             for path in segment.files()
         ]
@@ -144,6 +153,8 @@ class LogMaintenance:
             log.offsets.flushed(plan.until_offset)
             active = log.segments.active
             for segment in log.segments.from_offset(plan.flushed_from):
+                if segment.base_offset >= plan.until_offset:
+                    break
                 # Later appends to the active segment are not synced.
                 if segment is not active or log.log_end_offset == plan.until_offset:
                     segment.synced()
@@ -453,8 +464,16 @@ class LogMaintenance:
 
     def abandon(self) -> None:
         """Closes the files without writing anything, as a crash would."""
-        for segment in self._log.segments.values:
+        self.abandon_some(0, len(self._log.segments))
+
+    def abandon_some(self, first: int, max_count: int) -> bool:
+        """As `abandon`, for up to `max_count` segments from one number on; returns whether others
+        follow.
+        """
+        segments = self._log.segments.values
+        for segment in segments[first : first + max_count]:
             segment.close_files()
+        return first + max_count < len(segments)
 
 
 def copied_entries(producers: ProducerState) -> list[ProducerEntry]:

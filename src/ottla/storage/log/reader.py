@@ -3,7 +3,7 @@
 Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -29,6 +29,11 @@ from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
+
+MANY_ABORTED: Final = 2000
+"""The most aborted transactions that one read tells of, which takes 3 ms; a read of more records
+ends earlier.
+"""
 
 
 @dataclass(slots=True)
@@ -79,7 +84,12 @@ class LogReader:
                 found = self._read_below(bound, offset, max_size, min_one_message)
             if isolation is Isolation.LAST_STABLE:
                 end = self._end_of(found, offset, bound) if found else offset
-                aborted = self.aborted_transactions(offset, end)
+                aborted = self.aborted_transactions(offset, end, MANY_ABORTED)
+                if found and len(aborted) == MANY_ABORTED:
+                    # Records end with one of these transactions, so that the others are not told.
+                    end = aborted[-1].last_offset + 1
+                    found = self._read_below(end, offset, max_size, min_one_message)
+                    aborted = self.aborted_transactions(offset, end)
         except OSError as error:
             raise health.fail(error) from error
         return FetchData(
@@ -152,15 +162,22 @@ class LogReader:
             after = segments[index + 1].base_offset
         return bound if after is None else min(after, bound)
 
-    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """The aborted transactions that overlap a range of offsets; raises `OSError`."""
-        aborted: list[AbortedTransaction] = []
+    def aborted_transactions(
+        self, offset: int, upper_bound: int, max_count: int | None = None
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap a range of offsets, in the order of their ends;
+        raises `OSError`.
+        """
+        found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(offset):
-            some, is_complete = segment.transaction_index.collect(offset, upper_bound)
-            aborted.extend(some)
-            if is_complete:
-                break
-        return aborted
+            for one in segment.transaction_index.entries_from(offset):
+                if one.first_offset < upper_bound:
+                    found.append(one)
+                    if len(found) == max_count:
+                        return found
+                if one.last_stable_offset >= upper_bound:
+                    return found
+        return found
 
     def last_batch(self) -> Batch | None:
         """The last batch with its payload; `None` without one."""

@@ -63,7 +63,8 @@ class SnapshotFiles:
 
     def paths(self, from_offset: int, until_offset: int) -> list[str]:
         """The paths of the snapshots that a flush between two offsets makes durable."""
-        unsynced, self._unsynced = self._unsynced, []
+        unsynced = {one for one in self._unsynced if one <= until_offset}
+        self._unsynced = [one for one in self._unsynced if one > until_offset]
         # Both bounds are included: a roll right after a flush takes a snapshot at `from_offset`.
         return [
             self.path(one)

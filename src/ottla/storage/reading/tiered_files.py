@@ -164,6 +164,9 @@ class TieredFiles:
     def list_others(self, directory: str) -> Sequence[str]:
         return self._disk.list_others(directory)
 
+    def some_files(self, directory: str, max_count: int) -> Sequence[str]:
+        return self._disk.some_files(directory, max_count)
+
     def boot_id(self) -> str:
         return self._disk.boot_id()
 

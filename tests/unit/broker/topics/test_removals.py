@@ -2,9 +2,11 @@
 
 import errno
 
+import pytest
+
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
-from ottla.broker.topics.removals import FILES_PER_RUN, MAX_OPEN_LOGS
+from ottla.broker.topics.removals import FILES_PER_RUN, MAX_OPEN_LOGS, SEGMENTS_PER_RUN
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.testing import CrashMode
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
@@ -39,6 +41,30 @@ def test_a_deleted_topics_files_stay_until_the_delay_is_over() -> None:
     assert partition_directories(file_system) == names
     broker.scheduler.run_due(at(1000.0 + DELAY_MS))
     assert partition_directories(file_system) == []
+
+
+@pytest.mark.slow
+def test_the_segments_of_a_long_log_are_closed_before_its_files_go() -> None:
+    file_system = disk("/d")
+    broker = open_broker(file_system, log_index_size_max_bytes="120")
+    broker.scheduler.run_due(at(0.0))
+    topic = broker.admin.create_topic(NewTopic(name="t", partition_count=1))
+    log = topic.partitions[0].log
+    segments = SEGMENTS_PER_RUN + 10
+    for _ in range(segments - 1):
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=1)
+        log.writer.roll(1)
+    broker.admin.delete_topic(topic)
+    (name,) = partition_directories(file_system)
+    broker.scheduler.run_due(at(1000.0))
+    broker.scheduler.run_due(at(1000.0 + DELAY_MS))
+    files = file_system.list(f"/d/{name}")
+    assert len([one for one in files if one.endswith(".log")]) == segments
+    runs = 0
+    while partition_directories(file_system):
+        broker.scheduler.run_due(at(1000.0 + DELAY_MS))
+        runs += 1
+    assert runs == -(-len(files) // FILES_PER_RUN)
 
 
 def test_the_wait_is_asked_for_as_a_deadline() -> None:

@@ -7,6 +7,7 @@ import pytest
 from ottla.base.errors import StorageError
 from ottla.config.topic import TopicConfig
 from ottla.storage.index.producer_snapshot import read_snapshot
+from ottla.storage.log import maintenance
 from ottla.testing import (
     CrashMode,
     FakeFileSystem,
@@ -33,6 +34,28 @@ def test_a_roll_makes_the_ended_segments_due_and_nothing_else() -> None:
     assert log.maintenance.due_flush(NOW_MS) is None
     kept = values(open_log(file_system.crash(CrashMode.STRICT)))
     assert kept[: plan.until_offset] == [b"%d" % offset for offset in range(plan.until_offset)]
+
+
+@pytest.mark.parametrize("crash_after", [1, 2, 99])
+def test_many_segments_are_flushed_a_few_at_a_time_and_none_is_left(
+    crash_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "SEGMENTS_PER_FLUSH", 3)
+    file_system = FakeFileSystem()
+    log = open_log(file_system)
+    fill(log, 50)
+    bases = [segment.base_offset for segment in log.segments.values]
+    assert len(bases) > 9
+    flushed: list[int] = []
+    while (plan := log.maintenance.due_flush(NOW_MS)) is not None and len(flushed) < crash_after:
+        plan.carry_out(file_system)
+        plan.owner.finish_flush(plan, NOW_MS)
+        assert log.offsets.recovery_point == plan.until_offset
+        flushed.append(plan.until_offset)
+    # Each begins with the last segment of the one before.
+    assert flushed == [*bases[3:-1:2], bases[-1]][:crash_after]
+    kept = values(open_log(file_system.crash(CrashMode.STRICT)))
+    assert kept[: flushed[-1]] == [b"%d" % offset for offset in range(flushed[-1])]
 
 
 def test_flush_ms_makes_everything_due_once_it_has_passed() -> None:

@@ -13,6 +13,7 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.storage.log.offsets import FoundOffset, Isolation, OffsetInTierError
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
+from ottla.storage.log.reader import MANY_ABORTED
 from ottla.testing import FakeFileSystem
 from tests.support.logs import NOW_MS, SMALL, append, batch, fill, leave_to_tier, open_log, values
 
@@ -114,6 +115,40 @@ def test_a_small_read_gets_the_aborted_transactions_near_it_only(log: PartitionL
     assert [one.last_offset for one in data.aborted] == sorted(
         one.last_offset for one in data.aborted
     )
+
+
+@pytest.mark.slow
+def test_a_read_ends_after_as_many_aborted_transactions_as_it_may_tell_and_tells_all() -> None:
+    log = open_log(FakeFileSystem(), TopicConfig())
+    count = 2 * MANY_ABORTED + 100
+    append(log, b"long", producer_id=6, producer_epoch=0, base_sequence=0, is_transactional=True)
+    for number in range(count):
+        append(
+            log,
+            b"x",
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=number,
+            is_transactional=True,
+        )
+        end_transaction(log, 5, commit=False)
+    end_transaction(log, 6, commit=False)
+    told: dict[int, int] = {}
+    reads, offset = 0, 0
+    while offset < log.log_end_offset:
+        data = log.reader.read(offset, 10_000_000, Isolation.LAST_STABLE)
+        assert data.records is not None
+        assert data.aborted is not None
+        batches = list(iter_batches(data.records.read()))
+        offset, reads = batches[-1].last_offset + 1, reads + 1
+        assert len(data.aborted) <= MANY_ABORTED + 1
+        aborted = {entry.first_offset: entry.last_offset for entry in data.aborted}
+        told |= aborted
+        for one in batches:
+            if not one.is_control:
+                assert one.base_offset in aborted, "the reader would take it for committed"
+    assert len(told) == count + 1
+    assert reads >= 3
 
 
 def test_offsets_are_found_by_time(log: PartitionLog) -> None:
