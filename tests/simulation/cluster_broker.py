@@ -66,6 +66,10 @@ class ModelLog:
     min_insync_replicas: int = MIN_ISR
 
     @property
+    def local_start_offset(self) -> int:
+        return self.log_start_offset
+
+    @property
     def log_end_offset(self) -> int:
         return self.log_start_offset + len(self.records)
 

@@ -18,12 +18,14 @@ from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.effects import BeforeEffect
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
+    AskLocalStart,
     AskOffsets,
     EpochEnded,
     Fetch,
     Fetched,
     FollowerRequest,
     LeaderAnswer,
+    LocalStart,
     Offsets,
 )
 from ottla.broker.replication.replica_log import EpochEnd
@@ -32,7 +34,7 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.broker.topics.partition import Partition
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
-from ottla.config.broker import broker_config
+from ottla.config.broker import BrokerConfig, broker_config
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import (
     LeaderAndIsr,
@@ -79,6 +81,7 @@ from ottla.protocol.messages.produce import (
 from ottla.record.batch import iter_batches
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.testing import CrashMode
 from ottla.zookeeper.controllers import ProducerIdBlock
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
@@ -96,6 +99,7 @@ def open_member(
     *paths: str,
     membership: Membership | None = None,
     before_effect: BeforeEffect | None = None,
+    open_remote_storage: Callable[[BrokerConfig, FileSystem], RemoteStorage] | None = None,
     **settings: str,
 ) -> Broker:
     """A broker of a cluster; settings are Kafka's names with `_` for `.`."""
@@ -107,6 +111,7 @@ def open_member(
         cluster_id="a-cluster-for-tests-01",
         membership=membership or Unasked(),
         before_effect=before_effect,
+        open_remote_storage=open_remote_storage,
     )
     values = {"log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes)}
     values |= {name.replace("_", "."): value for name, value in settings.items()}
@@ -365,6 +370,8 @@ class ClusterInProcess:
                 return self.epoch_end(leader, request)
             case AskOffsets():
                 return self._offsets(leader, request)
+            case AskLocalStart():
+                return self._local_start(leader, request)
 
     def _fetched(self, leader: int, asked: Fetch) -> Fetched:
         wanted = FetchPartition(
@@ -425,8 +432,26 @@ class ClusterInProcess:
             log_end_offset=end.offset,
         )
 
+    def _local_start(self, leader: int, asked: AskLocalStart) -> LocalStart:
+        first, local = (
+            self.list_offset(leader, one, asked.leader_epoch, 1, version=8) for one in (-2, -4)
+        )
+        return LocalStart(
+            partition=asked.partition,
+            leader_epoch=asked.leader_epoch,
+            error=ErrorCode(first.error_code or local.error_code),
+            log_start_offset=first.offset,
+            offset=local.offset,
+            epoch=local.leader_epoch,
+        )
+
     def list_offset(
-        self, broker_id: int, timestamp: int, leader_epoch: int = -1, replica_id: int = -1
+        self,
+        broker_id: int,
+        timestamp: int,
+        leader_epoch: int = -1,
+        replica_id: int = -1,
+        version: int = 7,
     ) -> ListOffsetsPartitionResponse:
         wanted = ListOffsetsPartition(
             partition_index=self.orders.place.partition,
@@ -436,7 +461,7 @@ class ClusterInProcess:
         topic = ListOffsetsTopic(name=self.orders.place.topic, partitions=[wanted])
         request = ListOffsetsRequest(replica_id=replica_id, topics=[topic])
         found: ListOffsetsPartitionResponse
-        found = self.ask(broker_id, request, 7).topics[0].partitions[0]
+        found = self.ask(broker_id, request, version).topics[0].partitions[0]
         return found
 
     # The ISR

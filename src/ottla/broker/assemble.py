@@ -257,7 +257,33 @@ def _remote_logs(broker: Broker, file_system: FileSystem) -> "RemoteLogs":
     )
     remote_logs = RemoteLogs(tier, TierJobs(tier, broker.topics, options.random_below))
     broker.topic_changes.before_deletion = remote_logs.topics_go
+    _build_followers(broker, remote_logs)
     return remote_logs
+
+
+def _build_followers(broker: Broker, remote_logs: "RemoteLogs") -> None:
+    """Has the replicas of a member begin with what the tier has."""
+    replicas = broker.replicas
+    if isinstance(replicas, OnlyReplicas):
+        return
+    from ottla.broker.replication.effects import BuildFromTier
+    from ottla.broker.tiering.building import Build
+
+    def build(wanted: BuildFromTier) -> None:
+        topic = broker.topics.get(wanted.partition.topic)
+        remote_logs.build(
+            Build(
+                wanted=wanted,
+                partition=topic.partition(wanted.partition.partition),
+                topic_id=topic.topic_id,
+                is_wanted=lambda: replicas.manager.is_building(
+                    wanted.partition, wanted.leader_epoch
+                ),
+                done=lambda: replicas.built(wanted),
+            )
+        )
+
+    replicas.build_from_tier = build
 
 
 def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSystem) -> "TierReads":

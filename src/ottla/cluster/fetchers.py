@@ -20,11 +20,13 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.replication.fetches import (
     AskEpochEnd,
+    AskLocalStart,
     AskOffsets,
     EpochEnded,
     Fetch,
     Fetched,
     LeaderAnswer,
+    LocalStart,
     Offsets,
 )
 from ottla.broker.replication.replica_log import EpochEnd
@@ -50,6 +52,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Ask = AskEpochEnd | AskOffsets | AskLocalStart
+"""What is asked before a partition is fetched."""
+
 SLICE_S: Final = 0.002
 """How long responses are applied before clients are served."""
 
@@ -62,8 +67,14 @@ JOIN_S: Final = 5.0
 THROTTLED_MS: Final = 500.0
 """The delay before a throttled partition is checked again."""
 
-EARLIEST, LATEST = -2, -1
-PASSING: Final = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE})
+EARLIEST, LATEST, EARLIEST_LOCAL = -2, -1, -4
+PASSING: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
+    }
+)
 """Errors after which the next request may follow immediately."""
 
 
@@ -181,7 +192,7 @@ class Fetcher:
                 self._begin_again(asks)
         self._peer.close()
 
-    def _begin_again(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
+    def _begin_again(self, asks: Sequence[Ask]) -> None:
         self._session.begin_again()
         self.look_at(one.partition for one in asks)
         self.look_at(self._session.partitions())
@@ -197,7 +208,7 @@ class Fetcher:
                 longest_ms = max(0.0, due_ms - self._parts.clock.monotonic_ms())
             self._changed.wait(None if longest_ms is None else longest_ms / 1000)
 
-    def _next_asks(self) -> list[AskEpochEnd | AskOffsets]:
+    def _next_asks(self) -> list[Ask]:
         """Updates the session; returns the other requests that must be sent first."""
         now_ms = self._parts.clock.monotonic_ms()
         with self._changed:
@@ -206,7 +217,7 @@ class Fetcher:
         for one in (*due, *looked_at):
             self._delayed.pop(one, None)
             looked_at[one] = None
-        asks: list[AskEpochEnd | AskOffsets] = []
+        asks: list[Ask] = []
 
         def look(partition: TopicPartition) -> None:
             ask = self._look(partition)
@@ -216,7 +227,7 @@ class Fetcher:
         self._under_lock(looked_at, look)
         return asks
 
-    def _look(self, partition: TopicPartition) -> AskEpochEnd | AskOffsets | None:
+    def _look(self, partition: TopicPartition) -> Ask | None:
         """The request to send before the partition is fetched; must be called under the lock."""
         manager = self._parts.replicas.manager
         found = manager.request_of(partition)
@@ -250,15 +261,18 @@ class Fetcher:
             if left:
                 sleep(PAUSE_S)
 
-    def _round(self, asks: Sequence[AskEpochEnd | AskOffsets]) -> None:
+    def _round(self, asks: Sequence[Ask]) -> None:
         """Sends one kind of requests and applies the responses; raises `PeerError`."""
         answers: list[LeaderAnswer] = []
         epochs = [one for one in asks if isinstance(one, AskEpochEnd)]
         offsets = [one for one in asks if isinstance(one, AskOffsets)]
+        local_starts = [one for one in asks if isinstance(one, AskLocalStart)]
         if epochs:
             answers += self._epoch_ends(epochs)
         if offsets:
             answers += self._offsets(offsets)
+        if local_starts:
+            answers += self._local_starts(local_starts)
         if not asks:
             answers += self._fetch()
         self._take(answers)
@@ -335,11 +349,10 @@ class Fetcher:
 
     def _offsets(self, asks: Sequence[AskOffsets]) -> list[LeaderAnswer]:
         starts, ends = (self._list_offsets(asks, one) for one in (EARLIEST, LATEST))
-        unknown = (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
         answers: list[LeaderAnswer] = []
         for one in asks:
-            error, start = starts.get(one.partition, unknown)
-            end_error, end = ends.get(one.partition, unknown)
+            error, start, _ = starts.get(one.partition, NO_ANSWER)
+            end_error, end, _ = ends.get(one.partition, NO_ANSWER)
             answers.append(
                 Offsets(
                     partition=one.partition,
@@ -351,9 +364,27 @@ class Fetcher:
             )
         return answers
 
+    def _local_starts(self, asks: Sequence[AskLocalStart]) -> list[LeaderAnswer]:
+        starts, local_starts = (self._list_offsets(asks, one) for one in (EARLIEST, EARLIEST_LOCAL))
+        answers: list[LeaderAnswer] = []
+        for one in asks:
+            error, start, _ = starts.get(one.partition, NO_ANSWER)
+            local_error, local_start, epoch = local_starts.get(one.partition, NO_ANSWER)
+            answers.append(
+                LocalStart(
+                    partition=one.partition,
+                    leader_epoch=one.leader_epoch,
+                    error=error or local_error,
+                    log_start_offset=start,
+                    offset=local_start,
+                    epoch=epoch,
+                )
+            )
+        return answers
+
     def _list_offsets(
-        self, asks: Sequence[AskOffsets], timestamp: int
-    ) -> dict[TopicPartition, tuple[ErrorCode, int]]:
+        self, asks: Sequence[AskOffsets | AskLocalStart], timestamp: int
+    ) -> dict[TopicPartition, "FoundByLeader"]:
         topics: dict[str, ListOffsetsTopic] = {}
         for one in asks:
             topic = topics.setdefault(
@@ -372,10 +403,17 @@ class Fetcher:
             TopicPartition(topic.name, one.partition_index): (
                 ErrorCode(one.error_code),
                 one.old_style_offsets[0] if one.old_style_offsets else one.offset,
+                one.leader_epoch,
             )
             for topic in response.topics
             for one in topic.partitions
         }
+
+
+FoundByLeader = tuple[ErrorCode, int, int]
+"""The error, the offset and its leader epoch, -1 if unknown."""
+
+NO_ANSWER: Final[FoundByLeader] = (ErrorCode.UNKNOWN_SERVER_ERROR, 0, -1)
 
 
 def _fetched(fetch: Fetch, data: PartitionData) -> Fetched:

@@ -38,6 +38,10 @@ class HostedLog:
         return self.partition.log.log_start_offset
 
     @property
+    def local_start_offset(self) -> int:
+        return self.partition.log.local_start_offset
+
+    @property
     def latest_epoch(self) -> int | None:
         return self.partition.log.epochs.latest_epoch
 

@@ -33,6 +33,7 @@ from ottla.broker.replication.effects import (
     BecameFollower,
     BecameLeader,
     BeforeEffect,
+    BuildFromTier,
     Effect,
     MoveHighWatermark,
     RaiseLogStart,
@@ -115,6 +116,8 @@ class Replicas:
         self.options = options
         self.listeners: list[ReplicaListener] = []
         self._before_effect = before_effect
+        self.build_from_tier: Callable[[BuildFromTier], None] = self.built
+        """Begins to build a partition's log from the remote tier; calls `built` afterwards."""
         self.config = config
         self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
         self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
@@ -413,8 +416,17 @@ class Replicas:
                 self._became_follower(self.partitions[place], epoch)
             case Stopped(delete=delete):
                 self._stopped(place, delete)
+            case BuildFromTier():
+                self.build_from_tier(effect)
             case _:
                 self._change_log(self.partitions[place], effect)
+
+    def built(self, effect: BuildFromTier) -> None:
+        """Continues to follow a partition whose log was built from the tier, or could not be."""
+        self.partitions[effect.partition].truncated()
+        self.manager.built(effect.partition, effect.leader_epoch)
+        for listener in self.listeners:
+            listener.became_follower(effect.partition, effect.leader_epoch)
 
     def _move_high_watermark(self, replicated: "ReplicatedPartition", offset: int) -> None:
         partition = replicated.partition

@@ -59,6 +59,21 @@ class TruncateFullyAndStartAt:
     offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFromTier:
+    """Begins the log where the leader's local segments do, with what the tier has of the state
+    before: leader epochs and producers. Call `ReplicaManager.built` afterwards.
+
+    The tier has the offset before `local_start_offset`, of leader epoch `epoch`.
+    """
+
+    partition: TopicPartition
+    leader_epoch: int
+    local_start_offset: int
+    epoch: int
+    log_start_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class AppendAsFollower:
     """Appends the response's records unchanged; call `ReplicaManager.appended_as_follower`
@@ -101,6 +116,7 @@ Effect: TypeAlias = (
     | AssignEpoch
     | TruncateTo
     | TruncateFullyAndStartAt
+    | BuildFromTier
     | AppendAsFollower
     | MoveHighWatermark
     | RaiseLogStart

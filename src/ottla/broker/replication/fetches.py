@@ -78,5 +78,25 @@ class Offsets:
     log_end_offset: int = 0
 
 
-FollowerRequest: TypeAlias = Fetch | AskEpochEnd | AskOffsets
-LeaderAnswer: TypeAlias = Fetched | EpochEnded | Offsets
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLocalStart:
+    """ListOffsets: asks where the leader's log begins, and where its local segments do."""
+
+    partition: TopicPartition
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalStart:
+    """`offset` is the first that the leader has locally, `epoch` its leader epoch."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    error: ErrorCode = ErrorCode.NONE
+    log_start_offset: int = 0
+    offset: int = 0
+    epoch: int = NO_EPOCH
+
+
+FollowerRequest: TypeAlias = Fetch | AskEpochEnd | AskOffsets | AskLocalStart
+LeaderAnswer: TypeAlias = Fetched | EpochEnded | Offsets | LocalStart

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.replication.effects import (
     AppendAsFollower,
+    BuildFromTier,
     Effect,
     RaiseLogStart,
     TruncateFullyAndStartAt,
@@ -16,12 +17,14 @@ from ottla.broker.replication.effects import (
 from ottla.broker.replication.fetches import (
     NO_EPOCH,
     AskEpochEnd,
+    AskLocalStart,
     AskOffsets,
     EpochEnded,
     Fetch,
     Fetched,
     FollowerRequest,
     LeaderAnswer,
+    LocalStart,
     Offsets,
 )
 from ottla.broker.replication.local_replica import LocalReplica
@@ -34,6 +37,12 @@ class Phase(Enum):
     FETCHING = auto()
     OUT_OF_RANGE = auto()
     """The leader's log does not contain the offset: asks where its log begins and ends."""
+    IN_TIER = auto()
+    """The leader has the offset only in the tier: asks where its local segments begin."""
+    BEFORE_LOCAL_START = auto()
+    """Asks where the epoch before that of the local start ended."""
+    BUILDING = auto()
+    """The log is being begun with what the tier has: nothing is requested meanwhile."""
     FENCED = auto()
     """The leader has a later epoch: waits for the controller's next order."""
 
@@ -49,12 +58,18 @@ class Following:
         self.leader_epoch = leader_epoch
         self.phase = Phase.FETCHING
         self._truncates_on_fetch = truncates_on_fetch
+        self._local_start: LocalStart | None = None
 
     def begin(self) -> list[Effect]:
         """A log without leader epochs cannot be compared with the leader's: it is truncated to the
         high watermark.
         """
-        if self.local.log.latest_epoch is None:
+        log = self.local.log
+        is_empty = log.log_end_offset == log.local_start_offset
+        if log.latest_epoch is None and is_empty and log.log_start_offset < log.log_end_offset:
+            # A crash has interrupted the building from the tier before its last step.
+            return self._start_again_at(log.log_start_offset)
+        if log.latest_epoch is None:
             return self._truncate_to(self.local.high_watermark)
         if not self._truncates_on_fetch:
             self.phase = Phase.TRUNCATING
@@ -63,8 +78,17 @@ class Following:
     def next_request(self, broker_epoch: int) -> FollowerRequest | None:
         local, log = self.local, self.local.log
         match self.phase:
-            case Phase.FENCED:
+            case Phase.FENCED | Phase.BUILDING:
                 return None
+            case Phase.IN_TIER:
+                return AskLocalStart(partition=local.partition, leader_epoch=self.leader_epoch)
+            case Phase.BEFORE_LOCAL_START:
+                assert self._local_start is not None
+                return AskEpochEnd(
+                    partition=local.partition,
+                    leader_epoch=self.leader_epoch,
+                    epoch=self._local_start.epoch - 1,
+                )
             case Phase.OUT_OF_RANGE:
                 return AskOffsets(partition=local.partition, leader_epoch=self.leader_epoch)
             case Phase.TRUNCATING if log.latest_epoch is not None:
@@ -97,6 +121,10 @@ class Following:
                 return self._take_epoch_end(answer)
             case Offsets() if self.phase is Phase.OUT_OF_RANGE:
                 return self._take_offsets(answer)
+            case LocalStart() if self.phase is Phase.IN_TIER:
+                return self._take_local_start(answer)
+            case EpochEnded() if self.phase is Phase.BEFORE_LOCAL_START:
+                return self._take_epoch_before(answer)
             case _:
                 return []
 
@@ -110,6 +138,8 @@ class Following:
                 return [AppendAsFollower(self.local.partition, fetched)]
             case ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.phase = Phase.OUT_OF_RANGE
+            case ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                self.phase = Phase.IN_TIER
             case error:
                 self._failed(error)
         return []
@@ -153,9 +183,7 @@ class Following:
         if end < start:
             # No record here is in the leader's log, which began later until the leader crashed.
             # Deleted records stay deleted and committed ones committed; Kafka truncates to `end`.
-            self.phase = Phase.FETCHING
-            self.local.high_watermark = start
-            return [TruncateFullyAndStartAt(self.local.partition, start)]
+            return self._start_again_at(start)
         if is_done:
             self.phase = Phase.FETCHING
         return self._truncate_to(end)
@@ -175,6 +203,64 @@ class Following:
             local.high_watermark = answer.log_start_offset
             return [TruncateFullyAndStartAt(local.partition, answer.log_start_offset)]
         return []
+
+    # From the tier (KIP-405). Kafka: `TierStateMachine.buildRemoteLogAuxState`
+
+    def _take_local_start(self, answer: LocalStart) -> list[Effect]:
+        """The offset before the local start is in the tier, with the same leader epoch or the one
+        before: the first leader epoch has none before it.
+        """
+        if answer.error is not ErrorCode.NONE:
+            self.phase = Phase.FETCHING
+            self._failed(answer.error)
+            return []
+        if answer.offset <= max(answer.log_start_offset, self.local.log.log_end_offset):
+            self.phase = Phase.FETCHING  # local segments have come back to the leader meanwhile
+            return []
+        self._local_start = answer
+        if answer.epoch > 0:
+            self.phase = Phase.BEFORE_LOCAL_START
+            return []
+        return self._build(answer, answer.epoch)
+
+    def _take_epoch_before(self, answer: EpochEnded) -> list[Effect]:
+        start = self._local_start
+        assert start is not None
+        if answer.error is not ErrorCode.NONE:
+            self.phase = Phase.FETCHING
+            self._failed(answer.error)
+            return []
+        end = answer.end
+        is_before = end is not None and end.end_offset > start.offset - 1
+        return self._build(start, end.epoch if is_before and end is not None else start.epoch)
+
+    def _build(self, start: LocalStart, epoch: int) -> list[Effect]:
+        self.phase = Phase.BUILDING
+        return [
+            BuildFromTier(
+                partition=self.local.partition,
+                leader_epoch=self.leader_epoch,
+                local_start_offset=start.offset,
+                epoch=epoch,
+                log_start_offset=start.log_start_offset,
+            )
+        ]
+
+    def built(self) -> None:
+        """Fetches again, from where the log ends now: if it was not built, the leader answers as
+        before.
+        """
+        if self.phase is Phase.BUILDING:
+            self.phase = Phase.FETCHING
+            self.local.high_watermark = min(
+                max(self.local.high_watermark, self.local.log.local_start_offset),
+                self.local.log.log_end_offset,
+            )
+
+    def _start_again_at(self, offset: int) -> list[Effect]:
+        self.phase = Phase.FETCHING
+        self.local.high_watermark = offset
+        return [TruncateFullyAndStartAt(self.local.partition, offset)]
 
     def _truncate_to(self, offset: int) -> list[Effect]:
         """Truncates even if no record is removed. An epoch without records at the log end, left by

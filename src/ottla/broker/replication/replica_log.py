@@ -19,6 +19,10 @@ class ReplicaLog(Protocol):
     def log_start_offset(self) -> int: ...
 
     @property
+    def local_start_offset(self) -> int:
+        """The first offset of the local segments; what is before it is in the tier."""
+
+    @property
     def log_end_offset(self) -> int:
         """The end of the written log; followers and consumers may read up to it."""
 

@@ -25,7 +25,7 @@ from ottla.broker.replication.fetches import (
     FollowerRequest,
     LeaderAnswer,
 )
-from ottla.broker.replication.following import Following
+from ottla.broker.replication.following import Following, Phase
 from ottla.broker.replication.leading import Leading
 from ottla.broker.replication.local_replica import LocalReplica
 from ottla.broker.replication.replica_log import ReplicaLogs
@@ -467,6 +467,18 @@ class ReplicaManager:
     def appended_as_follower(self, fetched: Fetched) -> list[Effect]:
         following = self._following(fetched.partition)
         return [] if following is None else following.appended(fetched)
+
+    def built(self, partition: TopicPartition, leader_epoch: int) -> None:
+        """Continues to fetch a partition that was built from the tier, or could not be."""
+        following = self._following(partition)
+        if following is not None and following.leader_epoch == leader_epoch:
+            following.built()
+
+    def is_building(self, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Whether a partition still waits to be built from the tier."""
+        following = self._following(partition)
+        is_same = following is not None and following.leader_epoch == leader_epoch
+        return is_same and following is not None and following.phase is Phase.BUILDING
 
     def _following(self, partition: TopicPartition) -> Following | None:
         hosted = self.partitions.get(partition)

@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.turns import in_turns
+from ottla.broker.tiering.building import Build
 from ottla.broker.tiering.expiring import deletion
 from ottla.broker.tiering.tier import Tier
 from ottla.broker.tiering.tier_jobs import TierJobs
@@ -72,6 +73,10 @@ class RemoteLogs:
                 "%s is deleted, and its %d uploads stay in the tier %s: %s; delete their objects "
                 "there", partition, len(known), self.storage.address, error,
             )  # fmt: skip
+
+    def build(self, wanted: Build) -> None:
+        """Begins a follower's replica with what the tier has of its state."""
+        self.jobs.build(wanted)
 
     def close(self) -> None:
         """Ends all work where it is."""

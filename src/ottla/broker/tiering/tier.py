@@ -36,6 +36,9 @@ class TopicCounts:
     copy_errors: int = 0
     deletions: int = 0
     deletion_errors: int = 0
+    builds: int = 0
+    build_errors: int = 0
+    """Replicas that were begun with what the tier has of their state."""
 
 
 @dataclass(slots=True)

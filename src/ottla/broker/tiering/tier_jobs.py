@@ -19,6 +19,7 @@ from ottla.base.ids import Uuid
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
+from ottla.broker.tiering.building import Build, build_replica
 from ottla.broker.tiering.copying import copy_segments, next_candidate
 from ottla.broker.tiering.expiring import delete_partition, expiration_of, expire, turn_off
 from ottla.broker.tiering.remote_log_metadata import Publication
@@ -48,10 +49,13 @@ Key = tuple[Uuid, int]
 
 
 class JobKind(Enum):
-    """What a job does; those that turn a tier off, or delete a partition's uploads, also expire."""
+    """What a job does; those that turn a tier off, or delete a partition's uploads, also expire.
+    Those that build begin a follower's replica.
+    """
 
     COPY = "copy"
     EXPIRE = "expire"
+    BUILD = "build"
 
 
 @dataclass(slots=True, eq=False)
@@ -291,6 +295,15 @@ class TierJobs:
 
     # Jobs
 
+    def build(self, wanted: Build) -> None:
+        """Begins a follower's replica with what the tier has of its state."""
+        key = wanted.topic_id, wanted.partition.index
+        name = f"building {wanted.partition.topic}-{wanted.partition.index}"
+        tier = self._tier
+        place = JobKind.BUILD, key
+        # Also if one runs: it may be of an earlier leader epoch, and is then wanted no more.
+        self._queued[place] = lambda: Job(*place, name, build_replica(tier, wanted))
+
     def _queue(self, kind: JobKind, key: Key, name: str, steps: Callable[[], Steps[None]]) -> None:
         if (kind, key) not in self._running:
             self._queued[kind, key] = lambda: Job(kind, key, name, steps())
@@ -304,8 +317,11 @@ class TierJobs:
         limits = {
             JobKind.COPY: config.copier_count - self._running_count(JobKind.COPY),
             JobKind.EXPIRE: config.expiration_count - self._running_count(JobKind.EXPIRE),
+            JobKind.BUILD: config.remote_log_manager_thread_pool_size
+            - self._running_count(JobKind.BUILD),
         }
-        return next((one for one in self._queued if limits[one[0]] > 0), None)
+        free = (one for one in self._queued if limits[one[0]] > 0 and one not in self._running)
+        return next(free, None)
 
     def _start_some(self) -> list[Job]:
         started: list[Job] = []

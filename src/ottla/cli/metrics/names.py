@@ -315,6 +315,18 @@ SECTIONS = (
                 "Deletions that failed; each is tried again.",
                 "BrokerTopicMetrics RemoteDeleteErrorsPerSec",
             ),
+            counter(
+                "remote_build_requests",
+                ("topic",),
+                "Replicas of a follower that were to begin with what the tier has.",
+                "BrokerTopicMetrics BuildRemoteLogAuxStateRequestsPerSec",
+            ),
+            counter(
+                "remote_build_errors",
+                ("topic",),
+                "Those that could not; each is tried again.",
+                "BrokerTopicMetrics BuildRemoteLogAuxStateErrorsPerSec",
+            ),
             gauge(
                 "remote_copy_lag_bytes",
                 PARTITION,

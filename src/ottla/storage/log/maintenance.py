@@ -25,6 +25,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import LEADER_EPOCHS, MAX_OFFSET
 from ottla.storage.log.abort_check import AbortCheck
 from ottla.storage.log.deleted_segment import DeletedSegment
+from ottla.storage.log.leader_epochs import EpochEntry
 from ottla.storage.log.producer_replay import rebuild_producers
 from ottla.storage.log.producer_state import ProducerEntry, ProducerState
 from ottla.storage.log.state import LogState
@@ -61,6 +62,19 @@ class FlushPlan:
                 sync_file(file_system, path)
         with contextlib.suppress(FileNotFoundError):
             file_system.sync_directory(self.directory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierStart:
+    """Where a log begins whose earlier segments are in the tier, and its state there.
+
+    `epochs` are those of all that is before `offset`, from the log start on.
+    """
+
+    offset: int
+    log_start_offset: int
+    epochs: Sequence[EpochEntry]
+    producers: Sequence[ProducerEntry]
 
 
 class LogMaintenance:
@@ -236,6 +250,24 @@ class LogMaintenance:
             log.offsets.restarted(offset, log_start)
             log.integrity.cut(offset, offset)
             self._keep_cut()
+
+    def start_from_tier(self, start: TierStart, *, now_ms: int) -> None:
+        """Empties the log; it continues where the tier's state of what is before it ends.
+
+        Raises `StorageError`.
+        """
+        log = self._log
+        self.truncate_fully_and_start_at(
+            start.offset, now_ms=now_ms, log_start=start.log_start_offset
+        )
+        with log.health.guarding(changes_files=True):
+            # A crash before the last step leaves no epochs: the follower then begins again.
+            log.epochs.clear()
+            log.producers.load(start.producers, start.offset)
+            log.offsets.first_unstable_offset = log.producers.first_unstable_offset
+            log.snapshots.take(log.producers)
+            log.sync_directory()
+            log.epochs.replace(start.epochs)
 
     def _keep_cut(self) -> None:
         """Makes the removals and the recovery point durable, before anything new is appended."""

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ottla.base.errors import ApiError
+from ottla.storage.log.leader_epochs import EpochEntry
+from ottla.storage.log.maintenance import TierStart, copied_entries
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import (
@@ -197,3 +199,20 @@ def test_a_cut_of_a_tiered_log_is_the_same_after_a_crash(
     again = open_log(file_system.crash(CrashMode.KEEP), TIERED)
     assert starts(again) == starts(tiered)
     assert epochs_of(again) == epochs_of(tiered)
+
+
+def test_a_log_begins_with_what_the_tier_has_of_its_state(tiered: PartitionLog) -> None:
+    append(tiered, b"one", producer_id=7, producer_epoch=0, base_sequence=0)
+    producers = copied_entries(tiered.producers)
+    epochs = [EpochEntry(0, 5), EpochEntry(3, 40)]
+    tiered.maintenance.start_from_tier(
+        TierStart(offset=60, log_start_offset=5, epochs=epochs, producers=producers),
+        now_ms=NOW_MS,
+    )
+    starts = tiered.log_start_offset, tiered.local_start_offset, tiered.log_end_offset
+    assert starts == (5, 60, 60)
+    assert list(tiered.epochs.entries) == epochs
+    assert tiered.snapshots.offsets == [60]
+    # The producer's next batch is recognized as the next one.
+    append(tiered, b"two", producer_id=7, producer_epoch=0, base_sequence=1)
+    assert tiered.log_end_offset == 61

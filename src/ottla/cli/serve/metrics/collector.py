@@ -316,6 +316,8 @@ class BrokerCollector:
             families.add("ottla_remote_copy_errors", (topic,), one.copy_errors)
             families.add("ottla_remote_delete_requests", (topic,), one.deletions)
             families.add("ottla_remote_delete_errors", (topic,), one.deletion_errors)
+            families.add("ottla_remote_build_requests", (topic,), one.builds)
+            families.add("ottla_remote_build_errors", (topic,), one.build_errors)
             yield
         for tiered in list(remote_logs.jobs.partitions):
             labels, facts = (tiered.id.topic, str(tiered.id.partition)), tiered.facts

@@ -1,0 +1,127 @@
+"""Leaders copy, followers follow; a replica that is lost begins with what the tier has; and the
+history of the log decides what counts.
+"""
+
+from ottla.storage.remote.segment_metadata import SegmentState
+from ottla.testing import CrashMode
+from tests.support.brokers import disk
+from tests.support.tier_cluster import TierCluster
+
+FINISHED = SegmentState.COPY_SEGMENT_FINISHED
+
+
+def by(leader: int, *offsets: int) -> list[bytes]:
+    return [b"%04d by %d" % (one, leader) for one in range(*offsets)]
+
+
+def ranges(cluster: TierCluster, broker_id: int) -> list[tuple[int, int, int]]:
+    return [
+        (one.start_offset, one.end_offset, one.broker_id)
+        for one in cluster.index(broker_id).segments()
+        if one.state is FINISHED
+    ]
+
+
+def test_leaders_copy_and_followers_let_go_of_what_is_in_the_tier() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 35)
+    cluster.work()
+    expected = [(0, 9, 1), (10, 19, 1), (20, 29, 1)]
+    assert ranges(cluster, 1) == ranges(cluster, 2) == expected
+    assert cluster.log(2).offsets.highest_remote_offset == 29
+    for one in (1, 2):
+        assert cluster.log(one).log_start_offset == 0
+        assert cluster.log(one).local_start_offset == 30
+        assert cluster.values(one) == by(1, 35)
+
+
+def test_a_leader_whose_metadata_another_broker_leads_copies_too() -> None:
+    cluster = TierCluster()
+    cluster.lead(2)
+    cluster.fill(2, 25)
+    cluster.work()
+    assert ranges(cluster, 1) == ranges(cluster, 2) == [(0, 9, 2), (10, 19, 2)]
+    cluster.lead(1)
+    cluster.fill(1, 10)
+    cluster.work()
+    assert ranges(cluster, 2) == [(0, 9, 2), (10, 19, 2), (20, 29, 1)]
+    assert cluster.values(2) == by(2, 25) + by(1, 25, 35)
+
+
+def test_a_replica_that_is_lost_begins_where_the_leader_is_local() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 25)
+    cluster.lead(1)
+    cluster.fill(1, 10)
+    cluster.work()
+    cluster.kill(2)
+    cluster.disks[2] = disk("/d")
+    cluster.start(2)
+    cluster.lead(1, isr=(1,))
+    cluster.work()
+    one, two = cluster.log(1), cluster.log(2)
+    assert (two.log_start_offset, two.local_start_offset) == (0, one.local_start_offset)
+    assert two.epochs.entries == one.epochs.entries[: len(two.epochs.entries)]
+    assert len(two.epochs.entries) == 2
+    assert two.snapshots.offsets[0] == two.local_start_offset
+    assert cluster.values(2) == cluster.values(1) == by(1, 35)
+    assert cluster.remote_logs(2).counts.of("t").builds == 1
+    cluster.lead(2)
+    cluster.fill(2, 10)
+    cluster.work()
+    assert cluster.values(1) == cluster.values(2) == by(1, 35) + by(2, 35, 45)
+
+
+def test_an_unclean_election_keeps_the_history_of_the_new_leader() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 15)
+    for number in range(15, 35):  # broker 2 does not get these
+        cluster.produce(1, b"%04d by 1" % number, acks=1)
+    assert cluster.log(2).log_end_offset == 15
+    cluster.lead(1, isr=(1,))
+    cluster.log(1).writer.move_high_watermark(35)
+    held = cluster.brokers.pop(2)
+    cluster.work()
+    assert ranges(cluster, 1) == [(0, 9, 1), (10, 19, 1), (20, 29, 1)]
+    cluster.brokers[2] = held
+    cluster.lead(2, isr=(2,))
+    cluster.fill(2, 20)
+    cluster.work(6)
+    assert cluster.values(2) == by(1, 15) + by(2, 15, 35)
+    assert cluster.values(1) == cluster.values(2)
+
+
+def test_a_restart_keeps_a_log_whose_beginning_is_in_the_tier() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 35)
+    cluster.work()
+    cluster.kill(2, CrashMode.KEEP)
+    cluster.start(2)
+    cluster.lead(1, isr=(1,))
+    cluster.work()
+    log = cluster.log(2)
+    assert (log.log_start_offset, log.local_start_offset) == (0, 30)
+    assert cluster.remote_logs(2).counts.of("t").builds == 0
+    assert cluster.values(2) == by(1, 35)
+
+
+def test_a_building_that_a_crash_interrupts_begins_again() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 35)
+    cluster.work()
+    log = cluster.log(2)
+    log.maintenance.truncate_fully_and_start_at(30, now_ms=0, log_start=0)
+    log.epochs.clear()
+    cluster.orders.partition(cluster.brokers[2]).directory.checkpoints.write_log_starts()
+    cluster.kill(2)
+    cluster.start(2)
+    cluster.lead(1, isr=(1,))
+    cluster.work()
+    assert cluster.remote_logs(2).counts.of("t").builds == 1
+    assert cluster.log(2).epochs.entries[0].start_offset == 0
+    assert cluster.values(2) == by(1, 35)
