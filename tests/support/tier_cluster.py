@@ -88,7 +88,7 @@ class TierCluster(ClusterInProcess):
             topic = one.topics.find("t")
             if topic is not None and topic.overrides != TIERED:
                 one.unconfirmed.forget("t")
-                one.topic_store.follow(topic, TIERED)
+                one.admin.follow_topic("t", TIERED, "a test")
 
     def remote_logs(self, broker_id: int) -> RemoteLogs:
         found = self.brokers[broker_id].remote_logs
