@@ -13,14 +13,19 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, pairwise
 from pathlib import Path
 
 import ottla
 from benchmarks.brokers import SOURCE, Ottla
-from benchmarks.measuring import Scale
+from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.base.files import OsFileSystem
+from ottla.base.ids import Uuid, uuid_text
 from ottla.record.builder import RecordBatchBuilder
+from ottla.storage.files.filenames import LEADER_EPOCHS, PARTITION_METADATA
+from ottla.storage.files.partition_metadata import read_topic_id
+from ottla.storage.remote.local_layout import ROOT
 
 ROWS = 20_000_000
 """So many that the half second and more that a query takes whatever it reads hardly counts."""
@@ -39,6 +44,7 @@ TOPIC = "orders"
 COMPILED_TARGET = Target(limit=3.5e6, unit="rows/s", is_minimum=True)
 PLAIN_TARGET = Target(limit=2.2e6, unit="rows/s", is_minimum=True)
 WIRE_TARGET = Target(limit=0.8e6, unit="rows/s", is_minimum=True)
+TIER_TARGET = Target(limit=0.8, unit="", is_minimum=True)
 PLANNING_TARGET = Target(limit=2, unit="s")
 
 PROGRAM = """
@@ -97,7 +103,8 @@ def run(scale: Scale) -> Iterator[Report]:
         compiled = stack.enter_context(_spark(SOURCE))
         plain = stack.enter_context(_spark(_without_extensions(directory / "plain")))
         _fill(directory / "log", count)
-        yield _reads(scale, compiled, plain, directory / "log", count)
+        _upload(directory / "log", directory / "tier")
+        yield _reads(scale, compiled, plain, directory, count)
         yield _planning(scale, compiled, directory / "many")
 
 
@@ -127,17 +134,44 @@ def _fill(path: Path, count: int) -> None:
         log.create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": -1})
         for number, builder in enumerate(islice(cycle(builders), count // BATCH_ROWS)):
             log.append_batch(TOPIC, number % PARTITIONS, builder)
+        for number in range(PARTITIONS):  # So that a tier can have all of it.
+            log.broker.topics.partition(TOPIC, number).log.writer.roll(1_700_000_000_000)
     os.sync()  # So that the disk is not busy with the log while it is read.
 
 
+def _upload(path: Path, tier: Path) -> None:
+    """Puts the closed segments into a tier, as Kafka's LocalTieredStorage names their files."""
+    for folder in sorted(path.glob(f"{TOPIC}-*")):
+        topic_id = read_topic_id(OsFileSystem(), str(folder / PARTITION_METADATA))
+        assert topic_id is not None
+        place = tier / ROOT / f"{folder.name}-{uuid_text(topic_id)}"
+        place.mkdir(parents=True)
+        bases = sorted(int(one.stem) for one in folder.glob("*.log"))
+        for base, following in pairwise(bases):
+            stem = place / f"{base:020}-{uuid_text(Uuid(os.urandom(16)))}"
+            for kind in (".log", ".index", ".timeindex"):
+                shutil.copy(folder / f"{base:020}{kind}", stem.with_name(stem.name + kind))
+            shutil.copy(
+                folder / LEADER_EPOCHS, stem.with_name(f"{stem.name}.leader_epoch_checkpoint")
+            )
+            shutil.copy(
+                folder / f"{following:020}.snapshot", stem.with_name(f"{stem.name}.snapshot")
+            )
+    os.sync()
+
+
 def _reads(
-    scale: Scale, compiled: SparkProcess, plain: SparkProcess, path: Path, count: int
+    scale: Scale, compiled: SparkProcess, plain: SparkProcess, place: Path, count: int
 ) -> Report:
+    path, empty = place / "log", place / "empty"
+    empty.mkdir()
     files = {"path": str(path), "subscribe": TOPIC}
+    tier = {"path": str(empty), "subscribe": TOPIC, "tier": str(place / "tier")}
     with Ottla().start(path) as broker:
         wire = {"kafka.bootstrap.servers": broker.address, "subscribe": TOPIC}
         contestants = {
             "compiled": (compiled, files), "plain": (plain, files), "wire": (compiled, wire),
+            "tier": (compiled, tier),
         }  # fmt: skip
         for spark, options in contestants.values():
             assert spark.ask("count", options)[1] == count
@@ -153,6 +187,14 @@ def _reads(
     add_figure(report, "from files", rates["compiled"], "rows/s", COMPILED_TARGET)
     add_figure(report, "from files, no compiler", rates["plain"], "rows/s", PLAIN_TARGET)
     add_figure(report, "over the wire", rates["wire"], "rows/s", WIRE_TARGET)
+    add_figure(report, "from a tier in a directory", rates["tier"], "rows/s")
+    shares = Samples(
+        tuple(
+            one / other
+            for one, other in zip(rates["tier"].values, rates["compiled"].values, strict=True)
+        )
+    )
+    add_figure(report, "the tier's rate in that of files", shares, "", TIER_TARGET)
     return report
 
 
@@ -164,7 +206,11 @@ def _planning(scale: Scale, spark: SparkProcess, path: Path) -> Report:
         builder.append(b"key", b"value", 1_700_000_000_000)
         log.append_batch(TOPIC, 0, builder)
     for partition in range(1, count):  # A broker would want more open files than is usual.
-        shutil.copytree(path / f"{TOPIC}-0", path / f"{TOPIC}-{partition}")
+        shutil.copytree(
+            path / f"{TOPIC}-0",
+            path / f"{TOPIC}-{partition}",
+            ignore=shutil.ignore_patterns("*.ottla-integrity*"),  # which names its partition
+        )
     options = {"path": str(path), "subscribe": TOPIC}
     assert spark.ask("plan", options)[1] == count
     seconds = scale.sampled({"": lambda: spark.ask("plan", options)[0]})[""]

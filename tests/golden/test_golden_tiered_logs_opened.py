@@ -14,7 +14,6 @@ from ottla.base.files import OsFileSystem
 from ottla.base.partitions import TopicPartition
 from ottla.diagnosis.directories import Directories, read_directories
 from ottla.diagnosis.doctor import Place, check_log
-from ottla.diagnosis.tier_ends import TierEnds
 from ottla.embedded.log import Log
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.retention_explanation import explain_log
@@ -123,13 +122,16 @@ def test_what_is_in_the_tier_stays_readable_after_a_start(
 def test_retention_is_explained_and_doctor_misses_nothing(case: str, name: str) -> None:
     path = RECORDED / case / name
     directories = read_directories([str(path)])
-    ends = TierEnds(directories.opened)
     for row in rows_of(case, name):
         topic, partition = row["topic"], row["partition"]
         (log,) = [one for one in directories.logs(topic) if one.partition == partition]
         config = directories.config(topic)
         facts = explain_log(
-            log, config, 0, OsFileSystem(), highest_remote_offset=ends.of(log, config)
+            log,
+            config,
+            0,
+            OsFileSystem(),
+            highest_remote_offset=directories.highest_remote_offset(log),
         ).facts
         if row["config"]["remote.storage.enable"] == "true":
             starts = facts.log_start_offset, facts.local_start_offset

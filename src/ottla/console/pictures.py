@@ -16,6 +16,7 @@ from ottla.diagnosis.words.compaction import bound_text, state_text, verdict_tex
 from ottla.diagnosis.words.retention import when_text, why_text
 from ottla.storage.diagnosis.compaction_explanation import SegmentState
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, ExplainedSegment
+from ottla.storage.remote.lineage import Piece
 
 WIDTH = 1000.0
 MOST_SHAPES = 250
@@ -90,6 +91,8 @@ class Picture:
 
 
 MEANINGS = {
+    "local start": "the first offset on this disk; what precedes it is in the remote tier",
+    "end of the tier": "the remote tier has everything before it; what follows is only here",
     "log start": "the first offset that consumers may read; retention and delete-records move it",
     "cleaner point": "everything before it has been compacted; everything after it is dirty",
     "last stable offset": "read_committed consumers read up to here; an open transaction holds it",
@@ -105,9 +108,12 @@ def draw(
     now_ms: int,
     *,
     is_by_offset: bool = False,
+    tiered: Sequence[Piece] = (),
 ) -> Picture:
-    """Draws a log; `offsets` are the markers by their names in `MEANINGS`."""
-    cells = list(_cells(explained, status, now_ms))
+    """Draws a log; `offsets` are the markers by their names in `MEANINGS`, and `tiered` is what
+    lies in its tier before its first local segment.
+    """
+    cells = [*map(_tiered_cell, tiered), *_cells(explained, status, now_ms)]
     shapes = _placed(_joined(cells, is_by_offset), is_by_offset)
     return Picture(
         shapes=shapes,
@@ -145,6 +151,24 @@ def _cells(explained: ExplainedLog, status: CompactionStatus | None, now_ms: int
             )
         )
     return found
+
+
+def _tiered_cell(piece: Piece) -> "Shape":
+    segment = piece.segment
+    copied = second_text(segment.event_timestamp_ms)
+    return Shape(
+        part=Part.TIERED.value,
+        x=0.0,
+        width=0.0,
+        base_offset=piece.first_offset,
+        next_offset=piece.last_offset + 1,
+        size=segment.size,
+        segment_count=1,
+        goes="",
+        why=f"in the remote tier alone; copied by broker {segment.broker_id} at {copied}",
+        cleaning="",
+        largest_timestamp_ms=segment.max_timestamp_ms,
+    )
 
 
 def _part(segment: ExplainedSegment, state: SegmentState | None, explained: ExplainedLog) -> Part:

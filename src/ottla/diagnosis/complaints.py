@@ -44,6 +44,8 @@ class Remedy(Enum):
     START_BROKER = auto()
     START_REPLICAS = auto()
     ELECT_LEADERS = auto()
+    CHECK_TIER = auto()
+    LOOK_AT_TIER = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from.
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, UnknownNameError
 from ottla.base.files import FileSystem, OsFileSystem
@@ -23,6 +24,9 @@ from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+
+if TYPE_CHECKING:
+    from ottla.storage.reading.remote_part import RemotePart, RemoteRecords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,29 @@ class Directories:
     topic_settings: Callable[[str], Mapping[str, str]] | None = None
     """Returns all settings of a topic, if a running broker was asked."""
     given: Mapping[str, str] = field(default_factory=dict)
+    tiers: list["RemoteRecords"] = field(default_factory=list)
+    """What was read of the records about a tier; filled by `remote_records`."""
+
+    def remote_part(self, log: ReadOnlyLog) -> "RemotePart | None":
+        """What is in the tier of a log of these directories; `None` for a topic without a tier."""
+        if not self.config(log.topic).remote_storage_enable:
+            return None
+        return self.remote_records.part_of(log)
+
+    @property
+    def remote_records(self) -> "RemoteRecords":
+        """The records about tiers, which are read once."""
+        # Imported here: few logs have a tier.
+        from ottla.storage.reading.remote_part import RemoteRecords
+
+        if not self.tiers:
+            self.tiers.append(RemoteRecords(self.opened))
+        return self.tiers[0]
+
+    def highest_remote_offset(self, log: ReadOnlyLog) -> int:
+        """The last offset up to which the tier has a log; -1 if it has nothing, or is none."""
+        part = self.remote_part(log)
+        return -1 if part is None else part.highest_offset
 
     @property
     def entries(self) -> Mapping[str, TopicEntry]:

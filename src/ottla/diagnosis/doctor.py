@@ -18,6 +18,7 @@ from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy, complaint_of
 from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.tiers import check_tier, check_tier_records
 from ottla.metadata.image import MetadataImage
 from ottla.storage.diagnosis.directory_check import (
     CHECKPOINTS,
@@ -29,6 +30,7 @@ from ottla.storage.diagnosis.directory_check import (
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
+    REMOTE_LOG_METADATA,
     DirectoryState,
     FileKind,
     parse_directory_name,
@@ -107,6 +109,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
         yield from check_access(directories.broker, directories.found.image)
     yield from _check_unknown(directories)
     yield from _check_lost(directories)
+    yield from check_tier_records(directories)
     for directory in directories.opened:
         if directory.path in damaged:
             continue  # the logs cannot be read without the damaged checkpoint
@@ -174,10 +177,12 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
 def check_settings(
     topic: str, config: TopicConfig, broker: BrokerConfig, *, known: Container[str] | None = None
 ) -> Iterator[Complaint]:
-    """Contradictions in a topic's settings.
+    """Contradictions in a topic's settings; of a tier's own records nothing may be deleted.
 
     `known` are the names of settings that are not assumed defaults; `None` means all.
     """
+    if topic == REMOTE_LOG_METADATA:
+        return
     for one in contradictions(config, is_alone=not broker.zookeeper_connect):
         yield Complaint(
             kind="settings",
@@ -330,7 +335,13 @@ def _check_times(
 def check_log(place: Place, topic: str, index: int) -> Iterator[Complaint]:
     try:
         log = place.directory.partition(topic, index)
-        explained = explain_log(log, place.config, place.now_ms, place.file_system)
+        explained = explain_log(
+            log,
+            place.config,
+            place.now_ms,
+            place.file_system,
+            highest_remote_offset=place.directories.highest_remote_offset(log),
+        )
         examined = Examined(place=place, log=log, explained=explained)
         for check in PARTITION_CHECKS:
             yield from check(examined)
@@ -361,6 +372,12 @@ def _check_future(examined: Examined) -> Iterator[Complaint]:
                 subject=examined.log.topic,
             )
             return
+
+
+def _check_tier(examined: Examined) -> Iterator[Complaint]:
+    place = examined.place
+    now_ms = place.now_ms if place.is_live else 0
+    yield from check_tier(place.directories, examined.log, examined.explained, now_ms=now_ms)
 
 
 def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
@@ -464,4 +481,5 @@ PARTITION_CHECKS: list[PartitionCheck] = [
     _check_checkpointed,
     _check_indexes,
     _check_cleaner,
+    _check_tier,
 ]

@@ -43,18 +43,17 @@ def retention_command(topic: str, **options: object) -> None:
 def _explained(
     directories: "Directories", topic: str, options: ExplainOptions
 ) -> "list[ExplainedLog]":
-    from ottla.diagnosis.tier_ends import TierEnds
     from ottla.storage.diagnosis.retention_explanation import explain_log
 
     logs = options.chosen(directories.logs(topic), topic)
-    config, ends = directories.config(topic), TierEnds(directories.opened)
+    config = directories.config(topic)
     return [
         explain_log(
             log,
             config,
             options.now_ms,
             directories.file_system,
-            highest_remote_offset=ends.of(log, config),
+            highest_remote_offset=directories.highest_remote_offset(log),
         )
         for log in logs
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import RefusalError
+from ottla.base.errors import RefusalError, UserError
 from ottla.base.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.output import NAMES_ONLY, Output, output_options
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.client.administration.descriptions import ActiveProducer, TopicActivity
 
 WINDOW_S = 300.0
+EARLIEST_LOCAL, LATEST_TIERED = -4, -5
+"""The special timestamps of the first offset on disks, and the last in a tier (KIP-405, 1005)."""
 
 
 @click.command(
@@ -74,6 +76,7 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
         click.echo(f"  {key}={value}")
     click.echo()
     leaders = {each.partition: each for each in one.topic.partitions}
+    tiers = _tiers(admin, one, settings)
     rows = []
     for each in one.partitions:
         led = leaders[each.place.partition]
@@ -84,12 +87,14 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
                 ",".join(map(str, led.replicas)),
                 ",".join(map(str, led.in_sync)),
                 each.start_offset,
+                *tiers.get(each.place, ()),
                 each.end_offset,
                 size_text(each.size),
             )
         )
-    columns = ("#partition", "leader", "replicas", "in sync", "#first offset", "#next offset",
-               "#size")  # fmt: skip
+    in_tier = ("#first local", "#last in tier") if tiers else ()
+    columns = ("#partition", "leader", "replicas", "in sync", "#first offset", *in_tier,
+               "#next offset", "#local size" if tiers else "#size")  # fmt: skip
     print_rows(columns, rows)
     producers = _producers(admin, one)
     if producers:
@@ -113,6 +118,23 @@ def _settings(admin: "Admin", name: str) -> tuple[dict[str, str], dict[str, str]
     """All settings and the overridden ones; none of a topic whose settings the user may not see."""
     settings = admin.topics_settings([name]).get(name, {})
     return settings, admin.topic_overrides([name])[name] if settings else {}
+
+
+def _tiers(
+    admin: "Admin", one: "TopicActivity", settings: dict[str, str]
+) -> "dict[TopicPartition, tuple[int, int]]":
+    """Of a topic with a remote tier the first local offset of each partition, and the last one in
+    the tier (-1 if it is not known); otherwise nothing.
+    """
+    if settings.get("remote.storage.enable") != "true":
+        return {}
+    places = [each.place for each in one.partitions]
+    try:
+        local = admin.list_offsets(places, EARLIEST_LOCAL)
+        tiered = admin.list_offsets(places, LATEST_TIERED)
+    except (RefusalError, UserError):
+        return {}  # A broker that does not know these, or a partition without a leader.
+    return {place: (local[place].offset, tiered[place].offset) for place in places}
 
 
 def _producers(
@@ -139,6 +161,7 @@ def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
 def _print_json(admin: "Admin", one: "TopicActivity") -> None:
     settings, overrides = _settings(admin, one.topic.name)
     leaders = {each.partition: each for each in one.topic.partitions}
+    tiers = _tiers(admin, one, settings)
     print_json(
         {
             **fields_of(one, settings, WINDOW_S),
@@ -152,6 +175,7 @@ def _print_json(admin: "Admin", one: "TopicActivity") -> None:
                     "first_offset": each.start_offset,
                     "next_offset": each.end_offset,
                     "size": each.size,
+                    **_tier_fields(tiers.get(each.place)),
                 }
                 for each in one.partitions
             ],
@@ -166,3 +190,8 @@ def _print_json(admin: "Admin", one: "TopicActivity") -> None:
             ],
         }
     )
+
+
+def _tier_fields(found: tuple[int, int] | None) -> dict[str, int]:
+    """Of a partition of a topic with a tier."""
+    return {} if found is None else {"first_local_offset": found[0], "last_tiered_offset": found[1]}

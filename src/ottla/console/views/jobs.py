@@ -10,7 +10,6 @@ from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import compaction_status
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.tier_ends import TierEnds
 from ottla.diagnosis.words.compaction import verdict_text
 from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.owner_note import owner_of
@@ -59,25 +58,23 @@ def _judge(ask: Ask, files: Directories, data: Fields) -> None:
         "is_cleaner_on": files.broker.log_cleaner_enable,
         "cleaner_threads": files.broker.log_cleaner_threads,
     }
-    ends = TierEnds(files.opened)
     for topic, directory, index in names[data["first"] : data["first"] + MOST_LOGS]:
         try:
             log = directory.partition(topic, index)
-            data["retention"] += _retention(ask, files, log, ends)
+            data["retention"] += _retention(ask, files, log)
             if files.config(topic).is_compacted:
                 data["cleaning"] += _cleaning(ask, files, log)
         except (UserError, CorruptionError, ApiError, OSError):
             continue  # damaged or gone meanwhile, which doctor reports
 
 
-def _retention(ask: Ask, files: Directories, log: ReadOnlyLog, ends: TierEnds) -> Iterator[Fields]:
-    config = files.config(log.topic)
+def _retention(ask: Ask, files: Directories, log: ReadOnlyLog) -> Iterator[Fields]:
     explained = explain_log(
         log,
-        config,
+        files.config(log.topic),
         ask.now_ms,
         files.file_system,
-        highest_remote_offset=ends.of(log, config),
+        highest_remote_offset=files.highest_remote_offset(log),
     )
     going = [one.verdict for one in explained.segments if one.verdict.goes]
     if going or explained.waiting_count:

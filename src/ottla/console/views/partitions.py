@@ -12,7 +12,6 @@ from ottla.console.pictures import LEGEND, draw, remarks
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import CompactionStatus, compaction_status
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.tier_ends import TierEnds
 from ottla.diagnosis.words.compaction import changes as changes_of_compaction
 from ottla.diagnosis.words.compaction import notes
 from ottla.diagnosis.words.compaction import settings_text as compaction_settings
@@ -20,6 +19,7 @@ from ottla.diagnosis.words.retention import changes, facts_that_surprise, settin
 from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.reading.remote_part import RemotePart
 
 EARLIEST_LOCAL = -4
 """The special timestamp of the first offset that is on local disks (KIP-405)."""
@@ -52,18 +52,23 @@ def _from_files(ask: Ask, files: Directories, name: str, index: int) -> Fields:
     if index not in logs:
         raise UnknownNameError("partition", str(index), map(str, logs), name)
     log = logs[index]
-    config = files.config(name)
+    remote = files.remote_part(log)
     explained = explain_log(
         log,
-        config,
+        files.config(name),
         ask.now_ms,
         files.file_system,
-        highest_remote_offset=TierEnds(files.opened).of(log, config),
+        highest_remote_offset=-1 if remote is None else remote.highest_offset,
     )
     status = _status(log, files, ask.now_ms)
     setting = Setting(topic=name, target=ask.place.target.text)
     offsets = _offsets(ask, log, explained, status)
-    picture = draw(explained, status, offsets, ask.now_ms, is_by_offset=_is_by_offset(ask))
+    if remote is not None:
+        offsets = _with_tier(offsets, remote, log)
+    picture = draw(
+        explained, status, offsets, ask.now_ms, is_by_offset=_is_by_offset(ask),
+        tiered=() if remote is None else remote.pieces,
+    )  # fmt: skip
     staying = next((one for one in explained.segments if not one.verdict.goes), None)
     return {
         "is_from_afar": False,
@@ -120,6 +125,14 @@ def _offsets(
         found["high watermark"] = max(end, found["log start"])
         found["last stable offset"] = max(stable, found["log start"])
         found["log end"] = max(found["log end"], end)
+    return found
+
+
+def _with_tier(offsets: dict[str, int], remote: RemotePart, log: ReadOnlyLog) -> dict[str, int]:
+    """The markers with those of a log whose first segments are in the tier alone."""
+    found = {**offsets, "log start": remote.start_offset, "local start": log.log_start_offset}
+    if remote.highest_offset >= 0:
+        found["end of the tier"] = remote.highest_offset + 1
     return found
 
 

@@ -47,6 +47,10 @@ REMEDIES = {
     "(ottla cluster status {target}); those that are up and lag say why in their logs",
     Remedy.ELECT_LEADERS: "ottla cluster elect {target}; with auto.leader.rebalance.enable the "
     "controller does so automatically",
+    Remedy.CHECK_TIER: "ottla tier check {subject} --tier ADDRESS names what is missing; put it "
+    "back from a copy of the tier, or give the offsets up: ottla delete-records",
+    Remedy.LOOK_AT_TIER: "the broker's log says why, and ottla tier explain {subject} --tier "
+    "ADDRESS -t TOPIC: let the store answer, and the broker's user write to it",
 }
 
 

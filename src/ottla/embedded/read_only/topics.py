@@ -23,6 +23,7 @@ from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     FoundOffset,
@@ -121,6 +122,8 @@ class ReadOnlyPartition:
         leader_epoch: int = -1,
         in_tier: FoundOffset | None = None,
     ) -> FoundOffset | None:
+        if timestamp_ms == LATEST_TIERED_TIMESTAMP:
+            return self._topics.ask(self._place, self._topics.last_tiered)
         return self._topics.ask(self._place, partial(_offset_at, timestamp_ms, isolation))
 
     @property
@@ -234,6 +237,10 @@ class ReadOnlyTopics:
         if place not in self:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return ReadOnlyPartition(self, place)
+
+    def last_tiered(self, log: ReadOnlyLog) -> FoundOffset:
+        """The last offset in the tier, by the records about it; -1 without one."""
+        return FoundOffset(self._directories.highest_remote_offset(log), -1, -1)
 
     def ask(self, place: TopicPartition, question: Callable[[ReadOnlyLog], Answer]) -> Answer:
         """Calls a function with the log of a partition that is here; raises as that does."""
