@@ -53,7 +53,7 @@ from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.broker.topics.removals import Removals, SegmentRemovals
 from ottla.broker.topics.topic_changes import TopicChanges
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.topics.unconfirmed import Unconfirmed
+from ottla.broker.topics.unconfirmed import Unconfirmed, tierless_line
 from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult
 from ottla.broker.waiting.rooms import WaitingRoom
 from ottla.config.broker import BrokerConfig
@@ -104,6 +104,9 @@ def assemble(
     broker = _make(opened, configs, settings, options, (file_system, found))
     if not options.is_member:
         broker.unconfirmed.report()
+    tiered = [one.name for one in broker.topics if one.config.remote_storage_enable]
+    if tiered and not settings.config.remote_log_storage_system_enable:
+        logger.error("%s", tierless_line(tiered))
     return broker
 
 

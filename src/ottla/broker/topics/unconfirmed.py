@@ -51,6 +51,18 @@ class Unconfirmed:
             )
 
 
+def tierless_line(topics: Sequence[str]) -> str:
+    """The line about topics with `remote.storage.enable` on a broker that has no tier.
+
+    Kafka does not start then.
+    """
+    return (
+        f"remote.storage.enable is true for {_named(sorted(topics))}, and this broker has no tier: "
+        "offsets before the local segments cannot be read, and no segment is deleted that may not "
+        "be in the tier; set remote.log.storage.system.enable=true and the tier's settings"
+    )
+
+
 def unknown_lines(unknown: Mapping[str, str], paths: Sequence[str]) -> list[str]:
     """Returns one line per reason, with the topics and the fix; none if all settings are known."""
     topics: dict[str, list[str]] = {}

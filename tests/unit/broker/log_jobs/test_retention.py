@@ -321,3 +321,22 @@ def test_a_tiered_log_is_rolled_and_keeps_what_the_tier_does_not_have() -> None:
     world.broker.close()
     again = open_broker(world.file_system).topics.partition("t", 0).log
     assert (again.log_start_offset, again.local_start_offset) == (0, 2)
+
+
+def test_a_broker_without_a_tier_names_the_topics_that_have_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(disk("/d"))
+    overrides = world.broker.topics.get("t").overrides
+    record_settings(world.broker, "t", {**overrides, "remote.storage.enable": "true"})
+    world.append(3)
+    world.broker.close()
+    caplog.clear()
+    world.broker = open_broker(world.file_system)
+    (line,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    assert "remote.storage.enable is true for topic t, and this broker has no tier" in line
+    assert "set remote.log.storage.system.enable=true" in line
+    world.now_ms = 0
+    world.tick(0)
+    world.tick(24 * HOUR)
+    assert world.broker.topics.partition("t", 0).log.log_start_offset == 0
