@@ -8,8 +8,10 @@ import pytest
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.sources.log_source import LogPartition, LogSource
+from ottla.sources.opening import tier_texts
 from ottla.sources.options import COLUMN_TYPES, OPTIONS, Isolation, parse_options
 from ottla.sources.ranges import resolve_ranges
+from ottla.storage.reading.opening import TierPlace
 
 FILES = {"path": "data", "subscribe": "orders"}
 BROKER = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -81,6 +83,24 @@ def test_no_pattern_fits_internal_topics() -> None:
 
 def test_several_directories_are_separated_by_commas() -> None:
     assert parse_options({**FILES, "path": "a, b"}).paths == ("a", "b")
+
+
+def test_a_tier_is_named_by_its_place_or_by_the_settings_of_its_broker() -> None:
+    assert parse_options(FILES).tier is None
+    by_address = parse_options({**FILES, "tier": "s3://b", "tier.key": "k"}).tier
+    assert by_address == TierPlace(address="s3://b", keys="k")
+    by_settings = parse_options({**FILES, "tier.config": "server.properties"}).tier
+    assert by_settings == TierPlace(config="server.properties")
+    assert tier_texts(by_settings) == {"tier.config": "server.properties"}
+    assert tier_texts(by_address) == {"tier": "s3://b", "tier.key": "k"}
+    for given, words in (
+        ({"tier": "t", "tier.config": "c"}, "leave one of them out"),
+        ({"tier.key": "k"}, "give option tier"),
+    ):
+        with pytest.raises(UserError, match=words):
+            parse_options({**FILES, **given})
+    with pytest.raises(UserError, match=r"option tier\.config is for a data directory"):
+        parse_options({**BROKER, "tier.config": "c"})
 
 
 def test_what_is_for_the_client_keeps_its_name() -> None:
