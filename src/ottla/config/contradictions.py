@@ -88,7 +88,7 @@ def _of_retention(config: TopicConfig) -> Iterator[Contradiction]:
             names=("retention.bytes", "segment.bytes"),
             change=f"segment.bytes={max(14, config.retention_bytes // 4)}",
         )
-    if config.retention_ms < 0 and config.retention_bytes < 0 and not config.is_compacted:
+    if max(config.local_limit_ms, config.local_limit_bytes) < 0 and not config.is_compacted:
         yield Contradiction(
             text="retention.ms=-1 and retention.bytes=-1: nothing is ever deleted, until the disk "
             "is full",

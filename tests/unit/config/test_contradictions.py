@@ -47,6 +47,13 @@ def test_a_contradiction_is_found_and_its_fix_ends_it(name: str) -> None:
     assert list(contradictions(with_values(config, {setting: value}))) == []
 
 
+def test_a_log_without_limit_does_not_fill_the_disk_if_its_tier_has_the_rest() -> None:
+    tiered = replace(TopicConfig(), remote_storage_enable=True, retention_ms=-1)
+    assert list(contradictions(replace(tiered, local_retention_bytes=10 << 30))) == []
+    (found,) = contradictions(tiered)
+    assert "until the disk is full" in found.text
+
+
 @pytest.mark.parametrize("policy", [("compact",), ()])
 def test_limits_of_retention_do_not_matter_where_nothing_is_deleted(policy: tuple[str]) -> None:
     config = replace(TopicConfig(), retention_ms=1, retention_bytes=1, cleanup_policy=policy)
