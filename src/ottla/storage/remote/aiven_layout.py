@@ -275,6 +275,8 @@ class AivenTier:
         ahead = self._objects.read_ahead
 
         def load(first: int, last: int, is_sequential: bool) -> list[Buffer]:
+            if first + 1 >= len(starts):
+                return []
             until = starts[first] + ahead
             while is_sequential and last + 2 < len(starts) and starts[last + 2] <= until:
                 last += 1

@@ -11,16 +11,28 @@ SEGMENT_COUNT: Final = 1024
 
 Load = Callable[[int, int, bool], list[Buffer]]
 """Loads the blocks from the first number to the last, and more after them if the flag says that
-what follows is read next."""
+what follows is read next; none after the last of the segment."""
+
+Begin = Callable[[Callable[[], list[Buffer]]], Callable[[], list[Buffer]]]
+"""Starts work elsewhere, and returns what waits for its result."""
+
+COMING_COUNT: Final = 4
+"""How many segments are read ahead of at the same time."""
 
 
 class BlockCache:
     """Blocks of segments by number; at most `max_size` bytes of them, unless a single one is
     larger. Several threads may use it: then a block may be loaded twice.
+
+    With `begin`, where blocks are read one after the other, the next ones are asked for while those
+    that have come are worked on.
     """
 
-    def __init__(self, max_size: int) -> None:
+    def __init__(self, max_size: int, begin: Begin | None = None) -> None:
         self._max_size = max_size
+        self._begin = begin
+        self._coming: dict[Uuid, tuple[int, Callable[[], list[Buffer]]]] = {}
+        """The blocks that are on their way, for each segment: the first number, and their load."""
         self._blocks: dict[tuple[Uuid, int], Buffer] = {}
         self._next: dict[Uuid, int] = {}
         """The number after the last block that was loaded, for each segment."""
@@ -47,8 +59,19 @@ class BlockCache:
         return number
 
     def _load(self, segment: Uuid, first: int, last: int, load: Load) -> list[Buffer]:
-        loaded = load(first, last, first == self._next.pop(segment, 0))
-        self._next[segment] = first + len(loaded)
+        is_sequential = first == self._next.pop(segment, 0)
+        coming = self._coming.pop(segment, None)
+        loaded: list[Buffer] = []
+        if coming is not None and coming[0] == first:
+            loaded = coming[1]()
+        if first + len(loaded) <= last:
+            at = first + len(loaded)
+            loaded += load(at, last, is_sequential)
+        self._next[segment] = following = first + len(loaded)
+        if is_sequential and self._begin is not None:
+            self._coming[segment] = following, self._begin(lambda: load(following, following, True))
+            for other in list(self._coming)[:-COMING_COUNT]:
+                self._coming.pop(other, None)
         for number, block in enumerate(loaded, first):
             self._blocks[segment, number] = block
         self._evict()

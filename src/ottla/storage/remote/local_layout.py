@@ -216,6 +216,8 @@ class LocalTier:
         def load(first: int, last: int, is_sequential: bool) -> list[Buffer]:
             last = max(last, first + ahead - 1) if is_sequential else last
             start, end = first * BLOCK_SIZE, min((last + 1) * BLOCK_SIZE, segment.size)
+            if start >= end:
+                return []
             content = memoryview(self._objects.get(path, start, end - start, segment))
             return [content[at : at + BLOCK_SIZE] for at in range(0, len(content), BLOCK_SIZE)]
 

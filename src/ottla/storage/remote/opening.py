@@ -6,6 +6,7 @@ from typing import Final
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, OsFileSystem, base_name, join
 from ottla.base.patterns import lazy_pattern
+from ottla.objects.background import begin
 from ottla.objects.opening import open_store
 from ottla.storage.remote import local_layout
 from ottla.storage.remote.aiven_encryption import TierKeys
@@ -41,7 +42,9 @@ def open_tier(
     """
     disk = file_system or OsFileSystem()
     store = open_store(address, "tier", disk)
-    objects, cache = TierObjects(store), BlockCache(cache_size)
+    objects = TierObjects(store)
+    # A disk reads ahead by itself.
+    cache = BlockCache(cache_size, begin if store.read_ahead else None)
     search = _Search(objects)
     found = list(search.tiers("", DEPTH))
     match found:

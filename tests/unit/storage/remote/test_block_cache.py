@@ -1,5 +1,10 @@
+from collections.abc import Callable
+
+import pytest
+
 from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
+from ottla.objects.background import begin
 from ottla.storage.remote.block_cache import BLOCK_COUNT, BlockCache, slice_of
 
 ONE, OTHER = Uuid(bytes(16)), Uuid(b"1" * 16)
@@ -76,3 +81,56 @@ def test_bytes_are_cut_out_of_one_block_or_several() -> None:
     assert slice_of(blocks[:1], 1, 3) == b"123"
     assert slice_of(blocks[:2], 4, 2) == b"45"
     assert slice_of(blocks, 3, 9) == b"3456789ab"
+
+
+class Later:
+    """Work that has begun, and is done when it is waited for."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def begin(self, work: Callable[[], list[Buffer]]) -> Callable[[], list[Buffer]]:
+        self.begun += 1
+        return work
+
+
+def test_the_next_blocks_are_asked_for_before_they_are_read() -> None:
+    store, later = Store(ahead=4), Later()
+    cache = BlockCache(1000, later.begin)
+    assert numbers(cache.read(ONE, 0, 1, store.load)) == [0, 1]
+    assert (store.asked, later.begun) == ([(0, 3)], 1)
+    for number in range(2, 12):
+        assert numbers(cache.read(ONE, number, number, store.load)) == [number]
+    assert (store.asked, later.begun) == ([(0, 3), (4, 7), (8, 11)], 3)
+
+
+def test_who_goes_elsewhere_does_not_get_what_was_coming() -> None:
+    store, later = Store(ahead=4), Later()
+    cache = BlockCache(1000, later.begin)
+    cache.read(ONE, 0, 0, store.load)
+    assert numbers(cache.read(ONE, 9, 10, store.load)) == [9, 10]
+    assert numbers(cache.read(ONE, 4, 4, store.load)) == [4]
+    assert (store.asked, later.begun) == ([(0, 3), (9, 10), (4, 4)], 1)
+
+
+def test_more_blocks_than_are_coming_are_loaded_after_them() -> None:
+    store = Store(ahead=4)
+    cache = BlockCache(1000, Later().begin)
+    cache.read(ONE, 0, 3, store.load)
+    assert numbers(cache.read(ONE, 4, 14, store.load)) == [*range(4, 15)]
+    assert store.asked == [(0, 3), (4, 7), (8, 14)]
+
+
+def test_what_was_coming_fails_where_it_is_read() -> None:
+    class Broken(Store):
+        def load(self, first: int, last: int, is_sequential: bool) -> list[Buffer]:
+            if first >= 4:
+                raise ValueError("no more")
+            return super().load(first, last, is_sequential)
+
+    store = Broken(ahead=4)
+    cache = BlockCache(1000, begin)
+    assert numbers(cache.read(ONE, 0, 3, store.load)) == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="no more"):
+        cache.read(ONE, 4, 4, store.load)
+    assert numbers(cache.read(ONE, 0, 3, store.load)) == [0, 1, 2, 3]
