@@ -2,12 +2,8 @@
 
 from collections.abc import Mapping
 
-from ottla.base.errors import ApiError, UserError
-from ottla.broker.configs.client_metrics import check_client_metrics
-from ottla.broker.configs.settings import ConfigSource, check_dynamic
+from ottla.base.errors import ApiError
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.config.broker import broker_config
-from ottla.config.group import GroupConfig
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 from ottla.metadata.quotas import QuotaEntity, Quotas
@@ -34,22 +30,6 @@ def accepted_topic_configs(values: Configs) -> tuple[dict[str, str], dict[str, s
     return taken, refused
 
 
-def accepted_broker_configs(
-    values: Configs, scope: ConfigSource
-) -> tuple[dict[str, str], list[str]]:
-    """Returns a broker's settings that can be changed at run time, and the names of the others."""
-    taken: dict[str, str] = {}
-    refused: list[str] = []
-    for name, text in values.items():
-        try:
-            check_dynamic({name: text}, scope)
-            broker_config({**taken, name: text})
-            taken[name] = text
-        except (ApiError, UserError):
-            refused.append(name)
-    return taken, refused
-
-
 def accepted_quotas(
     values: Mapping[QuotaEntity, Mapping[str, float]],
 ) -> tuple[Quotas, list[str]]:
@@ -63,34 +43,4 @@ def accepted_quotas(
             except ApiError:
                 whom = " and ".join(f"{kind} {name or 'default'}" for kind, name in entity)
                 refused.append(f"{key} of {whom}")
-    return taken, refused
-
-
-def accepted_client_metrics(
-    values: Mapping[str, Configs],
-) -> tuple[dict[str, Configs], list[str]]:
-    taken: dict[str, Configs] = {}
-    refused: list[str] = []
-    for name, configs in values.items():
-        try:
-            check_client_metrics(name, configs)
-            taken[name] = configs
-        except ApiError:
-            refused.append(f"client metrics {name}")
-    return taken, refused
-
-
-def accepted_groups(values: Mapping[str, Configs]) -> tuple[dict[str, Configs], list[str]]:
-    taken: dict[str, Configs] = {}
-    refused: list[str] = []
-    for group, configs in values.items():
-        kept = {}
-        for name, text in configs.items():
-            try:
-                with_values(GroupConfig(), {name: text}, "group")
-                kept[name] = text
-            except SettingError:
-                refused.append(f"{name} of group {group}")
-        if kept:
-            taken[group] = kept
     return taken, refused

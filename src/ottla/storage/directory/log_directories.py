@@ -60,25 +60,8 @@ class LogDirectories(Sequence[LogDirectory]):
 
         It has the fewest logs of those that are not cordoned, or of all if all are cordoned.
         """
-        online = self._any_online()
-        open_ones = [one for one in online if not self.is_cordoned(one)]
-        return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))
-
-    def write_in_each(self, write: Callable[[str], None]) -> None:
-        """Writes a file into each online directory; `write` gets the directory's path.
-
-        Raises `StorageError`.
-        """
-        for directory in self.online:
-            with directory.health.guarding():
-                write(directory.path)
-
-    def check_any_online(self) -> None:
-        """Raises `StorageError` if all directories are offline."""
-        self._any_online()
-
-    def _any_online(self) -> list[LogDirectory]:
         online = self.online
         if not online:
             raise StorageError(self._directories[0].path, "every log directory is offline")
-        return online
+        open_ones = [one for one in online if not self.is_cordoned(one)]
+        return min(open_ones or online, key=lambda one: len(one.logs) + len(one.futures))

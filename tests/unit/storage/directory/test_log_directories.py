@@ -52,28 +52,11 @@ def test_only_with_all_online_it_is_known_what_they_hold(three: list[LogDirector
     assert list(directories) == three
 
 
-def test_without_any_directory_nothing_is_placed_or_written(three: list[LogDirectory]) -> None:
+def test_without_any_directory_nothing_is_placed(three: list[LogDirectory]) -> None:
     directories = together(three)
-    directories.check_any_online()
     for one in three:
         fail(one)
     assert directories.is_offline
     assert not directories.are_cordoned
-    written: list[str] = []
-    directories.write_in_each(written.append)
-    assert written == []
     with pytest.raises(StorageError, match="every log directory is offline"):
         directories.emptiest()
-    with pytest.raises(StorageError, match="every log directory is offline"):
-        directories.check_any_online()
-
-
-def test_a_directory_that_cannot_be_written_to_goes_offline(three: list[LogDirectory]) -> None:
-    def write(path: str) -> None:
-        if path == "b":
-            raise OSError(errno.EIO, "broken", path)
-
-    directories = together(three)
-    with pytest.raises(StorageError):
-        directories.write_in_each(write)
-    assert [one.path for one in directories.online] == ["a", "c"]
