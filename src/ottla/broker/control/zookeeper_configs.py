@@ -29,7 +29,7 @@ from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
-from ottla.metadata.deciding.topic_rules import check_changed_settings, check_name
+from ottla.metadata.deciding.topic_rules import changed_settings, check_name
 from ottla.metadata.image import MetadataImage
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
@@ -103,8 +103,7 @@ def _topic_change(name: str, alteration: Alteration, settings_here: BrokerSettin
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
         settings = alteration.apply(known, settings_of(TopicConfig))
-        check_changed_settings(name, defaults, known, settings)
-        return settings
+        return changed_settings(name, defaults, known, settings)
 
     return change
 

@@ -9,10 +9,14 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.broker.topics.topics import POLICY_NAME
 from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING, TopicConfig
-from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, stored_config, topic_config
+from ottla.metadata.deciding.topic_rules import (
+    INTERNAL_TOPICS,
+    POLICY_NAME,
+    stored_config,
+    topic_config,
+)
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA
 from ottla.storage.files.known_topics import TopicEntry

@@ -21,8 +21,8 @@ from ottla.broker.metadata.image_store import Decision, ImageStore
 from ottla.broker.topics.on_disk import OpenedDirectories
 from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.topic_store import TopicStore
-from ottla.broker.topics.topics import POLICY_NAME, Topic
-from ottla.metadata.deciding.topic_rules import check_changed_settings, new_topic_config
+from ottla.broker.topics.topics import Topic
+from ottla.metadata.deciding.topic_rules import changed_settings, new_topic_config
 from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
@@ -444,16 +444,7 @@ class TopicChanges:
 
     def _checked(self, topic: Topic, before: Configs, after: Configs) -> Configs:
         """Returns the settings to record; raises `ApiError`."""
-        if topic.is_internal:
-            after = {POLICY_NAME: "compact", **after}
-            if after[POLICY_NAME] != "compact":
-                # Kafka allows it, and then deletes offsets and transactions by age.
-                raise ApiError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"{POLICY_NAME} of {topic.name} must be compact.",
-                )
-        check_changed_settings(topic.name, self.store.configs.defaults, before, after)
-        return after
+        return changed_settings(topic.name, self.store.configs.defaults, before, after)
 
     def _follow(self, topic: Topic) -> None:
         known = self._metadata.image.topics.get(topic.name)

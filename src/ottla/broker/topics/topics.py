@@ -17,8 +17,6 @@ from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.files.known_topics import TopicEntry
 
-POLICY_NAME = "cleanup.policy"
-
 
 class Topic:
     """A topic, with its partitions on this broker's disks."""

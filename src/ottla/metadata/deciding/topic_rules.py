@@ -26,6 +26,8 @@ TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """Only coordinators write to them."""
 
+POLICY_NAME: Final = "cleanup.policy"
+
 
 def metric_name(name: str) -> str:
     """Returns the name as metrics show it; topics with the same metric name collide."""
@@ -84,20 +86,27 @@ def stored_config(
         return defaults, {}
 
 
-def check_changed_settings(
+def changed_settings(
     name: str, defaults: TopicConfig, before: Mapping[str, str], after: Mapping[str, str]
-) -> None:
-    """Raises `ApiError(INVALID_CONFIG)` for settings that a change makes invalid.
+) -> Mapping[str, str]:
+    """Returns the settings to store; raises `ApiError(INVALID_CONFIG)` for those that a change
+    makes invalid.
 
     Those that are stored already and not valid are ignored (`stored_config`): they may stay, so
     that others can be changed, and each can be removed.
     """
+    if name in INTERNAL_TOPICS:
+        after = {POLICY_NAME: "compact", **after}
+        if after[POLICY_NAME] != "compact":
+            # Kafka allows it, and then deletes offsets and transactions by age.
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{POLICY_NAME} of {name} must be compact.")
     known, ignored = stored_config(defaults, before)
     config = topic_config(
         defaults,
         {one: text for one, text in after.items() if one not in ignored or before.get(one) != text},
     )
     _check_tier(name, known, config)
+    return after
 
 
 def _check_tier(name: str, before: TopicConfig, after: TopicConfig) -> None:

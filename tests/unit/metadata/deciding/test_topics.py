@@ -8,7 +8,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.config.topic import TopicConfig
-from ottla.metadata.deciding.topic_rules import check_name, topic_config
+from ottla.metadata.deciding.topic_rules import changed_settings, check_name, topic_config
 from ottla.metadata.deciding.topics import (
     MAX_PARTITION_COUNT,
     Defaults,
@@ -169,6 +169,17 @@ def test_an_unknown_topic_and_an_internal_one_are_not_grown() -> None:
 def test_overrides_change_the_defaults_and_nothing_else() -> None:
     config = topic_config(TopicConfig(segment_bytes=1000), {"retention.ms": "5"})
     assert config == TopicConfig(segment_bytes=1000, retention_ms=5)
+
+
+def test_an_internal_topic_stays_compacted() -> None:
+    name, defaults = "__consumer_offsets", TopicConfig()
+    segments = {"segment.bytes": "1000"}
+    compact = {"cleanup.policy": "compact"}
+    assert changed_settings(name, defaults, {}, segments) == {**segments, **compact}
+    deleted = {"cleanup.policy": "compact,delete"}
+    refused = refusal_of(lambda: changed_settings(name, defaults, compact, deleted))
+    assert refused is ErrorCode.INVALID_CONFIG
+    assert changed_settings("t", defaults, compact, deleted) == deleted
 
 
 @pytest.mark.parametrize(
