@@ -1,18 +1,26 @@
 """A restore from a tier cut off at every call: whole or not there, and it can be run again."""
 
+import errno
 import itertools
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.storage.remote.opening import open_tier
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.tiers.contents import TierContents
 from ottla.storage.tiers.restoring import Restoring, plan_restore
-from ottla.testing import CrashPoint, FakeFileSystem, every_crash_point
+from ottla.testing import (
+    CrashPoint,
+    FakeFileSystem,
+    FaultPlan,
+    FaultyFileSystem,
+    every_crash_point,
+)
 from tests.crash.sampling import sample
 from tests.support.brokers import disk, open_broker
 from tests.support.logs import read_all
@@ -87,3 +95,26 @@ def test_every_crash_leaves_the_whole_partition_or_none(crash_seconds: float) ->
             raise
         count += 1
     assert count > 50
+
+
+def test_a_disk_that_fails_at_any_call_leaves_none_and_says_so() -> None:
+    recording = FaultyFileSystem(disk("/d"))
+    restore(recording, [])
+    refused = 0
+    for at_call in range(len(recording.calls)):
+        inner = disk("/d")
+        plan = FaultPlan(at_call=at_call, error=OSError(errno.ENOSPC, "a fault of the test"))
+        faulty = FaultyFileSystem(inner, plan)
+        promises: list[str] = []
+        try:
+            restore(faulty, promises)
+        except (OSError, StorageError):
+            refused += 1
+            assert promises == []
+        else:
+            assert promises == ["restored"], recording.calls[at_call]
+        assert faulty.retried_failed_syncs == []
+        if "orders-0" not in inner.list("/d"):
+            restore(inner, [])
+        assert served(inner) == [*range(START, 12)], recording.calls[at_call]
+    assert refused > 30

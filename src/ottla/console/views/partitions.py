@@ -22,7 +22,9 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.remote_part import RemotePart
 
 EARLIEST_LOCAL = -4
-"""The special timestamp of the first offset that is on local disks (KIP-405)."""
+LATEST_TIERED = -5
+"""The special timestamps of the first offset on local disks (KIP-405), and of the last one in the
+tier (KIP-1005)."""
 
 
 def log_picture(ask: Ask) -> Page:
@@ -154,7 +156,8 @@ def _from_afar(ask: Ask, name: str, index: int) -> Fields:
             raise UnknownNameError("partition", str(index), map(str, indexes), name)
         start = admin.list_offsets([place], EARLIEST)[place].offset
         end, stable = _live_ends(admin, place)
-        local = _local_start(admin, place, start)
+        local = _special(admin, place, EARLIEST_LOCAL, start)
+        tiered = _special(admin, place, LATEST_TIERED, -1)
         sizes = [
             one.sizes[place]
             for one in admin.log_directories()
@@ -166,6 +169,8 @@ def _from_afar(ask: Ask, name: str, index: int) -> Fields:
         shapes.append(_span("tiered", start, local, start, total))
     shapes.append(_span("kept", local, end, start, total))
     offsets = {"log start": start, "last stable offset": stable, "high watermark": end}
+    if tiered >= start:
+        offsets |= {"local start": local, "end of the tier": tiered + 1}
     return {
         "is_from_afar": True,
         "path": "",
@@ -200,12 +205,12 @@ def _from_afar(ask: Ask, name: str, index: int) -> Fields:
     }
 
 
-def _local_start(admin: Admin, place: TopicPartition, start: int) -> int:
-    """The first offset on the broker's own disks (KIP-405)."""
+def _special(admin: Admin, place: TopicPartition, timestamp_ms: int, least: int) -> int:
+    """What a broker with a tier answers to a special timestamp; at least `least`."""
     try:
-        return max(start, admin.list_offsets([place], EARLIEST_LOCAL)[place].offset)
+        return max(least, admin.list_offsets([place], timestamp_ms)[place].offset)
     except (ApiError, RefusedError, UserError):
-        return start
+        return least
 
 
 def _span(part: str, base: int, end: int, start: int, total: int) -> Fields:
