@@ -191,16 +191,15 @@ class Fetches:
             if not tier.is_ready(partition, topic_id):
                 return None
             read = tier.read_of(partition, topic_id, wanted.offset, query.isolation)
-            read.skips_markers = query.skips_markers
-            read.max_size, read.one_anyway = max_size, one_anyway
-            read = fetch.reads[key] = tier.begin(read)
+            read.skips_markers, read.max_size = query.skips_markers, max_size
+            read = fetch.reads[key] = tier.begin(read, query.begun_ms)
         if not read.is_done:
             return None
         tier.claim(read, query.begun_ms)
         if not read.is_valid:
             return _nothing(partition)
         try:
-            found: FetchData = read.data()
+            found: FetchData = read.data(max_size, one_anyway=one_anyway)
         except OffsetInTierError:  # It has become local, and gone to the tier again.
             return _nothing(partition)
         except ApiError as error:

@@ -36,8 +36,16 @@ from ottla.storage.remote.segment_reading import Region, SegmentReading
 
 logger = logging.getLogger(__name__)
 
-KEPT_SIZE: Final = 16 << 20
-"""The bytes of finished reads for which no fetch has come again; the newest is kept anyway."""
+KEPT_SIZE: Final = 64 << 20
+"""The bytes that reads may have for which no fetch has come: those that came too late, and those
+that were begun ahead. The newest is kept anyway.
+"""
+
+KEPT_MS: Final = 30_000
+"""How long they are kept."""
+
+EXPECTED_COUNT: Final = 1000
+"""Of how many fetches it is remembered where they would go on."""
 
 PIECES_PER_LOCK: Final = 64
 """How many uploads a search by time looks at before it lets go of the lock: half a millisecond."""
@@ -162,17 +170,22 @@ class TierRead(TierWork):
         self.offset = offset
         self.isolation = isolation
         self.max_size = 0
-        self.one_anyway = True
         self.skips_markers = False
         """Whether markers of transactions alone are of no use, as for consumers of old formats."""
+        self.is_sequential = False
+        """Whether a fetch has ended where this one begins."""
+        self.begun_ms = 0.0
         self.next_offset = offset
         self.region: Region | None = None
         self.aborted: list[AbortedTransaction] | None = None
 
     @property
     def key(self) -> Hashable:
-        place = self.topic_id, self.partition.index, self.offset
-        return *place, self.isolation, self.max_size, self.one_anyway, self.skips_markers
+        return self.key_at(self.offset)
+
+    def key_at(self, offset: int) -> Hashable:
+        """The key of a read like this one from another offset on."""
+        return self.topic_id, self.partition.index, offset, self.isolation, self.skips_markers
 
     @property
     def is_deleted(self) -> bool:
@@ -182,23 +195,29 @@ class TierRead(TierWork):
     def size(self) -> int:
         return 0 if self.region is None else len(self.region.data)
 
-    def records(self) -> FileSlice | None:
+    def records(self, max_size: int | None = None) -> FileSlice | None:
+        """What was read, up to `max_size` bytes of it."""
         region = self.region
         if region is None or not region.data:
             return None
-        return FileSlice(MemoryFile(region.path, region.data), 0, len(region.data))
+        size = self.size if max_size is None else min(max_size, self.size)
+        return FileSlice(MemoryFile(region.path, region.data), 0, size)
 
-    def data(self) -> FetchData:
-        """What a fetch gets of a finished read. Raises `ApiError`, also if it must be repeated."""
+    def data(self, max_size: int, *, one_anyway: bool) -> FetchData:
+        """What a fetch gets of a finished read. Raises `ApiError`, and `OffsetInTierError` if it
+        must be repeated.
+        """
         if self.error is not None:
             raise self.error
-        log = self.partition.log
-        if self.region is None:
+        log, region = self.partition.log, self.region
+        if region is None:
             return log.reader.read(
-                self.next_offset, self.max_size, self.isolation, min_one_message=self.one_anyway
+                self.next_offset, max_size, self.isolation, min_one_message=one_anyway
             )
+        if one_anyway:
+            max_size = max(max_size, region.first_size)
         return FetchData(
-            self.records(),
+            self.records(max_size) if region.first_size <= max_size else None,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
@@ -212,9 +231,7 @@ class TierRead(TierWork):
                 piece = self._bounded(self.piece_at(self.next_offset))
             if piece is None:
                 return
-            region = reading.read(
-                piece, self.next_offset, self.max_size, one_anyway=self.one_anyway
-            )
+            region = reading.read(piece, self.next_offset, self.max_size)
             if region is None:
                 self.next_offset = piece.last_offset + 1
                 continue
@@ -327,6 +344,8 @@ class TierReads:
             now.remote_log_manager_fetch_quota_window_num,
             now.remote_log_manager_fetch_quota_window_size_seconds * 1000,
         )
+        self._expected: dict[Hashable, None] = {}
+        """The keys of reads that would go on with what a fetch has got."""
         self._kept: dict[Hashable, TierRead] = {}
         """Reads that no fetch has been answered with, running or finished, the oldest first."""
         self._done: deque[TierWork] = deque()
@@ -354,28 +373,65 @@ class TierReads:
         """A read to be begun, or to be performed by the caller."""
         return TierRead(self, partition, topic_id, offset, isolation)
 
-    def begin(self, read: TierRead) -> TierRead:
-        """Has a read carried out, or returns a kept one that reads the same."""
-        kept = self._kept.get(read.key)
+    def begin(self, read: TierRead, now_ms: float) -> TierRead:
+        """Has a read carried out, or returns a kept one of the same offset."""
+        key = read.key
+        kept = self._kept.get(key)
         if kept is not None and kept.is_valid:
             return kept
-        self._kept[read.key] = read
+        read.is_sequential = self._expected.pop(key, False) is None
+        read.begun_ms = now_ms
+        self._kept[key] = read
         self.fetch_count += 1
         self._submit(read)
         return read
+
+    def claim(self, read: TierRead, now_ms: float) -> None:
+        """A fetch is answered with a finished read."""
+        if self._kept.get(read.key) is not read:
+            return
+        del self._kept[read.key]
+        self._quota.record(read.size, now_ms)
+        self.fetched_size += read.size
+        if read.error is not None:
+            self.error_count += 1
+        elif read.region is not None:
+            self._go_on(read, read.region.next_offset, now_ms)
+
+    def _go_on(self, read: TierRead, offset: int, now_ms: float) -> None:
+        """Begins what the next fetch will want, if the last one has gone on likewise."""
+        self._drop_old(now_ms)
+        key = read.key_at(offset)
+        if not read.is_sequential:
+            self._expected[key] = None
+            for one in list(self._expected)[:-EXPECTED_COUNT]:
+                del self._expected[one]
+            return
+        log = read.partition.log
+        taken = sum(max(one.max_size, one.size) for one in self._kept.values())
+        is_wanted = offset < log.offsets.local_start_offset and key not in self._kept
+        if not is_wanted or taken + read.max_size > KEPT_SIZE or self.is_throttled(now_ms):
+            self._expected[key] = None
+            return
+        ahead = self.read_of(read.partition, read.topic_id, offset, read.isolation)
+        ahead.skips_markers, ahead.max_size = read.skips_markers, read.max_size
+        ahead.is_sequential, ahead.begun_ms = True, now_ms
+        if self.threads is not None and self.threads.submit(ahead):
+            self._kept[key] = ahead
+            self.fetch_count += 1
+
+    def _drop_old(self, now_ms: float) -> None:
+        """Drops what no fetch has come for: its consumer is gone, or reads elsewhere."""
+        for key, one in list(self._kept.items()):
+            if now_ms - one.begun_ms < KEPT_MS:
+                return
+            if one.is_done:
+                del self._kept[key]
 
     def search(self, partition: Partition, topic_id: Uuid, timestamp_ms: int) -> TierSearch:
         search = TierSearch(self, partition, topic_id, timestamp_ms)
         self._submit(search)
         return search
-
-    def claim(self, read: TierRead, now_ms: float) -> None:
-        """A fetch is answered with a finished read."""
-        if self._kept.get(read.key) is read:
-            del self._kept[read.key]
-            self._quota.record(read.size, now_ms)
-            self.fetched_size += read.size
-            self.error_count += read.error is not None
 
     def _submit(self, work: TierWork) -> None:
         if self.threads is None:
@@ -408,13 +464,13 @@ class TierReads:
             yield work
 
     def _keep_within_bounds(self) -> None:
-        finished = [one for one in self._kept.values() if one.is_done]
-        size = sum(one.size for one in finished)
-        for one in finished[:-1]:
+        finished = [(key, one) for key, one in self._kept.items() if one.is_done]
+        size = sum(one.size for _, one in finished)
+        for key, one in finished[:-1]:
             if size <= KEPT_SIZE and one.error is None:
                 continue
             size -= one.size
-            del self._kept[one.key]
+            del self._kept[key]
 
     # In any thread
 

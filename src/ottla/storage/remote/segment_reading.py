@@ -8,10 +8,11 @@ CRCs shows that they have changed. Kafka's counterparts: `RemoteLogManager.read`
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join
+from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE
@@ -26,10 +27,15 @@ from ottla.storage.remote.tier_objects import remedy
 from ottla.storage.scan import first_offset_in_header, order_fault
 
 INTERVAL: Final = 8192
-"""What lies before the wanted batch, mostly: twice the default of `index.interval.bytes`."""
+"""What is read at once where a batch is looked for: twice the default of `index.interval.bytes`."""
+
+SEGMENT_COUNT: Final = 1000
+"""Of how many segments it is remembered where a read of them ended."""
 
 STEP_SIZE: Final = 1 << 20
 """What a search reads at once."""
+
+Value = TypeVar("Value")
 
 
 class SegmentIndexes(Protocol):
@@ -47,6 +53,8 @@ class Region:
     path: str
     position: int
     data: memoryview
+    first_size: int
+    """The size of the first batch, also if it is not in the region."""
     next_offset: int
     """The offset after the last whole batch; of a region without one, that of the first."""
     upper_bound: int
@@ -69,21 +77,23 @@ class SegmentReading:
     def __init__(self, storage: RemoteStorage, indexes: SegmentIndexes) -> None:
         self._storage = storage
         self._indexes = indexes
+        self._paths: dict[Uuid, str] = {}
+        self._ends: dict[Uuid, tuple[int, int]] = {}
+        """By segment, where the last read of it ended: the next offset, and its position."""
 
-    def read(
-        self, piece: Piece, offset: int, max_size: int, *, one_anyway: bool = True
-    ) -> Region | None:
+    def read(self, piece: Piece, offset: int, max_size: int) -> Region | None:
         """Batches from the first that ends at `offset` or later; `None` if the piece has none.
 
-        Exactly `max_size` bytes if there are as many, so that the last batch may be cut off;
-        with `one_anyway` the first batch is whole even if it is larger.
+        Exactly `max_size` bytes if there are as many, so that the last batch may be cut off; but
+        the first batch is whole even if it is larger.
         """
         try:
-            return self._read(piece, offset, max_size, one_anyway)
+            return self._read(piece, offset, max_size)
         except CorruptionError:
             # A damaged copy of the index would show the same.
             self._indexes.forget(piece.segment)
-            return self._read(piece, offset, max_size, one_anyway)
+            self._ends.pop(piece.segment.segment_id, None)
+            return self._read(piece, offset, max_size)
 
     def find_time(self, piece: Piece, timestamp_ms: int) -> FoundRecord | None:
         """The first record of a piece with at least that timestamp."""
@@ -138,30 +148,42 @@ class SegmentReading:
 
     def log_path(self, segment: RemoteLogSegmentMetadata) -> str:
         """The address of a segment's log."""
-        paths = self._storage.object_paths(segment)
-        return join(self._storage.address, next(one for one in paths if one.endswith(".log")))
+        path = self._paths.get(segment.segment_id)
+        if path is None:
+            paths = self._storage.object_paths(segment)
+            path = join(self._storage.address, next(one for one in paths if one.endswith(".log")))
+            _remember(self._paths, segment.segment_id, path)
+        return path
 
     def damage(
         self, segment: RemoteLogSegmentMetadata, position: int, reason: str
     ) -> CorruptionError:
         return CorruptionError(self.log_path(segment), position, f"{reason} {remedy(segment)}")
 
-    def _read(self, piece: Piece, offset: int, max_size: int, one_anyway: bool) -> Region | None:
+    def _read(self, piece: Piece, offset: int, max_size: int) -> Region | None:
         segment = piece.segment
         index = self._indexes.get(segment, IndexType.OFFSET)
-        window = _Window(self._storage, segment, max_size + INTERVAL)
-        found = self._locate(window, index, offset)
-        if found is None or first_offset_in_header(found.batch) > piece.last_offset:
+        window = _Window(self._storage, segment)
+        due_offset, position = self._ends.get(segment.segment_id, (-1, 0))
+        if due_offset == offset and position < segment.size:
+            data = window.at(position, max_size + HEADER_SIZE)
+            first = self._batch_at(segment, data, 0, (position, offset))
+        else:
+            found = self._locate(window, index, offset)
+            if found is None:
+                return None
+            position, first = found
+        if first_offset_in_header(first) > piece.last_offset:
             return None
-        position, first = found
-        size = max(max_size, first.size) if one_anyway else max_size
-        size = min(size, segment.size - position) if first.size <= size else 0
-        data = window.at(position, size + HEADER_SIZE)
-        sound = self._sound(piece, data, position, size)
+        size = min(max(max_size, first.size), segment.size - position)
+        sound = self._sound(piece, window.at(position, size + HEADER_SIZE), position, size)
+        end = position + sound.whole_size
+        _remember(self._ends, segment.segment_id, (sound.next_offset, end))
         return Region(
             path=self.log_path(segment),
             position=position,
-            data=data[: sound.size],
+            data=window.at(position, size)[: sound.size],
+            first_size=first.size,
             next_offset=max(sound.next_offset, offset),
             upper_bound=_bound_at(index, position + sound.size, segment),
             has_records=sound.has_records,
@@ -205,13 +227,13 @@ class SegmentReading:
                 break  # Cut off in a header.
             batch = self._batch_at(segment, data, at, (position + at, due))
             if first_offset_in_header(batch) > piece.last_offset:
-                return _Sound(at, due, has_records)  # From here on of another history.
+                size = at  # From here on of another history.
             if at + batch.size > size:
                 break
             self._check(segment, batch, position + at)
             at, due = at + batch.size, batch.last_offset + 1
             has_records |= not batch.is_control
-        return _Sound(size, due, has_records)
+        return _Sound(size, at, due, has_records)
 
     def _batches(self, piece: Piece, offset: int) -> Iterator[tuple[int, Batch]]:
         """The sound batches of a piece from the one with `offset` on, with their positions."""
@@ -264,19 +286,18 @@ class _Located(NamedTuple):
 
 class _Sound(NamedTuple):
     size: int
+    whole_size: int
+    """The size of the whole batches."""
     next_offset: int
     has_records: bool
 
 
 class _Window:
-    """The bytes of a segment's log that were read last, `least` at once."""
+    """The bytes of a segment's log that were read last, at least `INTERVAL` at once."""
 
-    def __init__(
-        self, storage: RemoteStorage, segment: RemoteLogSegmentMetadata, least: int
-    ) -> None:
+    def __init__(self, storage: RemoteStorage, segment: RemoteLogSegmentMetadata) -> None:
         self.segment = segment
         self._storage = storage
-        self._least = least
         self._position = 0
         self._data = memoryview(b"")
 
@@ -284,10 +305,18 @@ class _Window:
         """The bytes from a position on: at least `size`, unless the log ends before."""
         size = min(size, self.segment.size - position)
         if not self._position <= position <= self._position + len(self._data) - size:
-            wanted = max(size, self._least)
+            wanted = max(size, INTERVAL)
             self._data = memoryview(self._storage.read_log(self.segment, position, wanted))
             self._position = position
         return self._data[position - self._position :]
+
+
+def _remember(known: dict[Uuid, Value], segment_id: Uuid, value: Value) -> None:
+    """Remembers something of a segment, and forgets what was remembered longest ago."""
+    known.pop(segment_id, None)
+    known[segment_id] = value
+    for one in list(known)[:-SEGMENT_COUNT] if len(known) > SEGMENT_COUNT else ():
+        known.pop(one, None)
 
 
 def _entries_until(index: bytes, relative: int) -> int:

@@ -15,7 +15,7 @@ from ottla.storage.remote.block_cache import BlockCache
 from ottla.storage.remote.index_cache import IndexCache
 from ottla.storage.remote.lineage import Piece
 from ottla.storage.remote.local_layout import LocalTier
-from ottla.storage.remote.segment_metadata import IndexType
+from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from ottla.storage.remote.segment_reading import FoundRecord, Region, SegmentReading
 from ottla.storage.remote.tier_objects import TierObjects
 from tests.support.tiers import NOW_MS, Uploaded, local_objects, put, uploaded
@@ -72,11 +72,34 @@ def test_as_many_bytes_are_read_as_are_wanted(tmp_path: Path) -> None:
         assert found.next_offset == whole[-1].last_offset + 1
 
 
-def test_without_one_anyway_a_batch_that_is_too_large_is_left_out(tmp_path: Path) -> None:
-    found = reading_of(tmp_path, SEGMENT).read(place_of(SEGMENT), 102, SIZE - 1, one_anyway=False)
+def test_a_batch_that_is_too_large_comes_alone_and_says_how_large_it_is(tmp_path: Path) -> None:
+    found = reading_of(tmp_path, SEGMENT).read(place_of(SEGMENT), 102, SIZE - 1)
     assert found is not None
-    assert not found.data
-    assert found.next_offset == 102
+    assert offsets(found) == [102]
+    assert found.first_size == len(found.data)
+
+
+def test_a_read_that_goes_on_asks_for_its_range_only(tmp_path: Path) -> None:
+    reading = reading_of(tmp_path, SEGMENT)
+    asked: list[tuple[int, int]] = []
+    storage = reading._storage
+    read_log = storage.read_log
+
+    def counted(segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
+        asked.append((position, size))
+        return read_log(segment, position, size)
+
+    storage.read_log = counted  # type: ignore[method-assign]
+    due, received = 100, []
+    while due < 180:
+        found = reading.read(place_of(SEGMENT), due, 9000)
+        assert found is not None
+        received += offsets(found)
+        due = found.next_offset
+    assert received == list(range(100, 180, 2))
+    first, *others = asked  # The first looks for the offset.
+    assert [position for position, _ in others] == [0, 8694, 17388]
+    assert first[1] <= 8192
 
 
 def test_a_piece_ends_where_the_log_has_another_history(tmp_path: Path) -> None:
