@@ -8,7 +8,11 @@ import base64
 import itertools
 import json
 import shutil
+import subprocess
+import sys
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +40,16 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
+from ottla.runtime.tier_readers import TierReaders
 from ottla.storage.remote.lineage import highest_remote_offset
 from ottla.storage.remote.opening import open_tier
 from ottla.storage.remote.remote_storage import RemoteStorage
 from tests.golden.test_golden_remote_log_metadata import CASES, RECORDED
+from tests.golden.test_golden_served import read
 from tests.support.asking import Asker
 from tests.support.brokers import NOW_MS, at
+from tests.support.patience import PATIENCE_S
+from tests.support.serving import serving
 
 pytestmark = [
     pytest.mark.skipif(not CASES, reason="needs the recorded tiers"),
@@ -233,3 +241,78 @@ def test_the_ends_of_both_parts_are_those_that_kafka_told(served: Served) -> Non
                 expected = {"offset": OTHERWISE[row["topic"], timestamp]}
             assert found.offset == expected["offset"], (row["topic"], name)
             assert found.timestamp == expected.get("timestamp", -1), (row["topic"], name)
+
+
+# Over a socket, with the threads that read the tier
+
+
+@pytest.fixture(scope="module")
+def addressed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[tuple[dict[str, Any], str]]]:
+    """The partitions of a case's manifest, each with the address of the broker that led it."""
+    case = request.param
+    rows = json.loads((RECORDED / case / "manifest.json").read_text())["partitions"]
+    addresses: dict[Path, str] = {}
+    with ExitStack() as stack:
+        for source in sorted({RECORDED / case / Path(row["dir"]).parent for row in rows}):
+            broker = open_copy(case, source, tmp_path_factory.mktemp("served") / "data")
+            reads, lock = broker.fetches.tier, threading.RLock()
+            assert reads is not None
+            server = stack.enter_context(serving(broker, lock=lock))
+            readers = TierReaders(broker, reads, lock=lock, on_done=server.wake)
+            stack.callback(readers.stop)
+            addresses[source] = "{}:{}".format(*server.address)
+        yield [(row, addresses[RECORDED / case / Path(row["dir"]).parent]) for row in rows]
+
+
+Addressed = list[tuple[dict[str, Any], str]]
+
+
+@pytest.mark.parametrize(
+    "addressed", ["1-basic", "2-transactions", "5-leader-changes"], indirect=True
+)
+def test_librdkafka_reads_across_the_border(addressed: Addressed) -> None:
+    for row, address in addressed:
+        received = read(address, row, "read_uncommitted")
+        for ours, theirs in zip(received, row["records"], strict=True):
+            assert ours == {name: theirs[name] for name in ours}
+        committed = [one["offset"] for one in read(address, row, "read_committed")]
+        # The transaction that was open at the stop has timed out since.
+        known = [one for one in committed if one < row["lastStableOffset"]]
+        assert known == row["readCommittedOffsets"]
+
+
+KAFKA_PYTHON = """
+import json, sys
+from kafka import KafkaConsumer, TopicPartition
+address, topic, partition, start, count, isolation = json.loads(sys.argv[1])
+consumer = KafkaConsumer(
+    bootstrap_servers=address, enable_auto_commit=False, isolation_level=isolation,
+    fetch_max_wait_ms=10,
+)
+place = TopicPartition(topic, partition)
+consumer.assign([place])
+consumer.seek(place, start)
+received = []
+while len(received) < count:
+    received += [one.offset for found in consumer.poll(1000).values() for one in found]
+print(json.dumps(received[:count]))
+"""
+"""In a process of its own, since it leaves sockets open."""
+
+
+@pytest.mark.parametrize("addressed", ["1-basic"], indirect=True)
+def test_kafka_python_reads_across_the_border(addressed: Addressed) -> None:
+    # The other topics are compressed, and it has no codecs by itself.
+    for row, address in [one for one in addressed if one[0]["topic"] == "plain"]:
+        for isolation, expected in (
+            ("read_uncommitted", [one["offset"] for one in row["records"]]),
+            ("read_committed", row["readCommittedOffsets"]),
+        ):
+            wanted = [address, row["topic"], row["partition"], row["logStartOffset"]]
+            given = json.dumps([*wanted, len(expected), isolation])
+            command = [sys.executable, "-c", KAFKA_PYTHON, given]
+            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=False)
+            assert not done.returncode, done.stderr
+            assert json.loads(done.stdout) == expected
