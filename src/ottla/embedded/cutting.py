@@ -8,6 +8,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
+from ottla.broker.topics.partition import Partition
+from ottla.embedded.live_reading import perform
+from ottla.storage.log.offsets import FoundOffset
 from ottla.storage.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
@@ -32,16 +35,29 @@ def offsets_at_time(log: "Log", timestamp_ms: int) -> dict[TopicPartition, int]:
 
     Internal topics are left out.
     """
-    found = {}
     with log.looking() as broker:
-        for topic in broker.topics:
-            if topic.is_internal:
-                continue
-            for index, partition in topic.partitions.items():
-                at = partition.log.reader.find_timestamp(timestamp_ms)
-                if at is not None:
-                    found[TopicPartition(topic.name, index)] = at.offset
+        partitions = [
+            partition
+            for topic in broker.topics
+            if not topic.is_internal
+            for partition in topic.partitions.values()
+        ]
+    found = {}
+    for one in partitions:
+        at = _at_time(log, one, timestamp_ms)
+        if at is not None:
+            found[TopicPartition(one.topic, one.index)] = at.offset
     return found
+
+
+def _at_time(log: "Log", partition: Partition, timestamp_ms: int) -> FoundOffset | None:
+    with log.looking() as broker:
+        search = broker.fetches.tier_search(partition, timestamp_ms)
+        if search is None:
+            return partition.log.reader.find_timestamp(timestamp_ms)
+    perform(log, search)
+    with log.looking():
+        return search.found or partition.log.reader.find_timestamp(timestamp_ms)
 
 
 def cut_logs(log: "Log", ends: Mapping[TopicPartition, int]) -> list[Cut]:

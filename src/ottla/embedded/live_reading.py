@@ -27,7 +27,7 @@ from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 if TYPE_CHECKING:
-    from ottla.broker.records.tier_reads import TierRead
+    from ottla.broker.records.tier_reads import TierRead, TierWork
     from ottla.embedded.log import Log
 
 TIER_SETTINGS: Final = "remote.log.storage.system.enable=true and what belongs to it"
@@ -65,7 +65,7 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
             except OffsetInTierError:
                 in_tier = _read_in_tier(broker, partition, begin)
         if in_tier is not None:
-            _perform(log, in_tier)
+            perform(log, in_tier)
             if in_tier.region is None:
                 offset = max(begin, in_tier.next_offset)
                 continue
@@ -96,7 +96,8 @@ def _read_in_tier(broker: Broker, partition: Partition, offset: int) -> "TierRea
     return read
 
 
-def _perform(log: "Log", read: "TierRead") -> None:
+def perform(log: "Log", read: "TierWork") -> None:
+    """Reads the tier in this thread. Raises as `TierWork.perform` does."""
     from ottla.broker.records.tier_reads import TierNotReadyError
 
     try:

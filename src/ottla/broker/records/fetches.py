@@ -213,19 +213,26 @@ class Fetches:
         topic_id = self._topics.get(partition.topic).topic_id
         return self.tier.read_of(partition, topic_id, offset, Isolation.LAST_STABLE)
 
-    def search_tier(
-        self, partition: Partition, timestamp_ms: int, leader_epoch: int
-    ) -> "TierSearch | None":
-        """Begins to search the tier for a time; `None` if the log is local from its start on.
-
-        Raises `ApiError` unless this broker leads in the client's epoch.
-        """
-        partition.check_leader(leader_epoch)
+    def tier_search(self, partition: Partition, timestamp_ms: int) -> "TierSearch | None":
+        """A search by time that the caller performs; `None` if the log is local from its start."""
         offsets = partition.log.offsets
         if self.tier is None or offsets.log_start_offset == offsets.local_start_offset:
             return None
         topic_id = self._topics.get(partition.topic).topic_id
-        return self.tier.search(partition, topic_id, timestamp_ms)
+        return self.tier.search_of(partition, topic_id, timestamp_ms)
+
+    def search_tier(
+        self, partition: Partition, timestamp_ms: int, leader_epoch: int
+    ) -> "TierSearch | None":
+        """As `tier_search`, but has it carried out.
+
+        Raises `ApiError` unless this broker leads in the client's epoch.
+        """
+        partition.check_leader(leader_epoch)
+        search = self.tier_search(partition, timestamp_ms)
+        if search is not None and self.tier is not None:
+            self.tier.begin_search(search)
+        return search
 
     def await_tier(self, searches: "Sequence[TierWork]", deadline_ms: float) -> LongPoll:
         """Waits until any of these is done; the caller looks again."""

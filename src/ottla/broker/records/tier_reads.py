@@ -428,10 +428,12 @@ class TierReads:
             if one.is_done:
                 del self._kept[key]
 
-    def search(self, partition: Partition, topic_id: Uuid, timestamp_ms: int) -> TierSearch:
-        search = TierSearch(self, partition, topic_id, timestamp_ms)
+    def search_of(self, partition: Partition, topic_id: Uuid, timestamp_ms: int) -> TierSearch:
+        """A search to be begun, or to be performed by the caller."""
+        return TierSearch(self, partition, topic_id, timestamp_ms)
+
+    def begin_search(self, search: TierSearch) -> None:
         self._submit(search)
-        return search
 
     def _submit(self, work: TierWork) -> None:
         if self.threads is None:
