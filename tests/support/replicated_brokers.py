@@ -37,6 +37,7 @@ from ottla.codec.schema import Message
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.controller.events import AlteredAnswer
 from ottla.controller.requests import (
+    LEADER_DURING_DELETE,
     LeaderAndIsr,
     Order,
     PartitionMetadata,
@@ -190,6 +191,22 @@ class PartitionOrders:
     def stop(self, brokers: dict[int, Broker], *, delete: bool) -> dict[int, Applied]:
         stops = {self.place: StopOrder(leader_epoch=self.leader_epoch, delete=delete)}
         return self._send(StopReplica(orders=stops), brokers)
+
+    def delete(self, brokers: dict[int, Broker]) -> None:
+        """Has all brokers know that the partition goes, and then delete it."""
+        image = PartitionImage(
+            replicas=self.replicas,
+            isr=self.replicas,
+            leader=LEADER_DURING_DELETE,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+        )
+        known = PartitionMetadata(image=image, controller_epoch=1)
+        update = UpdateMetadata(
+            partitions={self.place: known}, topic_ids={}, brokers=self._live(brokers)
+        )
+        self._send(update, brokers)
+        self.stop(brokers, delete=True)
 
     def _send(self, order: Order, brokers: dict[int, Broker]) -> dict[int, Applied]:
         moment, applied = self.at, {}

@@ -25,7 +25,7 @@ from tests.support.replicated_brokers import (
     Unasked,
     open_member,
 )
-from tests.support.tier_jobs import LOCAL_CLASS
+from tests.support.tier_jobs import LOCAL_CLASS, objects_of
 
 PLACE = TopicPartition("t", 0)
 SETTINGS = {
@@ -107,11 +107,21 @@ class TierCluster(ClusterInProcess):
             self.produce(leader, b"%04d by %d" % (end, leader), acks=1)
         self.replicate()
 
+    @property
+    def objects(self) -> list[str]:
+        """What lies in the tier."""
+        return objects_of(self.tier)
+
     def work(self, rounds: int = 4) -> None:
         """Has all brokers work on the tier, for some seconds."""
         for _ in range(rounds):
             for broker_id in self.brokers:
                 self.log(broker_id).writer.flush()  # retention keeps what is not durable
+            self.work_without_logs()
+
+    def work_without_logs(self, rounds: int = 1) -> None:
+        """As `work`, where brokers have no log of the partition any more."""
+        for _ in range(rounds):
             self.let_pass(1000)
             for _ in range(30):
                 self.replicate(1)

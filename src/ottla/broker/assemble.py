@@ -271,6 +271,7 @@ def _build_followers(broker: Broker, remote_logs: "RemoteLogs") -> None:
         return
     from ottla.broker.replication.effects import BuildFromTier
     from ottla.broker.tiering.building import Build
+    from ottla.broker.tiering.deleted_partitions import DeletedPartitions
 
     def build(wanted: BuildFromTier) -> None:
         topic = broker.topics.get(wanted.partition.topic)
@@ -287,6 +288,7 @@ def _build_followers(broker: Broker, remote_logs: "RemoteLogs") -> None:
         )
 
     replicas.build_from_tier = build
+    replicas.listeners.append(DeletedPartitions(broker.topics, replicas.topics, remote_logs))
 
 
 def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSystem) -> "TierReads":

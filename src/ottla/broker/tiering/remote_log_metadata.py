@@ -57,6 +57,8 @@ class AllTopics(Protocol):
     def partition_count(self, name: str, /) -> int | None:
         """Returns `None` for a topic that does not exist."""
 
+    def name_by_id(self, topic_id: bytes, /) -> str | None: ...
+
 
 class MetadataReplicas(Protocol):
     """What is asked of the replicas of the topic."""
@@ -281,6 +283,10 @@ class RemoteLogMetadata:
     def is_created(self) -> bool:
         """Whether the topic exists, as far as this broker knows."""
         return self._broker.replicas.topics.partition_count(REMOTE_LOG_METADATA) is not None
+
+    def is_topic(self, topic_id: Uuid) -> bool:
+        """Whether a topic with this id exists, on any broker."""
+        return self._broker.replicas.topics.name_by_id(topic_id) is not None
 
     def is_writer_of(self, topic_id: Uuid, partition: int) -> bool:
         """Whether this broker leads the partition of the topic that has a partition's records."""

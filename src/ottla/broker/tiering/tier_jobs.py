@@ -279,7 +279,7 @@ class TierJobs:
     def _look_at_deleted(self, index: SegmentIndex) -> None:
         """Queues the deletion of uploads of which a record says that their topic is deleted."""
         one = index.partition
-        if index.deletion is None or self._topics.find_by_id(one.topic_id) is not None:
+        if index.deletion is None or self._tier.metadata.is_topic(one.topic_id):
             return
         key = one.topic_id, one.partition
         if (JobKind.COPY, key) in self._running:

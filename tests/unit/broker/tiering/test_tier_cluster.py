@@ -125,3 +125,17 @@ def test_a_building_that_a_crash_interrupts_begins_again() -> None:
     assert cluster.remote_logs(2).counts.of("t").builds == 1
     assert cluster.log(2).epochs.entries[0].start_offset == 0
     assert cluster.values(2) == by(1, 35)
+
+
+def test_uploads_go_with_their_topic_and_not_with_a_replica_that_moves() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 35)
+    cluster.work()
+    cluster.orders.stop({2: cluster.brokers[2]}, delete=True)
+    cluster.work_without_logs()
+    assert len(ranges(cluster, 1)) == 3
+    cluster.orders.delete(cluster.brokers)
+    cluster.work_without_logs()
+    assert cluster.remote_logs(1).index_of(cluster.orders.topic_id, 0) is None
+    assert cluster.objects == []
