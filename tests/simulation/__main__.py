@@ -2,8 +2,9 @@
 
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
 transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
-`PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs.
-Of these two `make sim SEED=0-9999` tries all seeds of a range, on all cores.
+`PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs,
+and `PROTOCOL=tiers` one of brokers that share a remote tier.
+Of these three `make sim SEED=0-9999` tries all seeds of a range, on all cores.
 """
 
 import logging
@@ -11,6 +12,7 @@ import multiprocessing
 import sys
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.simulation.cluster_world import World as ClusterWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
 from tests.simulation.readers_world import STEPS, ReadersWorld
+from tests.simulation.tier_world import TierWorld
 from tests.simulation.transaction_world import TransactionWorld
 
 
@@ -65,9 +68,17 @@ def simulate_readers(number: int) -> None:
     print(f"seed {number}: {dict(counts)}, all invariants hold")
 
 
-def simulate_cluster(number: int, *, has_real_logs: bool) -> tuple[Counter[str], str | None]:
+WORLDS: dict[str, Callable[[int], Any]] = {
+    "cluster": partial(ClusterWorld, has_real_logs=False),
+    "replicas": partial(ClusterWorld, has_real_logs=True),
+    "tiers": TierWorld,
+}
+
+
+def simulate_cluster(number: int, *, protocol: str) -> tuple[Counter[str], str | None]:
     """What happened in it, and what did not hold."""
-    cluster = ClusterWorld(number, has_real_logs=has_real_logs)
+    logging.disable()  # A failed directory, or store, is an error in the log, and of the plan.
+    cluster = WORLDS[protocol](number)
     try:
         cluster.run()
     except Exception as error:
@@ -76,10 +87,10 @@ def simulate_cluster(number: int, *, has_real_logs: bool) -> tuple[Counter[str],
     return cluster.counts, None
 
 
-def simulate_clusters(seeds: range, *, has_real_logs: bool) -> None:
+def simulate_clusters(seeds: range, *, protocol: str) -> None:
     counts: Counter[str] = Counter()
     failed = 0
-    simulate = partial(simulate_cluster, has_real_logs=has_real_logs)
+    simulate = partial(simulate_cluster, protocol=protocol)
     with multiprocessing.Pool() as pool:
         for done, (number, (happened, finding)) in enumerate(
             zip(seeds, pool.imap(simulate, seeds), strict=True), 1
@@ -100,12 +111,11 @@ def main() -> None:
     if sys.argv[2:] == ["transactions"]:
         simulate_transactions(number)
         return
-    if sys.argv[2:] in (["cluster"], ["replicas"]):
-        has_real_logs = sys.argv[2] == "replicas"
+    if len(sys.argv) == 3 and sys.argv[2] in WORLDS:
+        protocol = sys.argv[2]
         if last:
-            logging.disable()  # A failed directory is an error in the log, and part of the plan.
-            simulate_clusters(range(number, int(last) + 1), has_real_logs=has_real_logs)
-        cluster = ClusterWorld(number, has_real_logs=has_real_logs)
+            simulate_clusters(range(number, int(last) + 1), protocol=protocol)
+        cluster = WORLDS[protocol](number)
         cluster.run()
         print(f"seed {number}: {dict(cluster.counts)}, all invariants hold")
         return

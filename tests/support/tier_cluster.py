@@ -5,11 +5,13 @@ others ask it, by the bytes of their requests.
 from collections import deque
 from typing import Any
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.membership.metadata_requests import MetadataRequest
+from ottla.broker.membership.metadata_requests import MetadataAnswer, MetadataRequest
 from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
 from ottla.cluster import metadata_channels
 from ottla.codec.schema import Message
+from ottla.config.broker import BrokerConfig
 from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
@@ -25,7 +27,7 @@ from tests.support.replicated_brokers import (
     Unasked,
     open_member,
 )
-from tests.support.tier_jobs import LOCAL_CLASS, objects_of
+from tests.support.tier_jobs import LOCAL_CLASS, Store, objects_of
 
 PLACE = TopicPartition("t", 0)
 SETTINGS = {
@@ -62,6 +64,7 @@ class TierCluster(ClusterInProcess):
 
     def __init__(self, replicas: tuple[int, ...] = (1, 2), **settings: str) -> None:
         self.tier = FakeFileSystem()
+        self.stores: dict[int, Store] = {}
         self._asks: deque[tuple[int, MetadataRequest]] = deque()
         self.metadata = PartitionOrders(
             TopicPartition(REMOTE_LOG_METADATA, 0), (1,), topic_id=id_of(78)
@@ -74,11 +77,15 @@ class TierCluster(ClusterInProcess):
             broker_id,
             self.disks[broker_id],
             membership=Member(self._asks, broker_id),  # type: ignore[arg-type]
-            open_remote_storage=lambda config, _: open_remote_storage(config, self.tier),
+            open_remote_storage=lambda config, _: self._store_of(broker_id, config),
             **self._settings,
         )
         self.brokers[broker_id] = broker
         self.askers[broker_id] = Asker(broker)
+
+    def _store_of(self, broker_id: int, config: BrokerConfig) -> Store:
+        self.stores[broker_id] = Store(open_remote_storage(config, self.tier))
+        return self.stores[broker_id]
 
     def lead(self, leader: int, isr: tuple[int, ...] | None = None) -> None:
         super().lead(leader, isr)
@@ -130,6 +137,11 @@ class TierCluster(ClusterInProcess):
                 self.let_pass(20)
         self.replicate()
 
+    def answer_asks(self, count: int) -> None:
+        """Answers some requests about the metadata, the oldest first."""
+        for _ in range(min(count, len(self._asks))):
+            self._answer_one(*self._asks.popleft())
+
     def _work_once(self) -> bool:
         is_busy = False
         for broker_id, broker in list(self.brokers.items()):
@@ -147,10 +159,13 @@ class TierCluster(ClusterInProcess):
         return is_busy
 
     def _answer_one(self, asking: int, request: MetadataRequest) -> None:
-        if request.broker in self.brokers and asking in self.brokers:
+        if asking not in self.brokers:
+            return
+        answer = MetadataAnswer(error=ErrorCode.NETWORK_EXCEPTION)
+        if request.broker in self.brokers:
             peer = _Peer(self, request.broker)
             answer = metadata_channels._ask(request, peer, None)  # type: ignore[arg-type]
-            self.remote_logs(asking).metadata.answered(request, answer, self.orders.at)
+        self.remote_logs(asking).metadata.answered(request, answer, self.orders.at)
 
     def values(self, broker_id: int) -> list[bytes]:
         """All values of the log as a reader sees them: from the tier, and from the segments."""

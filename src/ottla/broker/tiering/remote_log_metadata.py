@@ -248,8 +248,8 @@ class RemoteLogMetadata:
                 elif published is not None:
                     published.offset = answer.offset
                     self._hurry(request.place, at)
-            case MetadataFetch(place=place):
-                self._fetched(place, answer, at)
+            case MetadataFetch():
+                self._fetched(request, answer, at)
         self._settle(at.monotonic_ms)
 
     def _hurry(self, place: TopicPartition, at: Timestamps) -> None:
@@ -258,10 +258,11 @@ class RemoteLogMetadata:
         if reading is not None:
             reading.next_ask_ms = at.monotonic_ms
 
-    def _fetched(self, place: TopicPartition, answer: MetadataAnswer, at: Timestamps) -> None:
+    def _fetched(self, request: MetadataFetch, answer: MetadataAnswer, at: Timestamps) -> None:
+        place = request.place
         reading = self._asked.get(place.partition)
-        if reading is None:
-            return
+        if reading is None or reading.next_offset != request.offset:
+            return  # of a reading that has begun again since
         if reading.is_cut_by(answer):
             self._asked[place.partition] = LeaderReading(place)
         elif reading.answered(answer):
