@@ -337,7 +337,7 @@ def _first_image(
         brokers={node_id: itself},
         controller=node_id,
         voters=frozenset({node_id}),
-        features=known.features or {METADATA_VERSION: RELEASE_LEVEL},
+        features={METADATA_VERSION: RELEASE_LEVEL, **known.features},
     )
 
 

@@ -229,11 +229,6 @@ class MetadataImage:
         revision = self.revision + has_resized
         return replace(self, topics=topics, topic_names=names, revision=revision)
 
-    def with_topics_of(self, other: "MetadataImage") -> "MetadataImage":
-        return replace(
-            self, topics=other.topics, topic_names=other.topic_names, revision=other.revision
-        )
-
     # Brokers
 
     @property

@@ -183,7 +183,10 @@ class ReplicaManager:
             if is_same and self.refusal_of(sender) is ErrorCode.NONE:
                 self.controller_epoch = sender.controller_epoch
                 self._known.image = replace(
-                    self.metadata.with_topics_of(after),
+                    self.metadata,
+                    topics=after.topics,
+                    topic_names=after.topic_names,
+                    revision=after.revision,
                     brokers=update.brokers,
                     controller=sender.controller,
                 )
