@@ -29,7 +29,7 @@ class TierFacts:
         going = [one for one, _ in plan.going] if plan is not None else []
         self.delete_lag_bytes = sum(one.size for one in going)
         self.delete_lag_segments = len(going)
-        self.remote_bytes = 0 if index is None else index.size()
+        self.remote_bytes = 0 if index is None else index.size
         self.uploads = 0 if index is None else len(index)
 
 

@@ -13,6 +13,7 @@ Kafka's counterparts: `RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLo
 
 from collections.abc import Container, Iterable, Sequence
 from enum import Enum
+from itertools import chain
 
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
@@ -63,27 +64,45 @@ class Expiration:
 
 
 def plan_expiration(index: SegmentIndex, log: LogState, now_ms: int) -> Expiration:
-    """What the leader of a log deletes of its uploads now."""
+    """What the leader of a log deletes of its uploads now: cheap while that is nothing."""
     start, expired = _expired(index, log, now_ms)
+    first_epoch = log.epochs[0].epoch if log.epochs else -1
     going = []
-    for one in index.segments():
+    for one in index:
+        if (
+            one.state is SegmentState.COPY_SEGMENT_FINISHED
+            and one.end_offset >= start
+            and one.leader_epochs[-1][0] >= first_epoch
+            and one.segment_id not in expired
+        ):
+            continue  # As nearly all: none of the reasons can apply.
         reason = expired.get(one.segment_id) or _other_reason(one, index, log, start)
         if reason is not None:
             going.append((one, reason))
+    going.sort(key=lambda pair: pair[0].start_offset)
     return Expiration(log_start_offset=start, going=tuple(going))
 
 
 def _expired(index: SegmentIndex, log: LogState, now_ms: int) -> tuple[int, dict[Uuid, Reason]]:
     """Where retention lets the log start, and the uploads of which nothing is left then."""
     start, reasons = log.log_start_offset, {}
-    pieces = _in_use(index, log)
-    ends = {one.segment.segment_id: one.last_offset for one in pieces}
-    left = _size(index, log, pieces)
-    for piece in pieces:
+    # Uploads that are not used count here too, so that this is seldom more than a comparison.
+    most = index.size + _only_local_size(index, log) if log.retention_bytes >= 0 else 0
+    pieces = pieces_of(index, log.epochs, start, log.log_end_offset)
+    first = next(pieces, None)
+    if first is None:
+        return start, {}
+    without_first = 0 if _is_old(first.segment, log, now_ms) else first.segment.size
+    is_over = 0 <= log.retention_bytes <= most - without_first
+    every = chain([first], pieces)
+    walked = list(every) if is_over else _old_pieces(every, log, now_ms)
+    ends = {one.segment.segment_id: one.last_offset for one in walked}
+    left = _size(index, log, walked) if is_over else -1
+    for piece in walked:
         one = piece.segment
-        if 0 <= log.retention_ms < now_ms - one.max_timestamp_ms:
+        if _is_old(one, log, now_ms):
             reasons[one.segment_id] = Reason.TIME
-        elif 0 <= log.retention_bytes <= left - one.size:
+        elif is_over and log.retention_bytes <= left - one.size:
             reasons[one.segment_id] = Reason.SIZE
         else:
             break
@@ -93,11 +112,25 @@ def _expired(index: SegmentIndex, log: LogState, now_ms: int) -> tuple[int, dict
     return start, {one: reason for one, reason in reasons.items() if ends[one] < start}
 
 
-def _in_use(index: SegmentIndex, log: LogState) -> list[Piece]:
-    return list(pieces_of(index, log.epochs, log.log_start_offset, log.log_end_offset))
+def _old_pieces(pieces: Iterable[Piece], log: LogState, now_ms: int) -> list[Piece]:
+    """Those up to the first that is young, and what else their uploads may have after it."""
+    found, furthest, is_old = [], -1, True
+    for piece in pieces:
+        is_old = is_old and _is_old(piece.segment, log, now_ms)
+        if is_old:
+            furthest = max(furthest, piece.segment.end_offset)
+        elif piece.first_offset > furthest:
+            break
+        found.append(piece)
+    return found
+
+
+def _is_old(segment: RemoteLogSegmentMetadata, log: LogState, now_ms: int) -> bool:
+    return 0 <= log.retention_ms < now_ms - segment.max_timestamp_ms
 
 
 def _size(index: SegmentIndex, log: LogState, pieces: Iterable[Piece]) -> int:
+    """The bytes that `retention.bytes` limits: what is only local, and what is in the tier."""
     uploads = {one.segment.segment_id: one.segment for one in pieces}
     return _only_local_size(index, log) + sum(one.size for one in uploads.values())
 

@@ -95,9 +95,14 @@ class SegmentIndex:
         self._segments: dict[Uuid, RemoteLogSegmentMetadata] = {}
         self._epochs: dict[int, EpochUploads] = {}
         self._deleted: list[range] = []
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._segments)
+
+    def __iter__(self) -> Iterator[RemoteLogSegmentMetadata]:
+        """The uploads in any state, in no order: see `segments`."""
+        return iter(self._segments.values())
 
     def look_up(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """The finished upload that has the record with this offset of a leader epoch."""
@@ -137,10 +142,10 @@ class SegmentIndex:
         number = bisect_right(self._deleted, offset, key=lambda one: one.start) - 1
         return offset if number < 0 else max(offset, self._deleted[number].stop)
 
-    def size(self, epoch: int | None = None) -> int:
-        """The bytes of the `.log` files of finished uploads, of an epoch or of all, each once."""
-        is_finished = SegmentState.COPY_SEGMENT_FINISHED
-        return sum(one.size for one in self.segments(epoch) if one.state is is_finished)
+    @property
+    def size(self) -> int:
+        """The bytes of the `.log` files of finished uploads, each once."""
+        return self._size
 
     def put(self, segment: RemoteLogSegmentMetadata) -> str | None:
         """Takes an upload in any state, as from the listing of a tier; returns why if this cannot
@@ -190,6 +195,7 @@ class SegmentIndex:
     ) -> None:
         segment_id, state = segment.segment_id, segment.state
         if known is not None and known.state is SegmentState.COPY_SEGMENT_FINISHED:
+            self._size -= known.size
             for epoch, start, _ in known.epoch_ranges():
                 self._epochs[epoch].remove(start, segment_id)
         if state >= SegmentState.DELETE_SEGMENT_STARTED:
@@ -199,6 +205,7 @@ class SegmentIndex:
             return
         self._segments[segment_id] = segment
         if state is SegmentState.COPY_SEGMENT_FINISHED:
+            self._size += segment.size
             for epoch, start, end in segment.epoch_ranges():
                 self._epochs.setdefault(epoch, EpochUploads()).add(start, end, segment_id)
 

@@ -34,7 +34,7 @@ def test_rolled_segments_are_copied_in_order_and_the_active_one_is_not() -> None
         assert work(broker, moment) == 0
         counts = remote_logs(broker).counts.of("orders")
         assert (counts.copies, counts.copy_errors) == (3, 0)
-        assert counts.copied_bytes == index_of(broker).size()
+        assert counts.copied_bytes == index_of(broker).size
 
 
 def test_a_restart_knows_what_was_known() -> None:

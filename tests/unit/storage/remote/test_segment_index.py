@@ -51,15 +51,15 @@ def test_an_upload_is_found_once_it_is_finished_and_until_it_is_deleted() -> Non
     assert indexes.apply(upload(1, 2, 5, state=STARTED)) is None
     index = indexes.of(PARTITION)
     assert set(found(index)) == {None}
-    assert (numbers(index), index.size(), index.epochs) == ([1], 0, [])
+    assert (numbers(index), index.size, index.epochs) == ([1], 0, [])
     assert indexes.apply(update(1, FINISHED, b"custom")) is None
     assert found(index)[1:7] == [None, 1, 1, 1, 1, None]
-    assert (numbers(index), index.size(), index.epochs) == ([1], 4, [0])
+    assert (numbers(index), index.size, index.epochs) == ([1], 4, [0])
     (known,) = index.segments()
     assert (known.custom_metadata, known.broker_id) == (b"custom", 2)
     assert indexes.apply(update(1, DELETING)) is None
     assert set(found(index)) == {None}
-    assert (numbers(index), index.size(), index.epochs) == ([1], 0, [])
+    assert (numbers(index), index.size, index.epochs) == ([1], 0, [])
     assert index.segments()[0].custom_metadata == b"custom"
     assert indexes.apply(update(1, DELETED)) is None
     assert numbers(index) == []
@@ -145,7 +145,7 @@ def test_topics_of_one_name_have_an_index_each() -> None:
     first, second = (indexes.find(one.topic_id, 0) for one in (PARTITION, other))
     assert first is not None
     assert second is not None
-    assert (first.size(), second.size()) == (0, 5)
+    assert (first.size, second.size) == (0, 5)
     assert indexes.named("t", 0) == [first, second]
     assert indexes.named("t", 1) == []
     assert indexes.find(PARTITION.topic_id, 1) is None
@@ -225,7 +225,7 @@ def check(index: SegmentIndex, known: list[RemoteLogSegmentMetadata]) -> None:
         one.segment_id: one for one in known
     }
     finished = [one for one in known if one.state is FINISHED]
-    assert index.size() == sum(one.size for one in finished)
+    assert index.size == sum(one.size for one in finished)
     for epoch in range(EPOCHS):
         here = [one for one in known if epoch in [number for number, _, _ in one.epoch_ranges()]]
         assert sorted(map(repr, index.segments(epoch))) == sorted(map(repr, here))
