@@ -49,7 +49,7 @@ MANIFEST_COUNT: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A segment whose manifest was found to agree with its metadata and its log. `key` is the path
+    """A segment whose manifest was found to agree with its metadata. `key` is the path
     of its objects in the store, without a suffix.
     """
 
@@ -78,16 +78,18 @@ class AivenTier:
         self._cache = cache
         self._keys = keys
         self._opened: dict[bytes, _Opened] = {}
+        self._sound: set[bytes] = set()
+        """Those of the opened segments whose logs were compared with their manifests."""
 
     @property
     def address(self) -> str:
         return self._objects.address
 
     def log_size(self, segment: RemoteLogSegmentMetadata) -> int:
-        return self._open(segment).manifest.chunks.original_size
+        return self._open_log(segment).manifest.chunks.original_size
 
     def read_log(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
-        return self._read(self._open(segment), position, size)
+        return self._read(self._open_log(segment), position, size)
 
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         opened = self._open(segment)
@@ -212,10 +214,29 @@ class AivenTier:
         found = self._opened.pop(segment.segment_id, None)
         if found is None or found.metadata != segment:
             found = self._examined(segment)
+            self._sound.discard(segment.segment_id)
         self._opened[segment.segment_id] = found
         for one in list(self._opened)[:-MANIFEST_COUNT]:
             self._opened.pop(one, None)
+            self._sound.discard(one)
         return found
+
+    def _open_log(self, segment: RemoteLogSegmentMetadata) -> _Opened:
+        """Compares a segment's log with its manifest, before the first read. Without a log its
+        indexes can be read still: they say which transactions were aborted.
+        """
+        opened = self._open(segment)
+        if segment.segment_id in self._sound:
+            return opened
+        path = opened.key + LOG
+        self._check_size(segment, path, opened.manifest.chunks.stored_size)
+        if opened.cipher is None:
+            # An encrypted one that is another segment's is not opened by this one's key.
+            head = self._read(opened, 0, FIRST_SIZE)
+            with self._objects.about(segment, path):
+                check_first(segment, head, path)
+        self._sound.add(segment.segment_id)
+        return opened
 
     def _examined(self, segment: RemoteLogSegmentMetadata) -> _Opened:
         key = self._key(segment)
@@ -227,14 +248,7 @@ class AivenTier:
             cipher = None
             if manifest.encryption is not None:
                 cipher = self._keys.cipher(manifest.encryption, self._objects.full_path(path))
-        self._check_size(segment, key + LOG, manifest.chunks.stored_size)
-        opened = _Opened(metadata=segment, key=key, manifest=manifest, cipher=cipher)
-        if cipher is None:
-            # An encrypted one that is another segment's is not opened by this one's key.
-            head = self._read(opened, 0, FIRST_SIZE)
-            with self._objects.about(segment, key + LOG):
-                check_first(segment, head, key + LOG)
-        return opened
+        return _Opened(metadata=segment, key=key, manifest=manifest, cipher=cipher)
 
     def _check_size(self, segment: RemoteLogSegmentMetadata, path: str, expected: int) -> None:
         size = self._objects.size(path, segment)
