@@ -1,1 +1,4 @@
-"""The metadata of a Kafka cluster in KRaft mode: its records. Start at `records.py`."""
+"""A cluster's metadata: its image, the records that change it, and what controllers decide on it.
+
+Start at `image.py`.
+"""

@@ -1,4 +1,4 @@
-"""The controller of a broker alone: it decides, writes to its disks, and has then done it."""
+"""The controller of a broker alone: it decides on the image, records it, and its disks follow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -100,8 +100,7 @@ class AloneController:
         """They exist at once; all are created together, so that the files with all topics are
         written once.
         """
-        factor = self._broker.settings.config.default_replication_factor
-        news = [NewTopic(name=name, replication_factor=factor) for name in names]
+        news = [NewTopic(name=name) for name in names]
         refusals: dict[str, ApiError] = turn_dict()
         for new, made in zip(news, self._admin.create_topics(news), strict=True):
             if isinstance(made, ApiError):
