@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.ids import uuid_text
 from ottla.base.texts import size_text
@@ -14,6 +15,8 @@ from ottla.cli.terminal import ExampleCommand, offsets_text
 from ottla.cli.tier.options import chosen_options, contents_of, found_logs
 
 if TYPE_CHECKING:
+    from ottla.config.topic import TopicConfig
+    from ottla.storage.tiers.contents import TierContents
     from ottla.storage.tiers.explanation import Explained, ExplainedTier
 
 
@@ -42,15 +45,13 @@ def explain_command(
         raise UserError("name the topic to explain with --topic, and a partition with -p")
     from ottla.storage.tiers.explanation import explain_tier
 
+    now_ms = SystemClock().now_ms()
     with named_files(directories[0] if directories else str(given["tier"] or given["tier_config"])):
         contents = contents_of(directories, given)
         logs = found_logs(contents, output)
-        known = contents.topics.entries
         explained = [
-            explain_tier(one, known[one.partition.topic].overrides
-                         if one.partition.topic in known else None)
-            for one in logs
-        ]  # fmt: skip
+            explain_tier(one, _config_of(one.partition.topic, contents), now_ms) for one in logs
+        ]
     if not explained:
         raise UserError(
             f"{contents.tier.address}: nothing of {', '.join(given['topics'])} lies in this tier; "
@@ -58,6 +59,15 @@ def explain_command(
         )
     for one in explained:
         _show(one, offset, output)
+
+
+def _config_of(topic: str, contents: "TierContents") -> "TopicConfig | None":
+    """A topic's settings, with Kafka's defaults; `None` if no directory has its own."""
+    from ottla.config.topic import TopicConfig
+    from ottla.metadata.deciding.topic_rules import stored_config
+
+    entry = contents.topics.entries.get(topic)
+    return None if entry is None else stored_config(TopicConfig(), entry.overrides)[0]
 
 
 def _show(one: "ExplainedTier", offset: int | None, output: Output) -> None:

@@ -4,20 +4,25 @@ The rules are those of the copy task (Kafka: `RemoteLogManager.RLMCopyTask`), of
 of expiration. Nothing is read of a log but its batches' headers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
 
 from ottla.base.errors import CorruptionError
+from ottla.base.files import FileSystem
 from ottla.base.ids import uuid_text
 from ottla.base.times import second_text
 from ottla.base.values import dataclass
+from ottla.config.topic import TopicConfig
+from ottla.storage.diagnosis.retention_explanation import SegmentOnDisk
+from ottla.storage.files.filenames import MAX_OFFSET
+from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.remote.copy_plan import CopyLag, candidates
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
 from ottla.storage.tiers.contents import Role, TieredLog, Upload
 
 ENABLE = "remote.storage.enable"
 COPY_DISABLE = "remote.log.copy.disable"
-LAGS = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +55,8 @@ class ExplainedTier:
     rows: tuple[Explained, ...]
 
 
-def explain_tier(log: TieredLog, settings: Mapping[str, str] | None) -> ExplainedTier:
-    """Explains the segments of a log; `settings` are the topic's own, `None` if unknown."""
+def explain_tier(log: TieredLog, config: TopicConfig | None, now_ms: int) -> ExplainedTier:
+    """Explains the segments of a log at a time; `config` is `None` if the topic's is unknown."""
     local = log.local
     opened = None
     if local is not None:
@@ -61,7 +66,7 @@ def explain_tier(log: TieredLog, settings: Mapping[str, str] | None) -> Explaine
     rows = [_of_upload(one, log) for one in log.uploads()]
     rows += _gaps(log)
     if end is not None:
-        rows += _of_local(log, end, stable, settings)
+        rows += _of_local(log, end, _NotCopied(log, stable, config, now_ms))
     rows.sort(key=lambda one: (one.first_offset, one.place != "tier"))
     return ExplainedTier(log=log, end_offset=end, stable_offset=stable, rows=tuple(rows))
 
@@ -160,9 +165,7 @@ def _gaps(log: TieredLog) -> Iterator[Explained]:
             )
 
 
-def _of_local(
-    log: TieredLog, end_offset: int, stable: int | None, settings: Mapping[str, str] | None
-) -> Iterator[Explained]:
+def _of_local(log: TieredLog, end_offset: int, why: "_NotCopied") -> Iterator[Explained]:
     assert log.local is not None
     covered = [(one.first_offset, one.last_offset) for one in log.chain(None).pieces]
     segments = log.local.segments
@@ -170,41 +173,92 @@ def _of_local(
         until = end_offset if following is None else following.base_offset
         first = max(files.base_offset, log.local.log_start)
         is_copied = first < until and _is_covered(first, until - 1, covered)
-        reason = (
-            "in the tier too; local retention has not deleted it here"
-            if is_copied
-            else _not_copied(until, following is None, stable, settings)
-        )
         yield Explained(
             first_offset=files.base_offset,
             last_offset=max(files.base_offset, until - 1),
             place="local",
             size=files.size,
             state="copied" if is_copied else "not copied",
-            reason=reason,
+            reason="in the tier too; local retention has not deleted it here"
+            if is_copied
+            else why.reason(files.base_offset, until, is_active=following is None),
         )
 
 
 def _is_covered(first: int, last: int, ranges: list[tuple[int, int]]) -> bool:
+    return _first_uncovered(first, ranges) > last
+
+
+def _first_uncovered(offset: int, ranges: list[tuple[int, int]]) -> int:
+    """The first offset from one on that is in none of the ascending ranges."""
     for start, end in ranges:
-        if start <= first <= end:
-            first = end + 1
-    return first > last
+        if start <= offset <= end:
+            offset = end + 1
+    return offset
 
 
-def _not_copied(
-    until: int, is_active: bool, stable: int | None, settings: Mapping[str, str] | None
-) -> str:
-    """The first rule that keeps a local segment from being copied."""
-    if settings is not None and settings.get(ENABLE) != "true":
-        return f"not copied: the topic has no tier ({ENABLE} is not true)"
-    if settings is not None and settings.get(COPY_DISABLE) == "true":
-        return f"not copied: {COPY_DISABLE} is true"
-    if is_active:
-        return "not copied: the active segment, which is copied after it is rolled"
-    if stable is not None and until > stable:
-        return f"not copied: it ends after the last stable offset, {stable} (`ottla explain stuck`)"
-    lags = [f"{one}={settings[one]}" for one in LAGS if settings is not None and one in settings]
-    if lags:
-        return f"not copied yet: the copy task may wait for {' and '.join(lags)}"
-    return "not copied yet: the leader's next copy task takes it"
+class _NotCopied:
+    """Names the first rule that keeps a local segment from being copied, as the copy task goes by
+    them. Without `config` the topic's settings are unknown.
+    """
+
+    def __init__(
+        self, log: TieredLog, stable: int | None, config: TopicConfig | None, now_ms: int
+    ) -> None:
+        assert log.local is not None
+        self._stable = stable
+        self._config = config
+        covered = [(one.first_offset, one.last_offset) for one in log.chain(None).pieces]
+        segments = [
+            _LocalSegment(log.local.directory.file_system, one) for one in log.local.segments
+        ]
+        due = candidates(
+            segments,
+            _first_uncovered(log.local.start_offset or 0, covered),
+            MAX_OFFSET if stable is None else stable,
+            CopyLag() if config is None else _lag_of(config),
+            now_ms,
+        )
+        self._due = {one.segment.base_offset for one in due}
+
+    def reason(self, base_offset: int, until: int, *, is_active: bool) -> str:
+        config, stable = self._config, self._stable
+        if config is not None and not config.remote_storage_enable:
+            return f"not copied: the topic has no tier ({ENABLE} is not true)"
+        if config is not None and config.remote_log_copy_disable:
+            return f"not copied: {COPY_DISABLE} is true"
+        if is_active:
+            return "not copied: the active segment, which is copied after it is rolled"
+        if stable is not None and until > stable:
+            return (
+                f"not copied: it ends after the last stable offset, {stable} "
+                "(`ottla explain stuck`)"
+            )
+        if base_offset in self._due:
+            return "not copied yet: the leader's next copy task takes it"
+        lag = TopicConfig() if config is None else config
+        return (
+            f"not copied yet: it waits for remote.copy.lag.ms={lag.remote_copy_lag_ms} or "
+            f"remote.copy.lag.bytes={lag.remote_copy_lag_bytes}, or an earlier one does"
+        )
+
+
+class _LocalSegment:
+    """A segment as the plan of copies asks for it; its time is read only where it counts."""
+
+    def __init__(self, file_system: FileSystem, files: SegmentFiles) -> None:
+        self._on_disk = SegmentOnDisk(file_system, files, is_active=False)
+        self.base_offset = files.base_offset
+        self.size = files.size
+
+    def largest_timestamp_ms(self) -> int:
+        return self._on_disk.time().timestamp_ms
+
+
+def _lag_of(config: TopicConfig) -> CopyLag:
+    return CopyLag.of(
+        ms=config.remote_copy_lag_ms,
+        size=config.remote_copy_lag_bytes,
+        local_ms=config.local_limit_ms,
+        local_size=config.local_limit_bytes,
+    )

@@ -1,21 +1,21 @@
 """Each segment of a log is explained: where it is, and by which rule."""
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ottla.config.topic import TopicConfig
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.remote.opening import open_tier
 from ottla.storage.remote.segment_metadata import SegmentState
 from ottla.storage.tiers.contents import TierContents, TieredLog
 from ottla.storage.tiers.explanation import Explained, explain_tier
 from tests.support.tiered import TieredPlace, uploaded
-from tests.support.tiers import local_objects, put
+from tests.support.tiers import NOW_MS, local_objects, put
 
-ON = {"remote.storage.enable": "true"}
+ON = TopicConfig(remote_storage_enable=True)
 
 
 def log_of(place: TieredPlace) -> TieredLog:
@@ -24,8 +24,8 @@ def log_of(place: TieredPlace) -> TieredLog:
     return log
 
 
-def rows(place: TieredPlace, settings: Mapping[str, str] | None = ON) -> list[Explained]:
-    return list(explain_tier(log_of(place), settings).rows)
+def rows(place: TieredPlace, config: TopicConfig | None = ON) -> list[Explained]:
+    return list(explain_tier(log_of(place), config, NOW_MS + 1000).rows)
 
 
 def test_each_segment_has_its_place_and_its_reason(tmp_path: Path) -> None:
@@ -46,19 +46,21 @@ def test_each_segment_has_its_place_and_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    ("config", "reason"),
     [
-        ({}, "the topic has no tier"),
-        (ON | {"remote.log.copy.disable": "true"}, "remote.log.copy.disable is true"),
-        (ON | {"remote.copy.lag.ms": "9"}, "remote.copy.lag.ms=9"),
+        (TopicConfig(), "the topic has no tier"),
+        (replace(ON, remote_log_copy_disable=True), "remote.log.copy.disable is true"),
+        (replace(ON, remote_copy_lag_ms=900, remote_copy_lag_bytes=1), "next copy task"),
+        (replace(ON, remote_copy_lag_ms=900, remote_copy_lag_bytes=1 << 20), "next copy task"),
+        (replace(ON, remote_copy_lag_ms=9000, remote_copy_lag_bytes=1 << 20), ".lag.ms=9000 or"),
         (None, "next copy task"),
     ],
 )
 def test_the_rule_that_keeps_a_segment_from_being_copied_is_named(
-    tmp_path: Path, settings: Mapping[str, str] | None, reason: str
+    tmp_path: Path, config: TopicConfig | None, reason: str
 ) -> None:
     place = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (10, 19), (20, 25))
-    (found,) = [one for one in rows(place, settings) if one.first_offset == 10]
+    (found,) = [one for one in rows(place, config) if one.first_offset == 10]
     assert reason in found.reason
 
 
@@ -75,7 +77,7 @@ def test_what_the_log_does_not_read_is_explained_too(tmp_path: Path) -> None:
     log = log_of(place)
     log.index.put(replace(uploaded(7, 30, 35).metadata, state=SegmentState.COPY_SEGMENT_STARTED))
     log.index.put(replace(uploaded(8, 0, 9).metadata, state=SegmentState.DELETE_SEGMENT_STARTED))
-    found = {one.state: one.reason for one in explain_tier(log, ON).rows}
+    found = {one.state: one.reason for one in explain_tier(log, ON, NOW_MS).rows}
     assert "expiration deletes it" in found["before the log's start"]
     assert "has these offsets too, and is read" in found["superseded"]
     assert "its leader epochs (1 from 20) are not the log's" in found["other lineage"]
@@ -99,6 +101,6 @@ def test_a_part_of_an_upload_is_told(tmp_path: Path) -> None:
 def test_a_partition_without_a_directory_is_explained_from_the_tier(tmp_path: Path) -> None:
     place = TieredPlace(tmp_path, [uploaded(1, 0, 9)], (10, 15))
     shutil.rmtree(place.partition)
-    explained = explain_tier(log_of(place), None)
+    explained = explain_tier(log_of(place), None, NOW_MS)
     assert (explained.end_offset, explained.stable_offset) == (None, None)
     assert [one.state for one in explained.rows] == ["read"]
