@@ -7,7 +7,11 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
-from ottla.broker.membership.metadata_requests import MetadataAnswer, MetadataRequest
+from ottla.broker.membership.metadata_requests import (
+    MetadataAnswer,
+    MetadataAppend,
+    MetadataRequest,
+)
 from ottla.broker.tiering.remote_logs import RemoteLogs, open_remote_storage
 from ottla.cluster import metadata_channels
 from ottla.codec.schema import Message
@@ -16,7 +20,9 @@ from ottla.record.batch import iter_batches
 from ottla.record.record import read_records
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.log.offsets import Isolation
+from ottla.storage.remote.metadata_records import SegmentUpdate, decode_event
 from ottla.storage.remote.segment_index import SegmentIndex
+from ottla.storage.remote.segment_metadata import SegmentState
 from ottla.testing import FakeFileSystem
 from tests.support.asking import Asker
 from tests.support.brokers import id_of
@@ -126,6 +132,20 @@ class TierCluster(ClusterInProcess):
                 self.log(broker_id).writer.flush()  # retention keeps what is not durable
             self.work_without_logs()
 
+    def work_until_sent(self, state: SegmentState) -> None:
+        """Has all brokers work until one has sent a record of an upload in this state."""
+        for _ in range(100):
+            for broker_id in self.brokers:
+                self._work_of(broker_id)
+            _, request = self._asks[-1] if self._asks else (0, None)
+            if isinstance(request, MetadataAppend):
+                event = decode_event(request.value)
+                if isinstance(event, SegmentUpdate) and event.state is state:
+                    return
+            self.answer_asks(len(self._asks))
+            self.let_pass(20)
+        raise AssertionError(f"no upload is {state.name}")
+
     def work_without_logs(self, rounds: int = 1) -> None:
         """As `work`, where brokers have no log of the partition any more."""
         for _ in range(rounds):
@@ -144,19 +164,23 @@ class TierCluster(ClusterInProcess):
 
     def _work_once(self) -> bool:
         is_busy = False
-        for broker_id, broker in list(self.brokers.items()):
-            jobs = self.remote_logs(broker_id).jobs
-            for job in jobs.begin(self.orders.at):
-                is_busy = True
-                job.carry_out()
-                while jobs.resume(job, self.orders.at):
-                    job.carry_out()
-            broker.appends.write_out()
-            is_busy = is_busy or len(jobs) > 0
+        for broker_id in list(self.brokers):
+            is_busy = self._work_of(broker_id) or is_busy
         while self._asks:
             is_busy = True
             self._answer_one(*self._asks.popleft())
         return is_busy
+
+    def _work_of(self, broker_id: int) -> bool:
+        """Returns whether there is, or was, anything to do."""
+        jobs = self.remote_logs(broker_id).jobs
+        begun = jobs.begin(self.orders.at)
+        for job in begun:
+            job.carry_out()
+            while jobs.resume(job, self.orders.at):
+                job.carry_out()
+        self.brokers[broker_id].appends.write_out()
+        return bool(begun) or len(jobs) > 0
 
     def _answer_one(self, asking: int, request: MetadataRequest) -> None:
         if asking not in self.brokers:

@@ -5,11 +5,13 @@ Kafka's counterparts: `RemoteLogManager.RLMExpirationTask`, `deleteRemoteLogPart
 """
 
 import logging
+from typing import Final
 
-from ottla.broker.tiering.steps import Steps
+from ottla.broker.tiering.steps import Deed, Steps
 from ottla.broker.tiering.tier import Tier
-from ottla.broker.tiering.tiered_partition import TieredPartition
-from ottla.storage.remote.expiration import Expiration, plan_expiration
+from ottla.broker.tiering.tiered_partition import TieredPartition, TierFacts
+from ottla.storage.remote.expiration import Reason, plan_expiration
+from ottla.storage.remote.lineage import start_after_deletion
 from ottla.storage.remote.metadata_records import PartitionDeletion
 from ottla.storage.remote.segment_index import SegmentIndex
 from ottla.storage.remote.segment_metadata import (
@@ -22,26 +24,57 @@ from ottla.storage.remote.segment_metadata import (
 logger = logging.getLogger(__name__)
 
 
-def expiration_of(tier: Tier, tiered: TieredPartition) -> Expiration | None:
-    """What is to be deleted now; `None` if nothing is."""
+FEW: Final = 256
+"""So many uploads are looked at under the broker's lock: 1 ms."""
+
+
+def is_due(tier: Tier, tiered: TieredPartition) -> bool:
+    """Whether something is to be deleted now, or may be, of many uploads."""
     index = tier.metadata.index_of(tiered.id.topic_id, tiered.id.partition)
-    if index is None or not len(index):
-        return None
-    found = plan_expiration(index, tiered.log_state(tier.node_id), tier.now.now_ms)
-    is_moved = found.log_start_offset > tiered.log.log_start_offset
-    return found if found.going or is_moved else None
+    if index is None:
+        tiered.facts.measure_deletion(None, ())
+        return False
+    if len(index) > FEW or _start_of(tiered, index) > tiered.log.log_start_offset:
+        return True
+    plan = plan_expiration(index, tiered.log_state(tier), tier.now.now_ms)
+    tiered.facts.measure_deletion(index, plan.going)
+    return bool(plan.going) or plan.log_start_offset > tiered.log.log_start_offset
+
+
+def _start_of(tiered: TieredPartition, index: SegmentIndex) -> int:
+    log = tiered.log
+    local_start = log.offsets.local_start_offset
+    return start_after_deletion(index, log.epochs.entries, log.log_start_offset, local_start)
 
 
 def expire(tier: Tier, tiered: TieredPartition) -> Steps[None]:
     """Deletes what is to be deleted now. Raises `ApiError`, `TierError`, `StorageError`."""
-    plan = expiration_of(tier, tiered) if tiered.is_led else None
-    if plan is None:
+    index = tier.metadata.index_of(tiered.id.topic_id, tiered.id.partition)
+    if index is None or not tiered.is_led:
+        return
+    start = _start_of(tiered, index)
+    if start > tiered.log.log_start_offset:
+        _move_log_start(tiered, start)
+    state, now_ms = tiered.log_state(tier), tier.now.now_ms
+    if len(index) <= FEW:
+        plan = plan_expiration(index, state, now_ms)
+    else:
+        known = index.copy()
+        plan = yield Deed(lambda: plan_expiration(known, state, now_ms))
+        facts = TierFacts()
+        yield Deed(lambda: facts.measure_deletion(known, plan.going))
+        tiered.facts.take_deletion(facts)
+    if not tiered.is_led:
         return
     if plan.log_start_offset > tiered.log.log_start_offset:
         _move_log_start(tiered, plan.log_start_offset)
-    for segment, reason in plan.going:
+    for planned, reason in plan.going:
         if not tiered.is_led:
             return
+        segment = index.find(planned.segment_id)
+        is_begun = segment is not None and segment.state is SegmentState.COPY_SEGMENT_STARTED
+        if segment is None or (reason is Reason.ABANDONED and not is_begun):
+            continue  # it is gone, or was finished after all
         logger.info(
             "%s: offsets %d to %d are deleted from the tier: %s",
             tiered.id, segment.start_offset, segment.end_offset, reason.value,

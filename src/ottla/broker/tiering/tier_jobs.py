@@ -21,7 +21,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.tiering.building import Build, build_replica
 from ottla.broker.tiering.copying import copy_segments, next_candidate
-from ottla.broker.tiering.expiring import delete_partition, expiration_of, expire, turn_off
+from ottla.broker.tiering.expiring import FEW, delete_partition, expire, is_due, turn_off
 from ottla.broker.tiering.remote_log_metadata import Publication
 from ottla.broker.tiering.steps import Deed, InTurns, Step, Steps, Until
 from ottla.broker.tiering.tier import Tier
@@ -236,14 +236,16 @@ class TierJobs:
             return 0
         tiered = self._tiered.get(key)
         if tiered is None or tiered.partition is not partition or not self._is_same(tiered):
-            tiered = self._tiered[key] = TieredPartition(topic, partition)
+            tiered = self._tiered[key] = TieredPartition(
+                topic, partition, self._tier.now.monotonic_ms
+            )
         index = metadata.index_of(*key)
         is_turned_off = not topic.config.remote_storage_enable
         if not is_turned_off and not self._is_being_turned_off(key):
             tiered.note_highest(index)
         if tiered.is_led:
             self._queue_due(tiered, index)
-        return partition.log.segment_count + (0 if index is None else len(index))
+        return partition.log.segment_count + (0 if index is None else min(len(index), FEW))
 
     def _is_same(self, tiered: TieredPartition) -> bool:
         return tiered.leader_epoch == tiered.partition.leader_epoch
@@ -270,9 +272,7 @@ class TierJobs:
         if next_candidate(tier, tiered) is not None:
             what = f"copying {name}"
             self._queue(JobKind.COPY, key, what, lambda: copy_segments(tier, tiered))
-        plan = expiration_of(tier, tiered)
-        tiered.facts.measure_deletion(index, plan)
-        if plan is not None:
+        if is_due(tier, tiered):
             what = f"expiring {name}"
             self._queue(JobKind.EXPIRE, key, what, lambda: expire(tier, tiered))
 

@@ -1,16 +1,31 @@
 """A partition of a topic that has a tier, or had one."""
 
+from collections.abc import Container, Sequence
+from typing import Final
+
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
+from ottla.broker.tiering.tier import Tier
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.remote.copy_plan import CopyLag, LocalSegment, only_local
-from ottla.storage.remote.expiration import Expiration, LogState
+from ottla.storage.remote.expiration import LogState, Reason
 from ottla.storage.remote.lineage import highest_remote_offset
 from ottla.storage.remote.segment_index import SegmentIndex
-from ottla.storage.remote.segment_metadata import TopicIdPartition
+from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
+
+IN_DOUBT_MS: Final = 120_000
+"""How long a request to another broker may be under way at most: its time-outs are shorter."""
+
+
+class _Everything(Container[Uuid]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+EVERYTHING: Final = _Everything()
 
 
 @dataclass(slots=True)
@@ -25,12 +40,21 @@ class TierFacts:
     remote_bytes: int = 0
     uploads: int = 0
 
-    def measure_deletion(self, index: SegmentIndex | None, plan: Expiration | None) -> None:
-        going = [one for one, _ in plan.going] if plan is not None else []
-        self.delete_lag_bytes = sum(one.size for one in going)
+    def measure_deletion(
+        self,
+        index: SegmentIndex | None,
+        going: Sequence[tuple[RemoteLogSegmentMetadata, Reason]],
+    ) -> None:
+        self.delete_lag_bytes = sum(one.size for one, _ in going)
         self.delete_lag_segments = len(going)
         self.remote_bytes = 0 if index is None else index.size
         self.uploads = 0 if index is None else len(index)
+
+    def take_deletion(self, measured: "TierFacts") -> None:
+        """Takes over what another thread has measured."""
+        self.delete_lag_bytes = measured.delete_lag_bytes
+        self.delete_lag_segments = measured.delete_lag_segments
+        self.remote_bytes, self.uploads = measured.remote_bytes, measured.uploads
 
 
 class TieredPartition:
@@ -44,17 +68,25 @@ class TieredPartition:
         "copy_refusal",
         "facts",
         "id",
+        "in_doubt",
         "leader_epoch",
         "partition",
+        "since_ms",
         "topic",
     )
 
-    def __init__(self, topic: Topic, partition: Partition) -> None:
+    def __init__(self, topic: Topic, partition: Partition, now_ms: float) -> None:
+        """`now_ms` is monotonic."""
         self.topic = topic
         self.partition = partition
         self.id = TopicIdPartition(topic.name, topic.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
+        self.since_ms = now_ms
         self.being_copied: set[Uuid] = set()
+        self.in_doubt: dict[Uuid, float] = {}
+        """Uploads of which it is not known whether they are recorded as finished, and until when
+        such a record may still come.
+        """
         self.copy_refusal: str | None = None
         """Why nothing of it is copied any more."""
         self.facts = TierFacts()
@@ -128,17 +160,30 @@ class TieredPartition:
             local_size=config.local_limit_bytes,
         )
 
-    def log_state(self, broker_id: int) -> LogState:
+    def _protected(self, tier: Tier) -> Container[Uuid]:
+        """The uploads that must not count as abandoned: what is being copied, and what may still
+        be recorded as finished by a request that is under way to another broker. Such a record
+        could come first, and local retention then delete what the deletion takes from the tier.
+        """
+        if tier.metadata.is_writer_of(self.id.topic_id, self.id.partition):
+            return frozenset(self.being_copied)
+        now_ms = tier.now.monotonic_ms
+        if now_ms < self.since_ms + IN_DOUBT_MS:
+            return EVERYTHING  # this broker may have sent one before it was started again
+        self.in_doubt = {one: until for one, until in self.in_doubt.items() if now_ms < until}
+        return frozenset((*self.being_copied, *self.in_doubt))
+
+    def log_state(self, tier: Tier) -> LogState:
         """What decides on the deletion of uploads."""
         log, config = self.log, self.topic.config
         segments: tuple[LocalSegment, ...] = log.segments.values
         return LogState(
-            broker_id=broker_id,
+            broker_id=tier.node_id,
             epochs=log.epochs.entries,
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
             segments=segments,
             retention_ms=config.retention_ms if config.deletes else -1,
             retention_bytes=config.retention_bytes if config.deletes else -1,
-            being_copied=self.being_copied,
+            being_copied=self._protected(tier),
         )

@@ -138,8 +138,30 @@ def highest_remote_offset(
         due = piece.last_offset + 1
     if due > local_start_offset:
         return _in_epoch(epochs, due - 1)
+    last = local_start_offset - 1
+    epoch_of_last = next((one.epoch for one in reversed(epochs) if one.start_offset <= last), None)
+    if epoch_of_last is not None and index.look_up(epoch_of_last, last) is not None:
+        return EpochEntry(epoch_of_last, last)  # what local retention leaves, found at once
     before = list(pieces_of(index, epochs, 0, local_start_offset))
     return _in_epoch(epochs, before[-1].last_offset) if before else None
+
+
+def start_after_deletion(
+    index: SegmentIndex,
+    epochs: Sequence[EpochEntry],
+    log_start_offset: int,
+    local_start_offset: int,
+) -> int:
+    """Where a log starts whose first uploads were deleted: an earlier leader has moved the start,
+    and this broker has not heard of it. The log start as it is, if nothing says so.
+
+    Kafka: `RemoteLogManager.findLogStartOffset`.
+    """
+    if log_start_offset >= local_start_offset:
+        return log_start_offset
+    pieces = pieces_of(index, epochs, log_start_offset, local_start_offset)
+    first = [one for one in (next(iter(pieces), None),) if one is not None]
+    return _start_after_deletion(index, first, log_start_offset, local_start_offset)
 
 
 def _in_epoch(epochs: Sequence[EpochEntry], offset: int) -> EpochEntry:

@@ -2,10 +2,11 @@
 history of the log decides what counts.
 """
 
+from ottla.broker.tiering.tiered_partition import IN_DOUBT_MS
 from ottla.storage.remote.segment_metadata import SegmentState
 from ottla.testing import CrashMode
 from tests.support.brokers import disk
-from tests.support.tier_cluster import TierCluster
+from tests.support.tier_cluster import PLACE, TierCluster
 
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
 
@@ -139,3 +140,36 @@ def test_uploads_go_with_their_topic_and_not_with_a_replica_that_moves() -> None
     cluster.work_without_logs()
     assert cluster.remote_logs(1).index_of(cluster.orders.topic_id, 0) is None
     assert cluster.objects == []
+
+
+def test_an_upload_that_may_still_be_recorded_as_finished_is_not_deleted() -> None:
+    cluster = TierCluster()
+    cluster.lead(2)
+    cluster.fill(2, 25)
+    cluster.work_until_sent(SegmentState.COPY_SEGMENT_FINISHED)
+    cluster.kill(2, CrashMode.KEEP)
+    cluster.start(2)
+    cluster.lead(2, isr=(2,))
+    cluster.work()  # the record comes now
+    cluster.let_pass(IN_DOUBT_MS)
+    cluster.work()
+    assert ranges(cluster, 2) == [(0, 9, 2), (10, 19, 2)]
+    assert cluster.log(2).local_start_offset == 20
+    assert cluster.values(2) == by(2, 25)
+
+
+def test_a_leader_that_has_not_heard_of_a_deletion_starts_where_the_tier_does() -> None:
+    cluster = TierCluster()
+    cluster.lead(1)
+    cluster.fill(1, 35)
+    cluster.work()
+    cluster.brokers[1].admin.delete_records({PLACE: 15})
+    held = cluster.brokers.pop(2)
+    cluster.work()
+    assert ranges(cluster, 1) == [(10, 19, 1), (20, 29, 1)]
+    cluster.brokers[2] = held
+    cluster.lead(2, isr=(2,))
+    assert cluster.log(2).log_start_offset == 0
+    cluster.work()
+    assert cluster.log(2).log_start_offset == 10
+    assert cluster.values(2) == by(1, 10, 35)

@@ -268,3 +268,15 @@ def test_ten_thousand_segments_take_less_than_2_kb_each() -> None:
     assert size / count < 2048
     assert number_of(index.look_up(77, 770_000_123)) == 7_700
     assert number_of(index.look_up(99, count * 100_000 - 1)) == count - 1
+
+
+def test_a_copy_stays_as_the_index_was() -> None:
+    index = index_of(upload(1, 0, 4), upload(2, 5, 9))
+    copy = index.copy()
+    assert index.update(update(2, DELETING)) is None
+    assert index.put(upload(3, 5, 9)) is None
+    assert numbers(copy) == [1, 2]
+    assert found(copy)[:10] == [1] * 5 + [2] * 5
+    assert copy.find(number_id(2)) == upload(2, 5, 9)
+    assert copy.find(number_id(3)) is None
+    assert copy.after_deleted(5) == 5
