@@ -67,7 +67,7 @@ class TierWorker:
         self._wake = threading.Event()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._idle_count = 0
-        self._threads: list[threading.Thread] = []
+        self.threads: list[threading.Thread] = []
 
     def start(self) -> None:
         if self._jobs is not None:
@@ -80,10 +80,10 @@ class TierWorker:
             if self._broker.remote_logs is not None:
                 self._broker.remote_logs.close()
         self._wake.set()
-        for _ in self._threads:
+        for _ in self.threads:
             self._queue.put(None)
         until_s = perf_counter() + STOP_S
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(max(0.0, until_s - perf_counter()))
 
     @property
@@ -99,7 +99,7 @@ class TierWorker:
 
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads.append(thread)
+        self.threads.append(thread)
         thread.start()
 
     # The thread that asks
@@ -144,7 +144,7 @@ class TierWorker:
     def _submit(self, job: Job) -> None:
         self._queue.put(job)
         if self._idle_count < self._queue.qsize():
-            self._start_thread(self._work, f"ottla-tier-{len(self._threads)}")
+            self._start_thread(self._work, f"ottla-tier-{len(self.threads)}")
 
     # The threads that work
 

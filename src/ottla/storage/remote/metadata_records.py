@@ -69,7 +69,7 @@ class RemoteLogSegmentMetadataUpdateRecord(Message, api_key=1, versions="0", fle
 
 
 class RemotePartitionDeleteMetadataRecord(Message, api_key=2, versions="0", flexible="0+"):
-    """A partition is deleted with all its uploads. Kafka 3.9 never writes one."""
+    """A partition is deleted with all its uploads. Kafka 3.9 knows these and writes none."""
 
     topic_id_partition: TopicIdPartitionEntry = nested(TopicIdPartitionEntry, "0+")
     broker_id: int = int32("0+")
