@@ -142,18 +142,28 @@ def _say(one: "Restored", output: Output) -> None:
 def _confirm_settings(
     directory: str, plans: "Sequence[RestorePlan]", contents: "TierContents", output: Output
 ) -> None:
-    """Records the topics with their settings, as far as these are known, as `ottla adopt` does."""
+    """Records the topics with their settings, as far as these are known, as `ottla adopt` does.
+
+    A new directory gets its identity so, too. That of a Kafka is left as it is, and so is one whose
+    metadata log has the topics.
+    """
     from ottla.base.clock import SystemClock
+    from ottla.base.files import OsFileSystem
     from ottla.broker.adoption.retention_preview import prospects
     from ottla.runtime.opening import open_broker
     from ottla.storage.files.filenames import META_PROPERTIES
+    from ottla.storage.files.known_topics import read_known_topics
+    from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 
-    topics = {one.key.topic for one in plans}
+    files = OsFileSystem()
+    topics = {one.key.topic for one in plans} - read_known_topics(files, directory).entries.keys()
+    is_new = not os.path.exists(os.path.join(directory, META_PROPERTIES))
+    if not topics or not (is_new or ReadOnlyLogDirectory(directory, files).is_ottlas):
+        return
     known = contents.topics.entries
     given = {name: known[name].overrides for name in topics if name in known}
     confirmed: set[str] = set()
-    # A new directory gets its identity too; one of a Kafka is left as it is.
-    if given or not os.path.exists(os.path.join(directory, META_PROPERTIES)):
+    if given or is_new:
         clock = SystemClock()
         with (
             only_logged_from(logging.ERROR, "ottla"),

@@ -2,16 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 import ottla
-from ottla.base.ids import uuid_text
+from ottla.base.ids import parse_uuid, uuid_text
 from ottla.cli.main import cli
 from ottla.cli.start import main
 from tests.support.tiered import TOPIC, TieredPlace, uploaded
+from tests.support.tiers import local_objects, put
 
 
 @pytest.fixture
@@ -162,3 +164,25 @@ def test_what_is_missing_is_said_in_one_line(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_a_lost_partition_is_put_back_into_its_directory(tmp_path: Path) -> None:
+    """Its broker's metadata log has the topic and its settings, and its checkpoints the start."""
+    data, tier = tmp_path / "data", tmp_path / "tier"
+    with ottla.open(data) as log:
+        log.create_topic("orders", partitions=2, config={"retention.ms": "-1"})
+        log.append("orders", b"stays", partition=1)
+    topic_id = parse_uuid((data / "orders-0" / "partition.metadata").read_text().split()[-1])
+    place = replace(TOPIC, topic_id=topic_id)
+    for one in (uploaded(1, 0, 9), uploaded(2, 10, 19)):
+        put(tier, local_objects(replace(one, metadata=replace(one.metadata, partition=place))))
+    shutil.rmtree(data / "orders-0")
+    words = ["tier", "restore", str(data), "--tier", str(tier), "--records", str(data)]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert len(done.stdout.splitlines()) == 1
+    check = CliRunner().invoke(cli, ["log", "check", str(data)])
+    assert check.exit_code == 0, check.output
+    with ottla.open(data) as log:
+        assert log.offsets("orders") == {0: (0, 20), 1: (0, 1)}
+        assert [one.offset for one in log.read("orders", partition=0)] == [*range(20)]

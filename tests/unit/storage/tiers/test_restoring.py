@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import OsFileSystem
@@ -188,3 +190,28 @@ def test_a_tier_without_the_partition_has_nothing_to_restore(tmp_path: Path) -> 
     contents = TierContents(open_tier(str(place.tier)), [], lambda topic, _: topic == "none")
     assert [plan_restore(one) for one in contents.logs()] == []
     assert plans(place, from_offset=20) == []
+
+
+@pytest.mark.slow
+@given(
+    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=5),
+    reaches=st.lists(st.integers(0, 4), min_size=5, max_size=5),
+    start=st.integers(0, 9),
+)
+def test_a_restored_log_is_what_is_read_of_the_tier(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], reaches: list[int], start: int
+) -> None:
+    """However uploads overlap, as after changes of leaders, and wherever the log starts."""
+    place_at, uploads, first = tmp_path_factory.mktemp("any"), [], 0
+    for number, (size, reach) in enumerate(zip(sizes, reaches, strict=False)):
+        begin = max(0, first - 2 * reach)
+        first += 2 * size
+        uploads.append(uploaded(number, begin, first - 1))
+    start = min(start, first - 1)
+    place = TieredPlace(place_at, uploads, (first, first + 3), log_start=start)
+    contents = TierContents(open_tier(str(place.tier)), [open_for_reading(str(place.data))])
+    (log,) = contents.logs()
+    plan = plan_restore(log)
+    assert plan is not None
+    list(restoring(place, place_at / "new").run([plan], lambda done, total: None))
+    assert offsets(log_at(place_at / "new")) == [one for one in place.offsets() if one < first]
