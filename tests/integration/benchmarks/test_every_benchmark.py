@@ -22,6 +22,7 @@ SHOWN = {
     "connections": "idle connections",
     "console": "all on a page",
     "dispatch": "fetch, 1 MB",
+    "tiers": "memory of a segment",
     "tls": "beside them, over alone",
     "authorization": "with over without",
     "fairness": "DESCRIBE_GROUPS of empty names",

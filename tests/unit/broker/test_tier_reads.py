@@ -7,8 +7,10 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.records.tier_reads import ReadCounts
 from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, PartitionQuery
 from ottla.storage.remote.remote_storage import TierError
+from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from tests.support.brokers import NOW_MS
 from tests.support.tier_reading import (
     END,
@@ -142,7 +144,7 @@ def test_bytes_out_count_what_is_sent_once(tiered: TieredBroker, held: HeldThrea
     sizes = [len(one.records) for topic in answer.responses for one in topic.partitions]
     counts = [tiered.partition(topic).bytes_out for topic in ("payments", "orders")]
     assert counts == sizes[:2]
-    assert tiered.reads.fetched_size == sizes[1]
+    assert tiered.reads.counts["orders"] == ReadCounts(1, sizes[1], 0)
 
 
 def test_together_the_reads_get_no_more_bytes_than_the_fetch_wants(
@@ -217,6 +219,71 @@ def test_a_session_goes_on_with_what_the_tier_brings(
     assert offsets_in(answer) == [list(range(10, 20))]
 
 
+READ_COMMITTED = 1
+
+
+def test_one_transaction_index_suffices_where_no_transaction_is_open(
+    tiered: TieredBroker,
+) -> None:
+    """Kafka 3.9 reads the indexes of all later segments."""
+    storage = tiered.reads.tier.storage
+    read_index, asked = storage.read_index, []
+
+    def counted(segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
+        asked.append((segment.start_offset, kind))
+        return read_index(segment, kind)
+
+    storage.read_index = counted  # type: ignore[method-assign]
+    answer = tiered.client.ask(fetch_of(("orders", 10), isolation_level=READ_COMMITTED), 12)
+    assert offsets_in(answer) == [list(range(10, 20))]
+    assert answer.responses[0].partitions[0].aborted_transactions == []
+    assert {start for start, _ in asked} == {10}
+
+
+def test_a_consumer_that_goes_on_finds_the_next_records_read(
+    tiered: TieredBroker, held: HeldThreads
+) -> None:
+    for offset in (0, 10):
+        request = fetch_of(("orders", offset))
+        later, _ = tiered.client.send(request, 12)
+        assert later is not None
+        held.run(1)
+        tiered.answered()
+        assert offsets_in(tiered.client.finish(later, request, 12)) == [
+            list(range(offset, offset + 10))
+        ]
+    assert len(held.waiting) == 1  # Begun when the second fetch was answered.
+    held.run()
+    answer = tiered.client.ask(fetch_of(("orders", 20)), 12)
+    assert offsets_in(answer) == [list(range(20, 30))]
+
+
+def test_nothing_is_read_ahead_of_the_border_or_of_who_reads_here_and_there(
+    tiered: TieredBroker, held: HeldThreads
+) -> None:
+    for offset in (30, 10, LOCAL_START - 20, LOCAL_START - 10):
+        request = fetch_of(("orders", offset))
+        later, _ = tiered.client.send(request, 12)
+        assert later is not None
+        held.run()
+        tiered.answered()
+        tiered.client.finish(later, request, 12)
+    assert not held.waiting
+
+
+def test_what_was_read_ahead_for_nobody_is_dropped(tiered: TieredBroker, held: HeldThreads) -> None:
+    for number, offset in enumerate((0, 10, 40, 50)):
+        tiered.client.pass_to(number * 20_000.0)
+        request = fetch_of(("orders" if offset < 40 else "payments", offset))
+        later, _ = tiered.client.send(request, 12)
+        assert later is not None
+        held.run()
+        tiered.answered(number * 20_000.0)
+        tiered.client.finish(later, request, 12)
+        held.run()
+    assert not tiered.reads._kept
+
+
 # What goes wrong
 
 
@@ -250,7 +317,7 @@ def test_a_store_that_fails_is_named_once_and_other_partitions_are_read(
     store.is_failing = True
     tiered.client.ask(fetch_of(("orders", 10)), 12)
     assert len(caplog.records) == 2
-    assert tiered.reads.error_count == 4
+    assert tiered.reads.counts["orders"].errors == 4
 
 
 def broken(tiered: TieredBroker, ending: str, how: str) -> str:

@@ -22,6 +22,7 @@ from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
 from ottla.base.memory_files import MemoryFile
+from ottla.base.values import dataclass
 from ottla.broker.quotas.replication_quota import ReplicationQuota
 from ottla.broker.topics.partition import Partition
 from ottla.config.broker import BrokerConfig
@@ -72,6 +73,10 @@ class Tier(Protocol):
 
 class Threads(Protocol):
     """Threads that carry out reads."""
+
+    @property
+    def queue_size(self) -> int:
+        """How many reads wait for a thread."""
 
     def submit(self, work: "TierWork") -> bool:
         """Has a thread call `work.carry_out`, then `TierReads.done`; returns whether it will: too
@@ -321,6 +326,15 @@ class TierSearch(TierWork):
         return piece
 
 
+@dataclass(slots=True)
+class ReadCounts:
+    """What fetches have read of one topic since the start; `errors` are reads that failed."""
+
+    reads: int = 0
+    read_bytes: int = 0
+    errors: int = 0
+
+
 class TierReads:
     """All reads. `threads` carry them out; without, the caller does, and waits for the store."""
 
@@ -333,10 +347,8 @@ class TierReads:
         self.tier = tier
         self.reading = reading
         self.threads: Threads | None = None
-        self.fetch_count = 0
-        self.fetched_size = 0
-        self.error_count = 0
-        """Reads for fetches since the start, their bytes, and how many of them failed."""
+        self.counts: dict[str, ReadCounts] = {}
+        """By topic."""
         self._config = config
         now = config()
         self._quota = ReplicationQuota(
@@ -382,7 +394,6 @@ class TierReads:
         read.is_sequential = self._expected.pop(key, False) is None
         read.begun_ms = now_ms
         self._kept[key] = read
-        self.fetch_count += 1
         self._submit(read)
         return read
 
@@ -392,9 +403,11 @@ class TierReads:
             return
         del self._kept[read.key]
         self._quota.record(read.size, now_ms)
-        self.fetched_size += read.size
+        counts = self.counts.setdefault(read.partition.topic, ReadCounts())
+        counts.reads += 1
+        counts.read_bytes += read.size
         if read.error is not None:
-            self.error_count += 1
+            counts.errors += 1
         elif read.region is not None:
             self._go_on(read, read.region.next_offset, now_ms)
 
@@ -418,7 +431,6 @@ class TierReads:
         ahead.is_sequential, ahead.begun_ms = True, now_ms
         if self.threads is not None and self.threads.submit(ahead):
             self._kept[key] = ahead
-            self.fetch_count += 1
 
     def _drop_old(self, now_ms: float) -> None:
         """Drops what no fetch has come for: its consumer is gone, or reads elsewhere."""

@@ -286,6 +286,30 @@ SECTIONS = (
         "The remote tier",
         (
             counter(
+                "remote_fetch_requests",
+                ("topic",),
+                "Reads of the tier for fetches.",
+                "BrokerTopicMetrics RemoteFetchRequestsPerSec",
+            ),
+            counter(
+                "remote_fetch_bytes",
+                ("topic",),
+                "Bytes that fetches have read of the tier.",
+                "BrokerTopicMetrics RemoteFetchBytesPerSec",
+            ),
+            counter(
+                "remote_fetch_errors",
+                ("topic",),
+                "Reads of the tier that failed.",
+                "BrokerTopicMetrics RemoteFetchErrorsPerSec",
+            ),
+            gauge(
+                "remote_reader_queue_size",
+                (),
+                "Reads that wait for one of remote.log.reader.threads.",
+                "RemoteLogManager RemoteLogReaderTaskQueueSize",
+            ),
+            counter(
                 "remote_copy_requests",
                 ("topic",),
                 "Segments that were to be copied to the tier.",

@@ -319,6 +319,15 @@ class BrokerCollector:
             families.add("ottla_remote_build_requests", (topic,), one.builds)
             families.add("ottla_remote_build_errors", (topic,), one.build_errors)
             yield
+        reads = self._broker.fetches.tier
+        if reads is not None:
+            waiting = 0 if reads.threads is None else reads.threads.queue_size
+            families.add("ottla_remote_reader_queue_size", (), waiting)
+            for topic, read in list(reads.counts.items()):
+                families.add("ottla_remote_fetch_requests", (topic,), read.reads)
+                families.add("ottla_remote_fetch_bytes", (topic,), read.read_bytes)
+                families.add("ottla_remote_fetch_errors", (topic,), read.errors)
+            yield
         for tiered in list(remote_logs.jobs.partitions):
             labels, facts = (tiered.id.topic, str(tiered.id.partition)), tiered.facts
             families.add("ottla_remote_copy_lag_bytes", labels, facts.copy_lag_bytes)
