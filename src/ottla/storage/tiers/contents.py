@@ -259,8 +259,10 @@ class TierContents:
     def _complete(self, log: TieredLog) -> None:
         """Adds what the tier and the directories say of a log."""
         if not log.has_records or self._metadata.findings:
+            known = {one.segment_id for one in log.index.segments()}
             for stored in log.stored.values():
-                self._take(log, stored)
+                if stored.is_complete and stored.segment_id not in known:
+                    self._take(log, stored)
         log.local = self._find_local(log)
         if log.local is not None:
             log.epochs, log.log_start = log.local.epochs, log.local.log_start
@@ -274,10 +276,6 @@ class TierContents:
 
     def _take(self, log: TieredLog, stored: StoredUpload) -> None:
         """Takes an upload without a record for one that was finished."""
-        if any(one.segment_id == stored.segment_id for one in log.index.segments()):
-            return
-        if not stored.is_complete:
-            return
         try:
             segment = self.tier.examine(stored)
         except CorruptionError as error:

@@ -22,9 +22,9 @@ from tests.support.tiered import TOPIC, TieredPlace, uploaded
 from tests.support.tiers import local_objects, put
 
 
-def two(tmp_path: Path, **more: int) -> TieredPlace:
+def two(tmp_path: Path, log_start: int = 0) -> TieredPlace:
     uploads = [uploaded(1, 0, 9), uploaded(2, 10, 19)]
-    place = TieredPlace(tmp_path, uploads, (20, 25), **more)
+    place = TieredPlace(tmp_path, uploads, (20, 25), log_start=log_start)
     shutil.rmtree(place.partition)
     return place
 

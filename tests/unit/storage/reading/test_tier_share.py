@@ -48,7 +48,8 @@ def ranges_of(log: LogFiles) -> dict[TopicPartition, OffsetRange]:
 
 
 def pieces(split: Split) -> list[int]:
-    return [] if split.tier is None else [one.first_offset for one in split.tier.chain.pieces]
+    chain = None if split.tier is None else split.tier.chain
+    return [] if chain is None else [one.first_offset for one in chain.pieces]
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -7,7 +7,11 @@ from pathlib import Path
 from ottla.base.ids import Uuid, uuid_text
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.remote.opening import open_tier
-from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, SegmentState
+from ottla.storage.remote.segment_metadata import (
+    RemoteLogSegmentMetadata,
+    SegmentState,
+    TopicIdPartition,
+)
 from ottla.storage.tiers.contents import Role, TierContents, TieredLog
 from tests.support.tiered import TOPIC, TieredPlace, uploaded
 from tests.support.tiers import Uploaded, local_objects, put
@@ -129,7 +133,7 @@ def test_only_the_wanted_partitions_are_looked_at(tmp_path: Path) -> None:
     assert len(TierContents(tier, [], lambda _, partition: partition == 0).logs()) == 1
 
 
-def with_partition(segment: RemoteLogSegmentMetadata, partition: object) -> (
+def with_partition(segment: RemoteLogSegmentMetadata, partition: TopicIdPartition) -> (
     RemoteLogSegmentMetadata
 ):  # fmt: skip
     return replace(segment, partition=partition)
