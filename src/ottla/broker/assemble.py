@@ -293,13 +293,14 @@ def _build_followers(broker: Broker, remote_logs: "RemoteLogs") -> None:
 
 def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSystem) -> "TierReads":
     from ottla.broker.records.tier_reads import TierReads
-    from ottla.storage.remote.index_cache import FOLDER, IndexCache
+    from ottla.storage.files.filenames import REMOTE_INDEX_CACHE
+    from ottla.storage.remote.index_cache import IndexCache
     from ottla.storage.remote.segment_reading import SegmentReading
 
     indexes = IndexCache(
         remote_logs.storage,
         file_system,
-        join(broker.directories[0].path, FOLDER),
+        join(broker.directories[0].path, REMOTE_INDEX_CACHE),
         lambda: broker.settings.config.remote_log_index_file_cache_total_size_bytes,
     )
     reading = SegmentReading(remote_logs.storage, indexes)

@@ -13,7 +13,6 @@ Ottla's files in partitions' folders because of their suffix. Kafka's counterpar
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Final
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileSystem, join, read_file
@@ -42,6 +41,7 @@ from ottla.storage.files.filenames import (
     LOCK,
     META_PROPERTIES,
     PARTITION_METADATA,
+    REMOTE_INDEX_CACHE,
     DirectoryState,
     parse_directory_name,
 )
@@ -56,8 +56,6 @@ from ottla.storage.files.meta_properties import (
 from ottla.storage.files.metadata_files import metadata_folder
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.leader_epochs import parse_epoch_entry
-
-KAFKAS_FOLDERS: Final = frozenset({"remote-log-index-cache"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +220,7 @@ class _Partitions:
         for path, properties in self.properties.items():
             for name in sorted(self.file_system.list(path)):
                 status = self.file_system.status(join(path, name))
-                if status is None or not status.is_directory or name in KAFKAS_FOLDERS:
+                if status is None or not status.is_directory or name == REMOTE_INDEX_CACHE:
                     continue
                 parsed = parse_directory_name(name)
                 if parsed is None:

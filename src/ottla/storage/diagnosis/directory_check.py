@@ -57,7 +57,7 @@ CHECKPOINTS = {
 
 BROKER_ROLES = (Role.OTTLA_COPY,)
 
-OLD_FILES = frozenset({"lost+found", "clean-offset-checkpoint"})
+KNOWN_NAMES = frozenset({"lost+found", "clean-offset-checkpoint", filenames.REMOTE_INDEX_CACHE})
 
 
 OnStep = Callable[[int, int], None]
@@ -380,7 +380,7 @@ def check_own_files(file_system: FileSystem, directory: str) -> Iterator[Finding
     others = file_system.list_others(directory)
     for name in file_system.list(directory):
         path = join(directory, name)
-        if is_directory(file_system, path) or name in OLD_FILES:
+        if is_directory(file_system, path) or name in KNOWN_NAMES:
             continue
         described = describe(name)
         if name in others and described.role not in (*BROKER_ROLES, Role.META_PROPERTIES):
@@ -451,7 +451,7 @@ def _judge_directory(name: str, path: str, state: DirectoryState | None) -> Iter
         yield _finding(FindingKind.STATE, path, None, "is being copied from another directory")
     elif state is DirectoryState.STRAY:
         yield _finding(FindingKind.STRANGER, path, None, "was set aside by a broker as stray")
-    elif name not in OLD_FILES:
+    elif name not in KNOWN_NAMES:
         yield _finding(FindingKind.STRANGER, path, None, "is not named after a partition")
 
 

@@ -19,6 +19,7 @@ from ottla.storage.files.filenames import (
     COPIED_META_PROPERTIES,
     LOCK,
     META_PROPERTIES,
+    REMOTE_INDEX_CACHE,
     RESTORING,
     parse_directory_name,
 )
@@ -105,7 +106,7 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
     strangers = [
         name
         for name in names
-        if name not in (LOCK, "lost+found")
+        if name not in (LOCK, REMOTE_INDEX_CACHE, "lost+found")
         and parse_directory_name(name) is None
         and not name.endswith((".tmp", "-checkpoint"))
     ]

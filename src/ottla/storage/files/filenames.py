@@ -41,6 +41,9 @@ COPIED_META_PROPERTIES = "ottla-meta-properties"
 METADATA_MARK = "ottla-metadata.written"
 """Marks a directory that has had a metadata log, whose loss would cost settings, users and ACLs."""
 
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+"""A folder of indexes out of a remote tier, which may be lost (`remote.index_cache`)."""
+
 SET_ASIDE = ".damaged"
 """The ending of files that a repair or a start has set aside, and that nothing reads."""
 

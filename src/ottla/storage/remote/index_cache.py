@@ -22,9 +22,6 @@ from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMet
 
 logger = logging.getLogger(__name__)
 
-FOLDER: Final = "remote-log-index-cache"
-"""In the first log directory."""
-
 SUFFIXES: Final = {
     IndexType.OFFSET: ".index",
     IndexType.TIMESTAMP: ".timeindex",

@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem, read_file
 from ottla.storage.diagnosis.directory_check import CheckReport, check
 from ottla.storage.diagnosis.producer_checks import PRODUCER_EXPIRATION_MS
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, REMOTE_INDEX_CACHE
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.producer_snapshot import format_snapshot, parse_snapshot
 from ottla.testing import CrashMode, FakeFileSystem
@@ -126,6 +126,12 @@ def test_leftovers_and_strangers_are_notes() -> None:
         FindingKind.STRANGER,
         FindingKind.STATE,
     }
+
+
+def test_the_folder_of_a_tiers_indexes_belongs_to_a_log_directory() -> None:
+    files = sound_files()
+    files.content[f"data/{REMOTE_INDEX_CACHE}/0_AAECAwQFBgcICQoLDA0ODw.index"] = bytearray(8)
+    assert check_files(files).findings == []
 
 
 def test_room_made_ahead_in_an_index_is_no_damage() -> None:

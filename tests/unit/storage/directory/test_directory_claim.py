@@ -68,7 +68,16 @@ def test_files_of_somebody_else_are_named_and_nothing_is_written(disk: FakeFileS
     assert disk.list(DIRECTORY) == ["holiday.jpg"]
 
 
-@pytest.mark.parametrize("name", ["lost+found", "t-0", "recovery-point-offset-checkpoint", "a.tmp"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lost+found",
+        "remote-log-index-cache",
+        "t-0",
+        "recovery-point-offset-checkpoint",
+        "a.tmp",
+    ],
+)
 def test_what_a_log_directory_may_have_without_its_properties_is_no_stranger(
     disk: FakeFileSystem, name: str
 ) -> None:

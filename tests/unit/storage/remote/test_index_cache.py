@@ -6,8 +6,9 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import OsFileSystem
 from ottla.objects.directory_store import DirectoryStore
+from ottla.storage.files.filenames import REMOTE_INDEX_CACHE
 from ottla.storage.remote.block_cache import BlockCache
-from ottla.storage.remote.index_cache import FOLDER, MEMORY_SIZE, IndexCache, file_name
+from ottla.storage.remote.index_cache import MEMORY_SIZE, IndexCache, file_name
 from ottla.storage.remote.local_layout import LocalTier
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from ottla.storage.remote.tier_objects import TierObjects
@@ -37,7 +38,7 @@ class Place:
 
     def __init__(self, root: Path, max_size: int = 1 << 20) -> None:
         self.tier = CountedTier(root / "tier", ONE, OTHER)
-        self.folder = root / FOLDER
+        self.folder = root / REMOTE_INDEX_CACHE
         self.max_size = max_size
 
     def cache(self) -> IndexCache:
@@ -174,13 +175,13 @@ def test_a_disk_that_fails_is_named_once_and_costs_requests_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tier = Place(tmp_path).tier
-    (tmp_path / FOLDER).write_text("a file in the place of the folder")
-    cache = IndexCache(tier, OsFileSystem(), str(tmp_path / FOLDER), lambda: 1 << 20)
+    (tmp_path / REMOTE_INDEX_CACHE).write_text("a file in the place of the folder")
+    cache = IndexCache(tier, OsFileSystem(), str(tmp_path / REMOTE_INDEX_CACHE), lambda: 1 << 20)
     with caplog.at_level(logging.WARNING):
         assert contents(cache, ONE) == expected(ONE)
         assert contents(cache, OTHER) == expected(OTHER)
     assert len(caplog.records) == 1
-    assert str(tmp_path / FOLDER) in caplog.text
+    assert str(tmp_path / REMOTE_INDEX_CACHE) in caplog.text
 
 
 def test_damage_in_the_tier_is_never_cached(tmp_path: Path) -> None:
