@@ -94,6 +94,21 @@ def test_a_missing_object_is_named_and_not_the_end(root: Path, log: ottla.Log) -
         path.write_bytes(content)
 
 
+def test_without_the_settings_of_the_tier_a_consumer_hears_an_error(root: Path) -> None:
+    kafka = pytest.importorskip("confluent_kafka")
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "fetch.error.backoff.ms": 10}
+    with ottla.open(root / "data") as log, log.listen("127.0.0.1:0") as listening:
+        consumer = kafka.Consumer({"bootstrap.servers": listening.address, **settings})
+        consumer.assign([kafka.TopicPartition("orders", 0, kafka.OFFSET_BEGINNING)])
+        first = consumer.poll(PATIENCE_S)
+        assert first.error().code() == kafka.KafkaError.INVALID_MSG
+        consumer.seek(kafka.TopicPartition("orders", 0, LOCAL_START))
+        while (found := consumer.poll(PATIENCE_S)).error():
+            pass
+        assert found.offset() == LOCAL_START
+        consumer.close()
+
+
 def test_without_the_settings_of_the_tier_a_reader_is_told_of_them(root: Path) -> None:
     with ottla.open(root / "data") as log:
         assert next(iter(log.read("orders", from_offset=LOCAL_START))).offset == LOCAL_START

@@ -178,8 +178,9 @@ class Fetches:
         if query.is_of_follower:
             return ApiError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
         if tier is None:
-            # Not OFFSET_OUT_OF_RANGE, after which a consumer would pass over the records.
-            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, NO_TIER)
+            # Not OFFSET_OUT_OF_RANGE, after which a consumer would pass over the records or ask for
+            # ever, and not KAFKA_STORAGE_ERROR, after which it asks again without a word.
+            return ApiError(ErrorCode.CORRUPT_MESSAGE, NO_TIER)
         fetch, key = query.tier, (partition, wanted.offset)
         read = None if fetch is None else fetch.reads.get(key)
         if read is None:
