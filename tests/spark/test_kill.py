@@ -10,12 +10,16 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.loading.job import LoadOptions
 from ottla.spark.java import find_java
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.table import table_files
 from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
 from ottla.tables.writing.progress import Step
+from tests.support.auditing import audited
+from tests.support.tiered import TieredPlace, uploaded
 from tests.support.topics import append, log_rows, table_rows
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +38,9 @@ def without_system_java(directory: Path) -> dict[str, str]:
     return {**kept, "PATH": str(directory)}
 
 
-def killed_load(log: Path, table: Path, at: tuple[Step, int], environment: dict[str, str]) -> str:
+def killed_load(
+    log: Path, table: Path, at: tuple[Step, int], environment: dict[str, str], *tier: str
+) -> str:
     """Runs until the process kills itself; returns where its Java was from.
 
     The pipe ends when nobody holds it any more: neither the JVM nor its Python workers outlive
@@ -51,6 +57,7 @@ def killed_load(log: Path, table: Path, at: tuple[Step, int], environment: dict[
             step.name,
             str(task_count),
             "spark",
+            *tier,
         ],
         cwd=ROOT,
         env={**environment, "PYTHONPATH": str(ROOT / "src")},
@@ -92,6 +99,23 @@ def test_a_killed_load_leaves_the_table_and_the_next_one_completes_it(
     vacuum(str(table), SystemClock(), retention_ms=0)
     in_data = {str(path) for path in (table / "data").rglob("*.parquet")}
     assert in_data == set(table_files(str(table)))
+
+
+@pytest.mark.long
+def test_a_load_killed_over_a_tier_is_completed_by_the_next_one(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    uploads = [uploaded(1, 0, 499), uploaded(2, 500, 999)]
+    place, table = TieredPlace(tmp_path, uploads, (1000, 1399)), tmp_path / "table"
+    place.data.rename(tmp_path / "log")
+    at, log = (Step.WRITING, 3), tmp_path / "log"
+    killed_load(log, table, at, dict(os.environ), str(place.tier))
+    assert not Table(str(table)).is_there()
+    options = LoadOptions(tier=place.place)
+    report = load(str(log), "orders", str(table), spark=local_session.spark, options=options)
+    assert report.row_count == 1400
+    found = audited(tmp_path, tier=str(place.tier))
+    assert (found.differences, found.rows) == ([], 1400)
 
 
 def test_a_java_that_ends_at_once_is_named(tmp_path: Path) -> None:

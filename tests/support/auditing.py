@@ -10,8 +10,9 @@ from ottla.tables.table import Table
 
 
 def audited(
-    path: Path, *, topic: str = "orders", table: str = "", compare_all: bool = True
+    path: Path, *, topic: str = "orders", table: str = "", tier: str = "", compare_all: bool = True
 ) -> AuditReport:
     """Of a topic in `log`, and `table` beside it, or the one elsewhere."""
-    log = open_log(parse_options({**source_options(str(path / "log")), "subscribe": topic}))
+    options = {**source_options(str(path / "log")), "subscribe": topic}
+    log = open_log(parse_options({**options, "tier": tier} if tier else options))
     return audit(Table(table or str(path / "table")), log, topic, compare_all=compare_all)

@@ -32,8 +32,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return "iceberg://lake/shop.orders"
 
 
-def killed_load(log: Path, table: str, step: Step, task_count: int) -> None:
-    words = [str(log), table, step.name, str(task_count), "local"]
+def killed_load(log: Path, table: str, step: Step, task_count: int, *tier: str) -> None:
+    words = [str(log), table, step.name, str(task_count), "local", *tier]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.killed_load", *words],
         cwd=ROOT,
