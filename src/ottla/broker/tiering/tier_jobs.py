@@ -22,6 +22,7 @@ from ottla.base.values import dataclass
 from ottla.broker.tiering.building import Build, build_replica
 from ottla.broker.tiering.copying import copy_segments, next_candidate
 from ottla.broker.tiering.expiring import FEW, delete_partition, expire, is_due, turn_off
+from ottla.broker.tiering.lost_epochs import add_epochs, lacks_epochs
 from ottla.broker.tiering.remote_log_metadata import Publication
 from ottla.broker.tiering.steps import Deed, InTurns, Step, Steps, Until
 from ottla.broker.tiering.tier import Tier
@@ -50,7 +51,7 @@ Key = tuple[Uuid, int]
 
 class JobKind(Enum):
     """What a job does; those that turn a tier off, or delete a partition's uploads, also expire.
-    Those that build begin a follower's replica.
+    Those that build begin a follower's replica, or complete the leader epochs of a log.
     """
 
     COPY = "copy"
@@ -240,6 +241,10 @@ class TierJobs:
                 topic, partition, self._tier.now.monotonic_ms
             )
         index = metadata.index_of(*key)
+        if lacks_epochs(tiered, index):
+            tier, what = self._tier, f"completing the leader epochs of {tiered.id}"
+            self._queue(JobKind.BUILD, key, what, lambda: add_epochs(tier, tiered))
+            return partition.log.segment_count
         is_turned_off = not topic.config.remote_storage_enable
         if not is_turned_off and not self._is_being_turned_off(key):
             tiered.note_highest(index)

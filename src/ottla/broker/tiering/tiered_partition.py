@@ -67,6 +67,7 @@ class TieredPartition:
         "being_copied",
         "copy_refusal",
         "facts",
+        "has_asked_for_epochs",
         "id",
         "in_doubt",
         "leader_epoch",
@@ -90,6 +91,8 @@ class TieredPartition:
         self.copy_refusal: str | None = None
         """Why nothing of it is copied any more."""
         self.facts = TierFacts()
+        self.has_asked_for_epochs = False
+        """Whether the newest upload was asked for epochs that the log lacked (`lost_epochs.py`)."""
 
     @property
     def log(self) -> PartitionLog:

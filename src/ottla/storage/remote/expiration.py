@@ -157,7 +157,9 @@ def _other_reason(
             return Reason.ABANDONED if is_abandoned else None
     if not log.epochs:
         return None
-    if last_epoch < log.epochs[0].epoch:
+    # Otherwise the log's own epochs before the first known one are unknown.
+    is_complete = log.epochs[0].start_offset <= log.log_start_offset
+    if is_complete and last_epoch < log.epochs[0].epoch:
         return Reason.UNREFERENCED
     # A later epoch's upload may be of a leader that has followed this one.
     at_start = [one.epoch for one in log.epochs if one.start_offset <= start]

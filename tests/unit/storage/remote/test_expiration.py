@@ -151,6 +151,7 @@ def test_uploads_of_epochs_before_those_of_the_log_are_deleted() -> None:
     log = state((20, 30), epochs=entries({2: 15}), start=15)
     assert planned(index, log) == (15, [(1, Reason.UNREFERENCED)])
     assert planned(index, replace(log, epochs=())) == (15, [])
+    assert planned(index, replace(log, epochs=entries({2: 20}))) == (15, [])
 
 
 def test_an_overtaken_upload_counts_for_no_size_and_goes_with_the_other() -> None:
