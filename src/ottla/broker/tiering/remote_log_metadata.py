@@ -154,10 +154,11 @@ class RemoteLogMetadata:
     def is_ready(self, topic_id: Uuid, partition: int) -> bool:
         """Whether all records that were committed when the broker began to read have been read.
 
-        Before the first upload there is no topic, and nothing to be read.
+        Before the first upload there is no topic, and nothing to be read. A member that has not
+        heard of the partition's own topic yet does not know whether there is.
         """
         if not self.is_created:
-            return True
+            return self.is_topic(topic_id)
         reading = self._reading(self.place_of(topic_id, partition))
         return reading is not None and reading.is_ready
 

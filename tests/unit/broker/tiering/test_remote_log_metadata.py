@@ -10,6 +10,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.tiering.metadata_reading import RECORDS_PER_SLICE
 from ottla.broker.tiering.remote_log_metadata import RemoteLogMetadata
+from ottla.broker.topics.topics import NewTopic
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.remote.metadata_records import SegmentUpdate
 from ottla.storage.remote.segment_metadata import (
@@ -76,7 +77,9 @@ def read_all(metadata: RemoteLogMetadata) -> int:
 def test_without_uploads_there_is_no_topic_and_nothing_to_wait_for() -> None:
     broker = broker_with_a_tier(disk("/d"))
     metadata = metadata_of(broker)
+    broker.admin.create_topic(NewTopic(name="orders", topic_id=ORDERS.topic_id))
     assert metadata.is_ready(ORDERS.topic_id, 0)
+    assert not metadata.is_ready(id_of(8), 0)
     assert metadata.index_of(ORDERS.topic_id, 0) is None
     assert broker.topics.find(REMOTE_LOG_METADATA) is None
 
