@@ -117,6 +117,7 @@ class SegmentIndex:
         made._segments = dict(self._segments)
         made._epochs = {epoch: uploads.copy() for epoch, uploads in self._epochs.items()}
         made._deleted = self._deleted[:]
+        made._size = self._size
         return made
 
     def find(self, segment_id: Uuid) -> RemoteLogSegmentMetadata | None:

@@ -74,7 +74,7 @@ def test_copies_and_what_is_left_of_them_show() -> None:
     assert found["copy_requests_total", "orders"] == 4
     assert found["copy_bytes_total", "orders"] == sum(sizes[:3])
     assert found["copy_lag_segments", "orders"] == 0
-    assert found["log_size_bytes", "orders"] == index_of(broker).size()
+    assert found["log_size_bytes", "orders"] == index_of(broker).size
     assert found["log_metadata_count", "orders"] == 3
     assert found["delete_requests_total", "orders"] == 1  # of the upload that failed
     assert found["delete_lag_segments", "orders"] == 0

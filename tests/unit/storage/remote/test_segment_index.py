@@ -272,10 +272,10 @@ def test_ten_thousand_segments_take_less_than_2_kb_each() -> None:
 
 def test_a_copy_stays_as_the_index_was() -> None:
     index = index_of(upload(1, 0, 4), upload(2, 5, 9))
-    copy = index.copy()
+    copy, size = index.copy(), index.size
     assert index.update(update(2, DELETING)) is None
     assert index.put(upload(3, 5, 9)) is None
-    assert numbers(copy) == [1, 2]
+    assert (numbers(copy), copy.size) == ([1, 2], size)
     assert found(copy)[:10] == [1] * 5 + [2] * 5
     assert copy.find(number_id(2)) == upload(2, 5, 9)
     assert copy.find(number_id(3)) is None
