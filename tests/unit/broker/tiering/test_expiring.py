@@ -8,6 +8,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import read_file
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.tiering import expiring
 from ottla.broker.topics.partition import Partition
 from ottla.storage.remote.remote_storage import TierError
 from tests.support.brokers import disk
@@ -15,6 +16,7 @@ from tests.support.tier_jobs import (
     Moment,
     broker_with_tier,
     fill,
+    index_of,
     objects_of,
     remote_logs,
     states,
@@ -193,3 +195,17 @@ def test_what_a_killed_process_had_begun_to_upload_is_deleted_and_copied_again()
         work(broker, moment)
         assert states(broker) == [(0, 9, DONE)]
         assert len(objects_of(file_system)) == 5
+
+
+def test_of_many_uploads_a_thread_says_which_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiring, "FEW", 2)
+    moment, file_system = Moment(), disk("/d")
+    with closing(broker_with_tier(file_system)) as broker:
+        copied(broker, moment)
+        broker.admin.delete_records({KEY: 20})
+        names = {one.name for one in steps_of(broker, moment)}
+        assert names == {"expiring orders-0"}
+        work(broker, moment)
+        assert states(broker) == [(20, 29, DONE)]
+        (tiered,) = remote_logs(broker).jobs.partitions
+        assert (tiered.facts.uploads, tiered.facts.remote_bytes) == (1, index_of(broker).size)
