@@ -15,6 +15,10 @@ SIZE_UNITS = {
 _AMOUNT = lazy_pattern(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _AGE = lazy_pattern(r"-?(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 FOREVER_MS = 1 << 62
+_WORDS_MS = dict(
+    zip(["milliseconds", "seconds", "minutes", "hours", "days", "weeks"], UNITS_MS, strict=True)
+)
+_SIZE_WORDS = {"kilobytes": "k", "megabytes": "M", "gigabytes": "G", "terabytes": "T"}
 _WILDCARDS = frozenset("*?[")
 
 
@@ -86,13 +90,31 @@ def value_text(name: str, value: str | None) -> str:
 
 
 def setting_value(name: str, text: str) -> str:
-    """A setting's value, with `7d` and `1Gi` converted to milliseconds and bytes."""
+    """A setting's value, with `7d` and `1Gi` converted to milliseconds and bytes.
+
+    Raises `UserError` for a number with another unit, and names the one that was meant.
+    """
     amount = None
     if name.endswith(".ms"):
         amount = amount_of(text, UNITS_MS)
+        _check_unit(name, text, amount, _WORDS_MS, "ms, s, m, h, d and w")
     elif name.endswith(".bytes"):
         amount = amount_of(text.lower().removesuffix("b"), SIZE_UNITS)
+        _check_unit(name, text, amount, _SIZE_WORDS, "k, M, G, T, Ki, Mi, Gi and Ti")
     return text if amount is None else str(round(amount))
+
+
+def _check_unit(
+    name: str, text: str, amount: float | None, words: Mapping[str, str], units: str
+) -> None:
+    """Raises `UserError` for a number with an unknown unit."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if amount is not None or found is None or not found[2]:
+        return
+    number, unit = found[1], found[2].lower()
+    meant = next((one for word, one in words.items() if word.startswith(unit)), None)
+    hint = f"the units are {units}" if meant is None else f"did you mean {number}{meant}?"
+    raise UserError(f"{name}={text}: there is no unit {found[2]}; {hint}")
 
 
 def amount_of(text: str, units: Mapping[str, int]) -> float | None:

@@ -19,6 +19,7 @@ from ottla.base.arguments import (
     check_topic_name,
 )
 from ottla.base.clock import read_clock
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange, TopicPartition
@@ -197,18 +198,29 @@ class Log(HeldBroker, ReadableLog):
 
     @answers_unknown_arguments
     def create_topic(
-        self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
     ) -> None:
-        """Creates a topic; `config` are topic settings by Kafka's names. Raises `ApiError`.
+        """Creates a topic; `config` are topic settings by Kafka's names. With `exist_ok` a topic
+        that exists is left as it is. Raises `ApiError`.
 
         >>> log.create_topic("prices", partitions=3, config={"cleanup.policy": "compact"})
+        >>> log.create_topic("prices", exist_ok=True)
         >>> log.topics()["prices"]
         3
         """
         overrides = {key: value_text(value) for key, value in check_settings(config).items()}
         count = check_count(partitions, "partitions", least=1)
         new = NewTopic(name=check_topic_name(name), partition_count=count, overrides=overrides)
-        self._create_topic(new)
+        try:
+            self._create_topic(new)
+        except ApiError as error:
+            if not (exist_ok and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise
 
     @done_whole
     def _create_topic(self, new: NewTopic) -> None:

@@ -116,15 +116,21 @@ class LocalBroker(Closing):
     # Topics and records
 
     def create_topic(
-        self, name: str, *, partitions: int = 1, config: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
     ) -> None:
-        """Creates a topic. Topics that clients or `produce` use are created automatically.
+        """Creates a topic, as `Log.create_topic` does. Topics that clients or `produce` use are
+        created automatically.
 
         >>> broker.create_topic("teas", partitions=3)
         >>> broker.log.topics()["teas"]
         3
         """
-        self.log.create_topic(name, partitions=partitions, config=config)
+        self.log.create_topic(name, partitions=partitions, config=config, exist_ok=exist_ok)
 
     def produce(
         self,

@@ -57,6 +57,8 @@ def test_a_topic_is_made_described_grown_and_deleted(admin: Admin) -> None:
 
 
 def test_several_topics_are_made_at_once_but_for_those_that_are_there(admin: Admin) -> None:
+    admin.create_topic("orders", partitions=9, exist_ok=True)
+    assert admin.partitions(["orders"]) == {"orders": [0, 1]}
     with pytest.raises(RefusedError, match="topic orders: TOPIC_ALREADY_EXISTS"):
         admin.create_topics({"books": 2, "orders": 1}, configs={"retention.ms": "5"})
     admin.create_topics({"pens": 1, "maps": -1}, validate_only=True)

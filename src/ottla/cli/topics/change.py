@@ -39,7 +39,7 @@ settings_option = click.option(
 @click.option("--partitions", "-p", type=click.IntRange(1), metavar="N", help="Partitions.")
 @click.option("--replicas", "-r", type=click.IntRange(1), metavar="N", help="Replicas of each.")
 @settings_option
-@click.option("--if-missing", is_flag=True, help="Skip topics that exist.")
+@click.option("--if-missing", "--if-not-exists", is_flag=True, help="Skip topics that exist.")
 @click.option("--dry-run", is_flag=True, help="Check the request without creating anything.")
 @output_options()
 def create_command(
@@ -58,6 +58,7 @@ def create_command(
 
     configs = topic_changes(settings)
     check_settings(configs, TopicConfig())
+    check_new_topics(names)
     with target.open(may_create=True) as cluster:
         admin = TopicAdmin(cluster)
         there = set(admin.list_topics(internal=True)) if how["if_missing"] else set()
@@ -184,6 +185,19 @@ def _chosen(admin: "TopicAdmin", patterns: tuple[str, ...], if_there: bool) -> l
     if if_there:
         patterns = tuple(one for one in patterns if one in known or {*"*?["} & {*one})
     return matching("topic", patterns, offered) if patterns else []
+
+
+def check_new_topics(names: tuple[str, ...]) -> None:
+    """Raises `UserError` for a name that no topic may have, before anything is created."""
+    from ottla.base.errors import ApiError
+    from ottla.metadata.deciding.topic_rules import check_name
+
+    for name in names:
+        try:
+            check_name(name)
+        except ApiError as error:
+            hint = f"; a setting of the topics is -o {name}" if "=" in name else ""
+            raise UserError(f"topic {name}: {str(error).removesuffix('.')}{hint}") from error
 
 
 def topic_changes(settings: tuple[str, ...]) -> dict[str, str]:

@@ -113,16 +113,20 @@ class TopicAdmin(Asking):
         replication_factor: int = DEFAULT,
         configs: Mapping[str, Any] | None = None,
         validate_only: bool = False,
+        exist_ok: bool = False,
     ) -> None:
-        """Creates a topic; the broker has defaults for what is not given. Raises `RefusedError`.
+        """Creates a topic; the broker has defaults for what is not given. With `exist_ok` a topic
+        that exists is left as it is. Raises `RefusedError`.
 
         >>> admin.create_topic("teas", partitions=6, configs={"retention.ms": 3_600_000})
+        >>> admin.create_topic("teas", exist_ok=True)
         """
         self.create_topics(
             {name: partitions},
             replication_factor=replication_factor,
             configs=configs,
             validate_only=validate_only,
+            exist_ok=exist_ok,
         )
 
     @answers_unknown_arguments
@@ -133,9 +137,11 @@ class TopicAdmin(Asking):
         replication_factor: int = DEFAULT,
         configs: Mapping[str, Any] | None = None,
         validate_only: bool = False,
+        exist_ok: bool = False,
     ) -> None:
         """Creates topics by one request, each with its partition count; -1 is the broker's default.
-        Raises `RefusedError`; the topics that are not refused exist then.
+        With `exist_ok` topics that exist are left as they are. Raises `RefusedError`; the topics
+        that are not refused exist then.
 
         >>> admin.create_topics({"teas": 6, "cakes": 1}, configs={"retention.ms": "3600000"})
         >>> admin.list_topics()
@@ -157,7 +163,10 @@ class TopicAdmin(Asking):
             topics=wanted, timeout_ms=TIMEOUT_MS, validate_only=validate_only
         )
         answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
-        check_all({f"topic {one.name}": one for one in answer.topics})
+        accepted = (ErrorCode.TOPIC_ALREADY_EXISTS,) if exist_ok else ()
+        check_all(
+            {f"topic {one.name}": one for one in answer.topics if one.error_code not in accepted}
+        )
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """Deletes topics with all their records.

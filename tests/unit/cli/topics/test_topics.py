@@ -1,7 +1,11 @@
 """`ottla topics` and `delete-records`, as a person or a script uses them."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import cli
 from tests.unit.cli.administered import Administered
 
 
@@ -50,6 +54,7 @@ def test_topics_are_created_changed_grown_and_deleted(broker: Administered) -> N
 
 def test_what_is_there_or_gone_already_can_be_left_alone(broker: Administered) -> None:
     assert broker.lines("topics", "create", "TARGET", "orders", "--if-missing") == []
+    assert broker.lines("topics", "create", "TARGET", "orders", "--if-not-exists") == []
     assert broker.lines("topics", "delete", "TARGET", "nothing", "--if-there") == []
 
 
@@ -133,3 +138,21 @@ def test_records_before_an_offset_or_a_time_are_deleted(broker: Administered) ->
     assert broker.json("topics", "list", "TARGET", "orders")[0]["records"] == 50
     (left,) = broker.json("delete-records", "TARGET", "orders", "--before", "latest")
     assert left["records"] == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("orders retention.ms=5d", "other than ASCII letters, digits, '.', '_' and '-'; a setting "
+         "of the topics is -o retention.ms=5d"),
+        ("orders -o retention.ms=5days", "retention.ms=5days: there is no unit days; did you mean "
+         "5d?"),
+        ("orders -o retention.m=5d", "there is no such setting; did you mean retention.ms?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_what_is_to_be_created_leaves_no_directory(
+    words: str, text: str, tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(cli, ["topics", "create", str(tmp_path / "data"), *words.split()])
+    assert (result.exit_code, text in result.output) == (2, True), result.output
+    assert list(tmp_path.iterdir()) == []
