@@ -8,7 +8,8 @@
 
 The first argument is the target, unless `-b`, `-d` or `--context` names one. Where `OTTLA_TARGET`
 or the current context names one, the first argument is a target only if it looks like one: a topic
-has no slash, colon or `@` in its name.
+has no slash, colon or `@` in its name. Where nothing names one, and the arguments leave no room for
+one, the target is the default of `cli/default_place.py`, and the command says so.
 """
 
 import json
@@ -31,6 +32,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.cli.contexts import Context, read_contexts
+from ottla.cli.default_place import default_place
 from ottla.cli.settings_files import FilePath, parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (
     ExampleCommand,
@@ -66,6 +68,7 @@ _NAMED = "ottla.target.named"
 _CLIENT = "ottla.target.client"
 _TEXT = "ottla.target.text"
 _NAME = "ottla.target.name"
+_DEFAULT = "ottla.target.default"
 
 AT_REST = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -97,7 +100,7 @@ class Target:
     tier: "TierPlace | None" = None
     """Where the segments are that the directories no longer have."""
     origin: str = ""
-    """The variable or context that names the target, if no argument does."""
+    """What names the target if no argument does, such as "of OTTLA_TARGET"."""
 
     @property
     def is_directory(self) -> bool:
@@ -180,7 +183,7 @@ class Target:
         except Exception as error:
             if self.origin and self._is_meant_by(error):
                 hint = f"; for a directory {name}, write ./{name}" if name else ""
-                error.add_note(f"the target is {self.text}, of {self.origin}{hint}")
+                error.add_note(f"the target is {self.text}, {self.origin}{hint}")
             raise
 
     def _is_meant_by(self, error: Exception) -> bool:
@@ -316,8 +319,8 @@ def target_of_context(context: Context, settings: Mapping[str, str] | None = Non
         raise UserError(
             f"context {context.name}: its target is another context; set it to a broker"
         )
-    origin = f"context {context.name}"
-    with _noted(f"the target is of {origin}"):
+    origin = f"of context {context.name}"
+    with _noted(f"the target is {origin}"):
         found = parse_target(context.target, {**with_secrets(context.settings), **(settings or {})})
     is_plain = not context.settings
     return replace(found, text=found.text if is_plain else f"@{context.name}", origin=origin)
@@ -329,7 +332,7 @@ def default_target(settings: Mapping[str, str] | None = None) -> Target | None:
     if text:
         with _noted(f"the target is of {TARGET_VARIABLE}"):
             found = parse_target(text, settings)
-        return replace(found, origin=TARGET_VARIABLE)
+        return replace(found, origin=f"of {TARGET_VARIABLE}")
     name = os.environ.get(CONTEXT_VARIABLE)
     contexts = read_contexts()
     if name:
@@ -361,11 +364,24 @@ class TargetCommand(ExampleCommand):
         values, positional = self._separated(ctx, args)
         is_named = any(values.get(one) for one in ("bootstrap", "data_dirs", "context"))
         first = positional[0] if positional else None
+        may_be_first = not _has_default() and not self._leave_no_target(positional)
         ctx.meta[_POSITIONAL] = not is_named and (
-            not _has_default() or (first is not None and looks_like_target(first))
+            may_be_first or (first is not None and looks_like_target(first))
         )
         ctx.meta[_NAME] = None if is_named or ctx.meta[_POSITIONAL] else first
         return super().parse_args(ctx, args)
+
+    def _leave_no_target(self, positional: Sequence[str]) -> bool:
+        """Whether arguments cannot begin with a target: the others need all of them, or the only
+        one is a name.
+        """
+        if positional and looks_like_host(positional[0]):
+            return False
+        arguments = [one for one in self.params if isinstance(one, click.Argument)]
+        if len(positional) <= sum(one.required for one in arguments):
+            return True
+        takes_names = any("DIR" not in (one.metavar or "") for one in arguments[1:])
+        return len(positional) == 1 and takes_names and not os.path.exists(positional[0])
 
     def _separated(self, ctx: click.Context, args: list[str]) -> tuple[dict[str, Any], list[str]]:
         """Splits the command line into options by name and arguments, neither of them
@@ -379,6 +395,8 @@ class TargetCommand(ExampleCommand):
 
     def invoke(self, ctx: click.Context) -> Any:
         target: Target = ctx.params["target"]
+        if _DEFAULT in ctx.meta and not ctx.params.get("is_quiet"):
+            click.echo(f"no target is named: {target.text}, {ctx.meta[_DEFAULT]}", err=True)
         with deadline(ctx.params.pop("timeout_s", None)), target.named_in_errors(ctx.meta[_NAME]):
             return super().invoke(ctx)
 
@@ -508,9 +526,10 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
         name = named["context"].removeprefix("@")
         return target_of_context(read_contexts().named(name), settings)
     found = default_target(settings)
-    if found is None:
-        raise UserError(f"there is no target; {HOW_TO_NAME}")
-    return found
+    if found is not None:
+        return found
+    place, ctx.meta[_DEFAULT] = default_place()
+    return replace(parse_target(place, settings), origin="the default")
 
 
 def completed_target(ctx: click.Context) -> Target | None:

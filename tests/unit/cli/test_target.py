@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ottla
+from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import UserError
+from ottla.cli import default_place
 from ottla.cli.main import cli
 from ottla.cli.settings_files import given_settings, parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
+from tests.support.ports import free_port
 
 
 @click.command("show", cls=TargetCommand, examples=("ottla show data/ orders",))
@@ -28,6 +31,7 @@ def _no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTTLA_TARGET", "OTTLA_CONTEXT", "OTTLA_CONTEXTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(default_place, "ADDRESS", ("127.0.0.1", free_port()))
     monkeypatch.chdir(tmp_path)
 
 
@@ -94,7 +98,6 @@ def test_a_context_of_a_directory_is_right_wherever_it_is_used(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "there is no target; name a data directory or a broker's HOST:PORT first"),
         (("@prod",), "there is no context prod; ottla context add prod HOST:PORT adds it"),
         (("-b", "kafka"), "kafka: an address is HOST:PORT"),
         (("-b", "a:1", "-d", "b"), "exclude each other"),
@@ -269,3 +272,48 @@ def test_a_command_that_reads_makes_no_log_in_a_directory_of_something_else(tmp_
     assert result.exit_code == 2
     assert "the directory holds no log" in result.output
     assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_without_any_target_it_is_the_directory_that_serve_serves_by_default(
+    tmp_path: Path,
+) -> None:
+    made = CliRunner().invoke(cli, ["topics", "create", "orders"])
+    assert made.stdout == "created orders\n"
+    address = address_text(*default_place.ADDRESS)
+    said = f"no target is named: ./ottla-data, nothing answers at {address}\n"
+    assert made.stderr == said
+    assert (tmp_path / "ottla-data" / "orders-0").is_dir()
+    quiet = CliRunner().invoke(cli, ["topics", "list", "-q"])
+    assert (quiet.stdout, quiet.stderr) == ("orders\n", "")
+    listed = CliRunner().invoke(cli, ["topics", "list", "order"])
+    assert "did you mean orders? (the target is ./ottla-data, the default;" in listed.stderr
+
+
+def test_without_any_target_it_is_a_broker_at_kafkas_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ottla.open(tmp_path / "ottla-data").close()
+    with ottla.open(tmp_path / "other") as other:
+        other.create_topic("there")
+        listening = other.listen("127.0.0.1:0")
+        monkeypatch.setattr(default_place, "ADDRESS", parse_address(listening.address))
+        listed = CliRunner().invoke(cli, ["topics", "list"])
+        assert listed.stderr == f"no target is named: {listening.address}, it answers\n"
+        assert "there" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ((), "./ottla-data"),
+        (("orders",), "./ottla-data"),
+        (("localhost",), "localhost"),
+        (("data/",), "data/"),
+        (("data", "orders"), "data"),
+    ],
+)
+def test_the_default_target_needs_arguments_that_leave_no_room_for_another(
+    words: tuple[str, ...], target: str
+) -> None:
+    said = run(*words)
+    assert said.splitlines()[-1].startswith(f"{target}|"), said

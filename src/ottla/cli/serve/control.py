@@ -13,16 +13,16 @@ import click
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
+from ottla.cli.default_place import DIRECTORY
 from ottla.cli.output import Output, output_options
 from ottla.cli.target import check_directory
 from ottla.cli.terminal import LOOK_S, ExampleCommand, parse_seconds, print_json
 from ottla.storage.directory.owner_note import Owner, owner_of
 
-DEFAULT_DIRECTORY = "ottla-data"
 EXIT_TIMED_OUT = 124
 SHOWN_AFTER_S = 1.0
 
-directory_argument = click.argument("directory", metavar="[DIR]", default=DEFAULT_DIRECTORY)
+directory_argument = click.argument("directory", metavar="[DIR]", default=DIRECTORY)
 
 
 @click.command("status", cls=ExampleCommand, examples=("ottla status", "ottla status data/ --json"))

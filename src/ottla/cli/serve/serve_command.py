@@ -17,7 +17,7 @@ from ottla.base.addresses import address_text, names_brokers, parse_address
 from ottla.base.errors import StorageError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.values import dataclass
-from ottla.cli.serve.control import DEFAULT_DIRECTORY
+from ottla.cli.default_place import DIRECTORY
 from ottla.cli.serve.observing import Observing, observing_options
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
@@ -142,7 +142,7 @@ def serve_command(
     asked = (directory,) if directory is not None else data_dirs
     if directory is not None and _is_given("data_dirs"):
         asked = (directory, *data_dirs)
-    default = None if given["config_file"] else DEFAULT_DIRECTORY
+    default = None if given["config_file"] else DIRECTORY
     for path in asked:
         if names_brokers(path):
             raise UserError(

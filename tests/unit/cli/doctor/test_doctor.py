@@ -14,7 +14,6 @@ import ottla
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.doctor.doctor_command import doctor_command
-from ottla.cli.main import main
 from ottla.config.listeners import client_listeners
 from ottla.diagnosis.directories import described_config
 
@@ -213,13 +212,6 @@ def test_a_running_broker_is_looked_over_too(directory: Path) -> None:
         complaints = found("--bootstrap", address)
         assert complaints["offline_directory"]["where"] == str(directory)
         assert run("--bootstrap", address).exit_code == 1
-
-
-def test_one_must_say_what_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["doctor"])
-    assert stop.value.code == 2
-    assert "there is no target; name a data directory" in capsys.readouterr().err
 
 
 def _compacted(tmp_path: Path) -> Path:
