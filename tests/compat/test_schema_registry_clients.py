@@ -132,7 +132,7 @@ def test_protobuf_that_a_client_wrote_is_read_by_the_message_that_it_names(
     url: str, client: SchemaRegistryClient
 ) -> None:
     protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
-    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
     text = proto(
         "message Other {} message Person { string first = 1; Place home = 2; "
         "google.protobuf.Timestamp born = 3; message Place { string town = 1; } }",

@@ -42,6 +42,18 @@ def test_the_sources_and_tests_that_documents_name_are_there() -> None:
     assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
 
 
+def test_no_document_installs_ottla_by_a_name_that_no_index_has() -> None:
+    advised = {
+        (page.name, command)
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for command in re.findall(
+            r"(?:pip|uv) install [^`\n]*\bottla(?:\[[^`\n]*)?", page.read_text()
+        )
+        if "dist/" not in command
+    }
+    assert advised == set()
+
+
 def test_each_column_of_a_table_has_a_heading() -> None:
     """What a screen reader says before each cell; axe asks for it too, of the built site."""
     heading = re.compile(r"^\|(.+)\|\n\|[-:| ]*-[-:| ]*\|$", re.MULTILINE)

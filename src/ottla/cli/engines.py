@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.errors import UserError
+from ottla.base.extras import install_command
 
 if TYPE_CHECKING:
     from ottla.tables import Engine
@@ -34,7 +35,7 @@ def open_engine(name: str) -> "AbstractContextManager[Engine]":
 
         return LocalEngine()
     if find_spec("pyspark") is None:
-        raise UserError(f"pyspark is not installed: pip install 'ottla[spark]', or {WITHOUT_SPARK}")
+        raise UserError(f"pyspark is not installed: {install_command('spark')}, or {WITHOUT_SPARK}")
     from ottla.spark.engine import SparkEngine
     from ottla.spark.session import SessionSettings
 

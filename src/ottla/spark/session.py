@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
-from ottla.base.extras import needed_for
+from ottla.base.extras import install_command, needed_for
 from ottla.base.values import dataclass
 from ottla.spark.java import Java, find_java
 
@@ -298,7 +298,7 @@ def spark_home() -> str:
 
     home = str(Path(pyspark.__file__).parent)
     if not os.path.isdir(os.path.join(home, "jars")):
-        raise UserError(f"{home} has only a client for Spark; run: pip install 'ottla[spark]'")
+        raise UserError(f"{home} has only a client for Spark; run: {install_command('spark')}")
     return home
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
+from ottla.base.extras import install_command
 from ottla.cli.endings import ended
 from ottla.cli.terminal import deadline
 from tests.integration.cli.support import ENVIRONMENT
@@ -48,7 +49,7 @@ def ending(error: BaseException) -> Result:
         (
             ModuleNotFoundError("no", name="kazoo.client"),
             2,
-            "ottla: kazoo is not installed: pip install 'ottla[zookeeper]'",
+            f"ottla: kazoo is not installed: {install_command('zookeeper')}",
         ),
         (
             KeyError("x"),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import ottla
-from ottla.base.extras import EXTRAS
+from ottla.base.extras import EXTRAS, install_command
 from ottla.cli.main import cli
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.patience import PATIENCE_S
@@ -123,7 +123,7 @@ def test_a_missing_package_is_one_line_that_names_its_extra(
     assert len(answers) == len(lines), done.stderr
     for line, (exit_code, _, said) in zip(COMMANDS[module], answers, strict=True):
         assert (exit_code, len(said.splitlines())) == (2, 1), (line, said)
-        assert f"pip install 'ottla[{EXTRAS[module]}]'" in said, line
+        assert install_command(EXTRAS[module]) in said, line
 
 
 def _filled(word: str, places: dict[str, str]) -> str:

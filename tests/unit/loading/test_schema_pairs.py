@@ -29,7 +29,7 @@ from tests.support.protobuf import message, proto, registered
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.slow
 
-NO_PROTOC = "no compiler of .proto: pip install 'ottla[protobuf]'"
+NO_PROTOC = "no compiler of .proto: grpcio-tools is not installed"
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 pytest.importorskip("avro")
-pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from ottla.base.extras import install_command
 from ottla.schema_registry.served import examining
 from ottla.schema_registry.served.api import Api
 from tests.support.protobuf import proto
@@ -105,4 +106,4 @@ def test_without_protoc_a_protobuf_schema_is_refused_with_what_to_install(
     text = proto("message NeverCompiled { int32 x = 1; }")
     status, answer = Api(ListedLog()).answer("POST", "/subjects/t/versions", body_of(text))
     assert (status, answer["error_code"]) == (422, 42201)
-    assert "pip install 'ottla[protobuf]'" in answer["message"]
+    assert install_command("protobuf") in answer["message"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip(
-    "grpc_tools", reason="no compiler of .proto texts: pip install 'ottla[protobuf]'"
+    "grpc_tools", reason="no compiler of .proto texts: grpcio-tools is not installed"
 )
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # noqa: E402

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.base.errors import UserError
+from ottla.base.extras import install_command
 from ottla.base.tls import in_tls
 from ottla.cli.cluster.secured import LocalSecurity
 
@@ -29,7 +30,7 @@ def jars_of_pyspark() -> Path:
     jars = None if found is None or found.origin is None else Path(found.origin).parent / "jars"
     if jars is None or not list(jars.glob("zookeeper-[0-9]*.jar")):
         raise UserError(
-            "ZooKeeper is not installed: its jars come with PySpark (pip install 'ottla[spark]'); "
+            f"ZooKeeper is not installed: its jars come with PySpark ({install_command('spark')}); "
             "or name a running one with --zookeeper HOST:PORT (Debian: apt install zookeeperd)"
         )
     return jars

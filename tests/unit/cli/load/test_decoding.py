@@ -124,7 +124,7 @@ def test_what_a_schema_does_not_name_is_left_out_on_request(tmp_path: Path) -> N
 
 
 def test_protobuf_is_decoded_by_a_file_and_by_a_registry(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
     from tests.support.protobuf import message, proto, registered
 
     text = proto("message Order { int64 id = 1; repeated string teas = 2; } message Other {}")

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ottla
+from ottla.base.extras import install_command
 from ottla.cli.load.text import show_report
 from ottla.cli.main import cli
 from ottla.loading.load import LoadReport
@@ -137,6 +138,6 @@ def test_without_pyspark_both_ways_out_are_named(
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2
     assert result.stderr == (
-        "ottla: pyspark is not installed: pip install 'ottla[spark]', or add --engine local to do "
+        f"ottla: pyspark is not installed: {install_command('spark')}, or add --engine local to do "
         "without Spark\n"
     )

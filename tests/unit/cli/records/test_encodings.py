@@ -87,7 +87,7 @@ def test_json_is_shown_by_the_framing_of_registries_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # protoc is a process.
 def test_a_protobuf_value_is_shown_as_the_message_that_it_says_it_is(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_tools", reason="no compiler of .proto: pip install 'ottla[protobuf]'")
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
     text = proto(
         "message Other {} message Order { int64 id = 1; repeated Line lines = 2; Color color = 3; "
         "map<int32, string> names = 4; optional string note = 5; google.protobuf.Timestamp at = 6; "
