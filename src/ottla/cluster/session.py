@@ -119,7 +119,8 @@ class ZooKeeperSession:
             failure = None if self._secured is None else self._secured.failure
             reason = str(failure or error) or type(error).__name__
             raise UserError(
-                f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name another one"
+                f"{place}: ZooKeeper cannot be reached ({reason}); start it, or name another one; "
+                "a broker alone needs none: -o zookeeper.connect= leaves it out"
             ) from error
         if not has_chroot:
             self.close()

@@ -66,6 +66,10 @@ def test_a_directory_or_port_in_use_is_named(tmp_path: Path) -> None:
         same_port = run_ottla("serve", "-d", tmp_path / "b", "--listen", address)
         assert same_port.returncode == 2
         assert f"cannot listen on {address}: Address already in use" in same_port.stderr
+        assert not (tmp_path / "b").exists()
+        (tmp_path / "c").mkdir()
+        run_ottla("serve", "-d", tmp_path / "c", "--listen", address)
+        assert (tmp_path / "c").exists()
 
 
 def test_an_unreadable_path_is_named(tmp_path: Path) -> None:

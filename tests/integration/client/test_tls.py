@@ -66,8 +66,22 @@ def test_records_go_in_and_out(place: Place) -> None:
 
 @pytest.mark.usefixtures("without_pauses")
 def test_a_broker_whose_authority_is_unknown_is_not_believed(place: Place) -> None:
-    with pytest.raises(UserError, match="certificate verify failed"):
+    with pytest.raises(UserError, match=r"certificate verify failed.*; ssl.ca.location names"):
         ottla.Admin(f"localhost:{place.port}", place.settings(Authority())).list_topics()
+
+
+@pytest.mark.usefixtures("without_pauses")
+def test_a_client_without_settings_is_told_to_set_the_protocol(place: Place) -> None:
+    with pytest.raises(UserError, match=r"; set security.protocol if the listener needs TLS"):
+        ottla.Admin(f"localhost:{place.port}").list_topics()
+
+
+@pytest.mark.usefixtures("without_pauses")
+def test_tls_with_a_listener_that_has_none_is_named(tmp_path: Path) -> None:
+    with serving(open_broker(tmp_path / "data")) as server:
+        settings = {"security.protocol": "SSL"}
+        with pytest.raises(UserError, match="; if the listener uses no TLS, set "):
+            ottla.Admin(f"localhost:{server.address[1]}", settings).list_topics()
 
 
 @pytest.mark.usefixtures("without_pauses")

@@ -2,13 +2,15 @@
 
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 from click.core import ParameterSource
@@ -40,6 +42,25 @@ logger = logging.getLogger(__name__)
 
 ARGUMENTS = "ottla.serve.arguments"
 PROTOCOL_MAP = "listener.security.protocol.map"
+
+
+class NewDirectories:
+    """Removes directories that did not exist before, if a start fails before the broker answers:
+    they hold nothing but what the start wrote.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = [one for one in paths if not os.path.lexists(one)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def keep(self) -> None:
+        self._paths = []
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._paths:
+            shutil.rmtree(one, ignore_errors=True)
 
 
 class ServeCommand(ExampleCommand):
@@ -155,7 +176,9 @@ def serve_command(
         serve_in_background(arguments, log_path_of(paths[0]))
         return
     beside.check()
-    serve(values, config, paths, observing, beside)
+    # What a member of a cluster has made may be named there.
+    with NewDirectories(() if config.zookeeper_connect else paths) as made:
+        serve(values, config, paths, observing, replace(beside, on_ready=made.keep))
 
 
 def serve_settings(
@@ -232,6 +255,7 @@ def serve(
         console = observing.open_console(listeners, server.addresses)
         if console is not None:
             stack.callback(console.close)
+        beside.on_ready()
         flusher.start()
         cleaning.start()
         _start_tier(stack, broker, server, clock, lock)
@@ -275,11 +299,12 @@ def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Optional services that run beside the broker."""
+    """Optional services that run beside the broker, and who waits for it."""
 
     registry_address: str | None = None
     tables: tuple[str, ...] = ()
     table_options: str | None = None
+    on_ready: Callable[[], None] = lambda: None
 
     def check(self) -> None:
         """Raises `UserError`."""

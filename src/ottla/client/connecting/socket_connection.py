@@ -42,6 +42,8 @@ LONG_FRAME: Final = 1 << 16
 """Size from which memory is kept for the next frame."""
 
 SECURITY_HINT = "; set security.protocol if the listener needs TLS or a login"
+TRUST_HINT = "; ssl.ca.location names the file of the authority that the broker's certificate is of"
+NO_TLS_HINT = "; if the listener uses no TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 CLOSED = "the connection was closed"
 
 
@@ -247,7 +249,20 @@ class SocketConnection(Closing):
         reason = (
             (isinstance(error, OSError) and error.strerror) or str(error) or "no response in time"
         )
-        # A listener with logins answers the request for versions, and closes at the next one.
-        is_refused = reason == CLOSED and self._correlation_id <= 2 and not self._security.has_login
-        hint = SECURITY_HINT if is_refused else ADDRESS_HINT
-        return UnreachableError(f"{self.address}: {reason}{hint}")
+        return UnreachableError(f"{self.address}: {reason}{self._hint(error, reason)}")
+
+    def _hint(self, error: Exception, reason: str) -> str:
+        """What to change, judged by what was going on when the connection failed."""
+        if self._security.has_tls and "CERTIFICATE_VERIFY_FAILED" in reason:
+            return TRUST_HINT
+        if self._security.has_tls and not self._correlation_id and reason.startswith("[SSL: "):
+            return NO_TLS_HINT
+        is_closed = reason == CLOSED or isinstance(error, ConnectionError)
+        # A listener with logins answers the request for versions, and closes at the next one; one
+        # with TLS closes, or resets the connection, at the first.
+        is_early = 0 < self._correlation_id <= 2
+        return (
+            SECURITY_HINT
+            if is_closed and is_early and not self._security.has_login
+            else (ADDRESS_HINT)
+        )

@@ -10,7 +10,7 @@ ORIGINS = {
     "OF_THE_GROUP": "its own",
     "OF_THE_BROKER": "this broker",
     "OF_ALL_BROKERS": "all brokers",
-    "OF_THE_FILE": "server.properties",
+    "OF_THE_FILE": "given at start",
     "DEFAULT": "default",
 }
 """The text for each name of `ConfigOrigin`."""

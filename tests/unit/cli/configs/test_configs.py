@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import ottla
+from ottla.cli.main import cli
 from tests.unit.cli.administered import Administered, administered
 
 
@@ -156,3 +159,13 @@ def test_a_directory_has_no_loggers_whose_levels_could_be_seen_or_changed(
                 "ottla: a directory has no loggers; name a broker that runs: HOST:PORT",
             )
     assert logging.getLogger(NAME).level == level
+
+
+def test_a_setting_of_the_command_line_is_not_said_to_be_in_a_file(tmp_path: Path) -> None:
+    with ottla.open(tmp_path, {"num.partitions": "3"}) as log:
+        address = log.listen("127.0.0.1:0").address
+        result = CliRunner().invoke(
+            cli, ["configs", "get", address, "--broker", "1", "num.partitions"]
+        )
+    assert "given at start" in result.output
+    assert "server.properties" not in result.output

@@ -29,7 +29,10 @@ def refusal(directory: Path, *settings: str) -> str:
 def test_a_zookeeper_that_cannot_be_reached_is_named_and_nothing_is_made(tmp_path: Path) -> None:
     said = refusal(tmp_path / "data", "broker.id=1")
     assert said.startswith("ottla: zookeeper.connect=HOST:PORT: ZooKeeper cannot be reached (")
-    assert said.endswith("); start it, or name another one")
+    assert said.endswith(
+        "); start it, or name another one; a broker alone needs none: -o zookeeper.connect= "
+        "leaves it out"
+    )
     assert not (tmp_path / "data" / META_PROPERTIES).exists()
 
 
