@@ -8,7 +8,10 @@ the offset is not the one it expects, and its transaction is rolled back.
     python -m examples.exactly_once 127.0.0.1:9092 balances.db
     python -m examples.exactly_once 127.0.0.1:9092 postgresql://user@host/database
 
-The topic `payments` has the account as key, and the amount as value.
+The topic `payments` has the account as key, and the amount as value:
+
+    ottla topics create 127.0.0.1:9092 payments
+    echo 'ana:35' | ottla produce 127.0.0.1:9092 payments -K :
 """
 
 import argparse
@@ -160,8 +163,13 @@ def main() -> None:
         "auto.offset.reset": "earliest",
         "group.instance.id": given.name,
     }
-    with ottla.Consumer(given.target, GROUP, settings=settings) as consumer:
-        work(consumer, database)
+    try:
+        with ottla.Consumer(given.target, GROUP, settings=settings) as consumer:
+            work(consumer, database)
+    except ottla.UnknownTopicError as error:
+        sys.exit(f"{error}\ncreate it first: ottla topics create {given.target} {TOPIC}")
+    except ottla.UserError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

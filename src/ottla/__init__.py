@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     )
     from ottla.storage.reading.lost_offsets import LostOffsetsError
     from ottla.storage.reading.read_only_directory import LostPartitionError
+    from ottla.storage.remote.remote_storage import MissingObjectError, TierError
 
 __version__ = "0.1.0"
 
@@ -165,6 +166,7 @@ __all__ = [
     "LostOffsetsError",
     "LostPartitionError",
     "MemberSubscription",
+    "MissingObjectError",
     "MovingReplica",
     "NoOffsetError",
     "OffsetRange",
@@ -196,6 +198,7 @@ __all__ = [
     "SimpleConsumer",
     "StorageError",
     "Tail",
+    "TierError",
     "TimestampType",
     "TopicActivity",
     "TopicDescription",
@@ -273,6 +276,7 @@ _NAMES = {
     ),
     "ottla.storage.reading.lost_offsets": "LostOffsetsError",
     "ottla.storage.reading.read_only_directory": "LostPartitionError",
+    "ottla.storage.remote.remote_storage": "MissingObjectError TierError",
 }
 """Where the public names are: imported when one is used."""
 

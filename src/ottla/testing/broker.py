@@ -200,6 +200,7 @@ class LocalBroker(Closing):
         Traceback (most recent call last):
         AssertionError: orders should have a record with value 'cake', and 0 of its 1 match; ...
         """
+        __tracebackhide__ = True  # pytest shows the test's line, not this method.
         until = time.monotonic() + within_s
         while True:
             there = self.records(topic)

@@ -299,6 +299,7 @@ def test_serializers_take_what_applications_have(place: Place, log: Log) -> None
     pytest.importorskip("fastavro")
     schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
     for serializer, value, expected in (
+        (None, b"tea", b"tea"),
         ("str", "tée", "tée".encode()),
         ("json", {"n": [1, None]}, b'{"n":[1,null]}'),
         (ottla.AvroSerializer(schema), {"n": 5}, b"\x0a"),

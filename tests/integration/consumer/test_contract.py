@@ -54,6 +54,15 @@ def test_a_group_reads_all_partitions_and_continues_where_it_left_off(
         assert consumer.poll(0.01) is None
 
 
+def test_many_records_are_those_that_are_there_and_none_are_waited_for(place: Place) -> None:
+    place.fill("t", 5, partitions=1)
+    with place.consumer() as consumer:
+        consumer.assign({T0: 0})
+        assert values(consumer.poll_many(3, PATIENCE_S)) == [b"0", b"1", b"2"]
+        assert values(consumer.poll_many(timeout=PATIENCE_S)) == [b"3", b"4"]
+        assert consumer.poll_many(timeout=0.01) == []
+
+
 def test_listeners_hear_what_is_assigned_and_revoked(place: Place, protocol: str) -> None:
     place.fill("t", 2, partitions=2)
     heard: list[tuple[str, list[TopicPartition]]] = []

@@ -26,6 +26,13 @@ def broker(tmp_path: Path) -> Iterator[LocalBroker]:
         yield found
 
 
+def test_a_failed_assertion_is_shown_at_the_line_of_the_test(broker: LocalBroker) -> None:
+    with pytest.raises(AssertionError) as caught:
+        broker.assert_produced("t", value="tea")
+    (shown,) = caught.traceback.filter(caught)
+    assert shown.path == Path(__file__)
+
+
 def producer(broker: LocalBroker, **settings: object) -> Producer:
     return Producer({"bootstrap.servers": broker.address, "linger.ms": 0, **settings})
 

@@ -120,15 +120,36 @@ class Consumer(ConsumerBase):
         >>> [record.value for record in consumer.consume(2, timeout=10)]
         [b'coffee', b'cake']
         """
-        check_count(num_messages, "records")
+        return self._gather(num_messages, timeout, is_patient=True)
+
+    @answers_unknown_arguments
+    def poll_many(
+        self, max_records: int = 500, timeout: float | None = None
+    ) -> list[ConsumerRecord]:
+        """The records that are there, up to `max_records`: waits at most `timeout` seconds for the
+        first one, and for no others, as `consume` does.
+
+        >>> consumer.assign({("orders", 0): 1})
+        >>> [record.value for record in consumer.poll_many(timeout=10)]
+        [b'coffee', b'cake']
+        """
+        return self._gather(max_records, timeout, is_patient=False)
+
+    def _gather(
+        self, count: int, timeout: float | None, *, is_patient: bool
+    ) -> list[ConsumerRecord]:
+        """Waits for `count` records if it is patient, otherwise for one."""
+        check_count(count, "records")
         found: list[ConsumerRecord] = []
         until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
-        while len(found) < num_messages:
+        while len(found) < count:
             if not self._core.attention:
-                found += islice(self._records, num_messages - len(found))
-                if len(found) == num_messages:
+                found += islice(self._records, count - len(found))
+                if len(found) == count:
                     break
             left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            if found and not is_patient:
+                left_s = 0.0
             try:
                 if not self._fill(left_s):
                     break

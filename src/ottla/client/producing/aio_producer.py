@@ -37,8 +37,8 @@ class Producer(AsyncClosing):
         target: Target,
         *,
         settings: Mapping[str, Any] | None = None,
-        key_serializer: Serializer = "bytes",
-        value_serializer: Serializer = "bytes",
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)

@@ -53,8 +53,8 @@ class TransactionError(UserError):
 class Encoding:
     """How an application's objects become bytes, and how a partition is chosen."""
 
-    key: Serializer = "bytes"
-    value: Serializer = "bytes"
+    key: Serializer | None = None
+    value: Serializer | None = None
     partitioner: Partitioner | None = None
 
 

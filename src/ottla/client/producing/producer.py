@@ -26,9 +26,9 @@ class Producer(Closing):
     """Sends records in batches. Threads may share it. Use it in a `with` statement.
 
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. `settings` are producer
-    settings by Kafka's names. A serializer is a function, or one of "bytes", "str", "json". A
-    partitioner is a function of the key's bytes, or `None`, and the partition count. Errors raise
-    `UserError`.
+    settings by Kafka's names. A serializer is a function, or one of "bytes", "str", "json"; with
+    `None` keys and values are bytes. A partitioner is a function of the key's bytes, or `None`, and
+    the partition count. Errors raise `UserError`.
 
     >>> with ottla.Producer(log, value_serializer="json") as producer:
     ...     producer.send("orders", {"tea": 2}, key=b"table 4").result().topic
@@ -41,8 +41,8 @@ class Producer(Closing):
         target: Target,
         *,
         settings: Mapping[str, Any] | None = None,
-        key_serializer: Serializer = "bytes",
-        value_serializer: Serializer = "bytes",
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
         encoding = Encoding(key=key_serializer, value=value_serializer, partitioner=partitioner)

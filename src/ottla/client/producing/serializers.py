@@ -17,9 +17,9 @@ Serialize = Callable[[Any], bytes | None]
 Serializer = Serialize | str
 
 
-def serializer_of(wanted: Serializer) -> Serialize | None:
+def serializer_of(wanted: Serializer | None) -> Serialize | None:
     """Returns the function; `None` for plain bytes. Raises `UserError`."""
-    if callable(wanted):
+    if wanted is None or callable(wanted):
         return wanted
     if wanted not in NAMED:
         raise UserError(
