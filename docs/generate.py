@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from docs import commands, house, metrics, pictures, python_api
+from docs import commands, house, metrics, pictures, python_api, typed_settings
 from ottla.config.broker import BrokerConfig
 from ottla.config.client import ClientConfig
 from ottla.config.cluster import CLUSTER_SETTINGS
@@ -153,6 +153,7 @@ A name that Kafka does not know either is refused, with the nearest one that it 
 
 
 def main() -> None:
+    typed_settings.MODULE.write_text(typed_settings.module_text())
     CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
     commands.PAGE.write_text(commands.page_text())

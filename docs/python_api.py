@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, is_typeddict
 
 import ottla
 from ottla import aio, table, testing
@@ -61,7 +61,7 @@ def _module(module: ModuleType, place: str) -> Iterator[str]:
             yield _signature(thing, f"{place}.{name}")
             yield _words(thing)
             continue
-        if not issubclass(thing, BaseException | Enum):
+        if not issubclass(thing, BaseException | Enum) and not is_typeddict(thing):
             yield _signature(thing, f"{place}.{name}")
         yield _words(thing)
         if issubclass(thing, Enum):

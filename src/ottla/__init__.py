@@ -96,6 +96,13 @@ if TYPE_CHECKING:
     from ottla.client.refusals import RefusedError, UnknownTopicError
     from ottla.codec.compression import Compression
     from ottla.config.setting import SettingError
+    from ottla.config.typed_settings import (
+        AdminSettings,
+        BrokerSettings,
+        ConsumerSettings,
+        ProducerSettings,
+        TopicSettings,
+    )
     from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
     from ottla.embedded.listening import Listening
@@ -124,11 +131,13 @@ __all__ = [
     "AclBindingFilter",
     "ActiveProducer",
     "Admin",
+    "AdminSettings",
     "ApiError",
     "AuthenticationError",
     "AvroDeserializer",
     "AvroSerializer",
     "BlockingCallError",
+    "BrokerSettings",
     "BufferFullError",
     "ClosedError",
     "ClusterDescription",
@@ -140,6 +149,7 @@ __all__ = [
     "ConfigOrigin",
     "Consumer",
     "ConsumerRecord",
+    "ConsumerSettings",
     "CoordinatedTransaction",
     "CoordinatorView",
     "CorruptBatchError",
@@ -178,6 +188,7 @@ __all__ = [
     "PartitionLag",
     "Principal",
     "Producer",
+    "ProducerSettings",
     "ProtocolError",
     "Quota",
     "ReadableLog",
@@ -204,6 +215,7 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "TopicRecord",
+    "TopicSettings",
     "TransactionError",
     "UnknownNameError",
     "UnknownSchemaError",
@@ -260,6 +272,9 @@ _NAMES = {
     "ottla.codec.compression": "Compression",
     "ottla.base.resource_kinds": "ResourceKind",
     "ottla.config.setting": "SettingError",
+    "ottla.config.typed_settings": (
+        "AdminSettings BrokerSettings ConsumerSettings ProducerSettings TopicSettings"
+    ),
     "ottla.embedded.compacting": "CompactedPartition",
     "ottla.embedded.followed": "FollowedLog",
     "ottla.embedded.listening": "Listening",

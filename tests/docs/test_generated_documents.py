@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
-from docs import commands, metrics, pictures, python_api
+from docs import commands, metrics, pictures, python_api, typed_settings
 from ottla.cli.metrics.names import METRICS, Kind
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
@@ -18,6 +18,10 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 def test_the_table_of_apis_is_up_to_date() -> None:
     assert api_table() in COMPATIBILITY.read_text(), "run `make docs`"
+
+
+def test_the_types_of_settings_are_up_to_date() -> None:
+    assert typed_settings.module_text() == typed_settings.MODULE.read_text(), "run `make docs`"
 
 
 def test_the_page_of_settings_is_up_to_date() -> None:

@@ -18,6 +18,17 @@ from ottla.testing import LocalBroker, ProducedRecord
 PLACE = ottla.TopicPartition("orders", 0)
 
 
+def with_settings(log: ottla.Log) -> None:
+    """An editor completes the names, and a value of another type is an error."""
+    settings: ottla.ProducerSettings = {"linger.ms": 5, "compression.type": "zstd"}
+    with ottla.Producer(log, settings=settings) as producer:
+        producer.send("orders", b"tea")
+    config: ottla.TopicSettings = {"cleanup.policy": "compact", "retention.ms": 3_600_000}
+    log.create_topic("prices", config=config)
+    wrong: ottla.ConsumerSettings = {"fetch.min.bytes": None}  # type: ignore[typeddict-item]
+    del wrong["fetch.min.bytes"]
+
+
 def with_frames(log: ottla.Log) -> None:
     import duckdb
     import polars
@@ -137,6 +148,7 @@ def main() -> None:
         log.create_topic("orders")
         with_a_log(log)
         with_frames(log)
+        with_settings(log)
         with_clients(log)
         with_pairs(log)
         with_transactions(log)

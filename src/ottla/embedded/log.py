@@ -50,6 +50,7 @@ from ottla.storage.log.append import LongPreparationError
 from ottla.storage.log.offsets import Isolation
 
 if TYPE_CHECKING:
+    from ottla.config.typed_settings import BrokerSettings, TopicSettings
     from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
     from ottla.embedded.scanning import Region
@@ -75,14 +76,17 @@ _made: Callable[[tuple[Any, ...]], RecordMetadata] = partial(tuple.__new__, Reco
 
 @overload
 def open(
-    path: Paths, settings: Mapping[str, Any] | None = None, *, read_only: Literal[False] = False
+    path: Paths,
+    settings: "BrokerSettings | Mapping[str, Any] | None" = None,
+    *,
+    read_only: Literal[False] = False,
 ) -> "Log": ...
 
 
 @overload
 def open(
     path: Paths,
-    settings: Mapping[str, Any] | None = None,
+    settings: "BrokerSettings | Mapping[str, Any] | None" = None,
     *,
     read_only: Literal[True],
     tier: str | None = None,
@@ -93,7 +97,7 @@ def open(
 @answers_unknown_arguments
 def open(
     path: Paths,
-    settings: Mapping[str, Any] | None = None,
+    settings: "BrokerSettings | Mapping[str, Any] | None" = None,
     *,
     read_only: bool = False,
     tier: str | None = None,
@@ -138,7 +142,7 @@ def open(
 def open_in(
     environment: Environment,
     path: Paths,
-    settings: Mapping[str, Any] | None = None,
+    settings: "BrokerSettings | Mapping[str, Any] | None" = None,
 ) -> "Log":
     """Like `open` for writing, in an environment that may be a test's."""
     given = check_settings(settings)
@@ -202,7 +206,7 @@ class Log(HeldBroker, ReadableLog):
         name: str,
         *,
         partitions: int = 1,
-        config: Mapping[str, Any] | None = None,
+        config: "TopicSettings | Mapping[str, Any] | None" = None,
         exist_ok: bool = False,
     ) -> None:
         """Creates a topic; `config` are topic settings by Kafka's names. With `exist_ok` a topic

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_text
 from ottla.base.closing import Closing
@@ -29,6 +29,9 @@ from ottla.testing.clock import MovableClock
 from ottla.testing.injection import Injections
 from ottla.testing.produced import ProducedRecord, describe, matches
 from ottla.testing.secured import USERS, LocalSecurity
+
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import BrokerSettings, TopicSettings
 
 LISTEN = "127.0.0.1:0"
 LOOK_S = 0.005
@@ -57,7 +60,7 @@ class LocalBroker(Closing):
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        settings: Mapping[str, Any] | None = None,
+        settings: "BrokerSettings | Mapping[str, Any] | None" = None,
         *,
         security: str = PLAINTEXT,
         users: Mapping[str, str] = USERS,
@@ -120,7 +123,7 @@ class LocalBroker(Closing):
         name: str,
         *,
         partitions: int = 1,
-        config: Mapping[str, Any] | None = None,
+        config: "TopicSettings | Mapping[str, Any] | None" = None,
         exist_ok: bool = False,
     ) -> None:
         """Creates a topic, as `Log.create_topic` does. Topics that clients or `produce` use are

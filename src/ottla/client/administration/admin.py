@@ -20,6 +20,7 @@ from ottla.runtime.loops import check_may_block
 
 if TYPE_CHECKING:
     from ottla.client.connecting.target import Target
+    from ottla.config.typed_settings import AdminSettings
 
 MAX_TIMESTAMP = -3
 """Instead of a time: the record with the largest timestamp."""
@@ -50,7 +51,7 @@ class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin,
     def __init__(
         self,
         target: "Target | Cluster | Sequence[str]",
-        settings: Mapping[str, Any] | None = None,
+        settings: "AdminSettings | Mapping[str, Any] | None" = None,
         *,
         read_only: bool = False,
     ) -> None:

@@ -17,6 +17,7 @@ from ottla.client.connecting.cluster import Cluster
 
 if TYPE_CHECKING:
     from ottla.client.connecting.target import Target
+    from ottla.config.typed_settings import AdminSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class Admin(AsyncClosing):
     def __init__(
         self,
         target: "Target | Cluster | Sequence[str]",
-        settings: Mapping[str, Any] | None = None,
+        settings: "AdminSettings | Mapping[str, Any] | None" = None,
         *,
         read_only: bool = False,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
@@ -45,6 +45,13 @@ from ottla.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import TopicSettings
+
+    Configs = TopicSettings | Mapping[str, Any]
+else:
+    Configs = Mapping[str, Any]  # Which arguments are checked by at run time.
 
 DEFAULT = -1
 LAST_VERSION_WITH_NAMES = 5
@@ -111,7 +118,7 @@ class TopicAdmin(Asking):
         *,
         partitions: int = DEFAULT,
         replication_factor: int = DEFAULT,
-        configs: Mapping[str, Any] | None = None,
+        configs: Configs | None = None,
         validate_only: bool = False,
         exist_ok: bool = False,
     ) -> None:
@@ -135,7 +142,7 @@ class TopicAdmin(Asking):
         topics: Mapping[str, int],
         *,
         replication_factor: int = DEFAULT,
-        configs: Mapping[str, Any] | None = None,
+        configs: Configs | None = None,
         validate_only: bool = False,
         exist_ok: bool = False,
     ) -> None:

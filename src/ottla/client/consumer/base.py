@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_offset, check_place, check_places
 from ottla.base.errors import ApiError, UserError
@@ -27,6 +27,9 @@ from ottla.client.consumer.errors import CommitFailedError
 from ottla.client.consumer.membership import EventKind
 from ottla.client.consumer.records import ConsumerRecord, Decoding
 
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import ConsumerSettings
+
 
 class ConsumerBase:
     """Subscriptions, positions and pauses of a consumer."""
@@ -37,7 +40,7 @@ class ConsumerBase:
         target: Target,
         group: str | None = None,
         *,
-        settings: Mapping[str, Any] | None = None,
+        settings: "ConsumerSettings | Mapping[str, Any] | None" = None,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         assignors: Sequence[PartitionAssignor] = (),

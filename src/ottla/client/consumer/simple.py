@@ -6,7 +6,7 @@ The caller keeps the offsets.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_count, check_offset, check_place, check_time
 from ottla.base.closing import Closing
@@ -35,6 +35,9 @@ from ottla.client.consumer.records import ConsumerRecord, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.refusals import refusals
 from ottla.runtime.loops import check_may_block
+
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import ConsumerSettings
 
 DEFAULT_SIZE = 1 << 20
 INSTEAD = "await asyncio.to_thread(...) with it, or use ottla.aio.Consumer"
@@ -69,7 +72,7 @@ class SimpleConsumer(Closing):
         self,
         target: Target,
         *,
-        settings: Mapping[str, Any] | None = None,
+        settings: "ConsumerSettings | Mapping[str, Any] | None" = None,
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.base.arguments import check_topic_name
 from ottla.base.closing import AsyncClosing
@@ -19,6 +19,9 @@ from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import AwaitableSending
 from ottla.client.producing.sent_record import SentRecord
 from ottla.client.producing.serializers import Serializer
+
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import ProducerSettings
 
 
 class Producer(AsyncClosing):
@@ -36,7 +39,7 @@ class Producer(AsyncClosing):
         self,
         target: Target,
         *,
-        settings: Mapping[str, Any] | None = None,
+        settings: "ProducerSettings | Mapping[str, Any] | None" = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,

@@ -6,7 +6,7 @@ with ottla.Producer("127.0.0.1:9092", value_serializer="json") as producer:
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.base.arguments import check_topic_name
 from ottla.base.closing import Closing
@@ -20,6 +20,9 @@ from ottla.client.producing.partitioners import Partitioner
 from ottla.client.producing.sending import Sending
 from ottla.client.producing.serializers import Serializer
 from ottla.runtime.loops import check_may_block
+
+if TYPE_CHECKING:
+    from ottla.config.typed_settings import ProducerSettings
 
 
 class Producer(Closing):
@@ -40,7 +43,7 @@ class Producer(Closing):
         self,
         target: Target,
         *,
-        settings: Mapping[str, Any] | None = None,
+        settings: "ProducerSettings | Mapping[str, Any] | None" = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         partitioner: Partitioner | None = None,
