@@ -301,7 +301,7 @@ def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSyst
         remote_logs.storage,
         file_system,
         join(broker.directories[0].path, REMOTE_INDEX_CACHE),
-        lambda: broker.settings.config.remote_log_index_file_cache_total_size_bytes,
+        lambda: broker.settings.config,
     )
     reading = SegmentReading(remote_logs.storage, indexes)
     return TierReads(remote_logs, reading, lambda: broker.settings.config)

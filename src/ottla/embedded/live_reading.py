@@ -135,6 +135,7 @@ def wait_for_records(log: "Log", topic: str, offsets: Mapping[int, int], seconds
     until_ms = log.environment.clock.monotonic_ms() + 1000 * check_seconds(seconds)
 
     def ask(broker: Broker, at: Timestamps) -> tuple[Broker, Any]:
+        query.begun_ms, query.tier = at.monotonic_ms, None
         found = broker.fetches.fetch_or_wait(query, until_ms)
         if isinstance(found, Waiting):
             log.pending.enter(found)

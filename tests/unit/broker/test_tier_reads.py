@@ -9,6 +9,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.records.tier_reads import ReadCounts
 from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, PartitionQuery
+from ottla.protocol.messages.fetch import FetchPartition
 from ottla.storage.remote.remote_storage import TierError
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
 from tests.support.brokers import NOW_MS
@@ -190,6 +191,55 @@ def test_a_follower_is_told_that_the_offset_has_moved(tiered: TieredBroker) -> N
     (error,) = tiered.broker.fetches.fetch(query).partitions
     assert isinstance(error, ApiError)
     assert error.code is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(13, OUT_OF_RANGE), (14, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)],
+)
+def test_old_followers_do_not_know_that_code(
+    tiered: TieredBroker, version: int, code: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiered.broker.replicas, "fetcher", lambda *_: Fetcher(2))
+    request = fetch_of(("orders", 10))
+    request.topics[0].topic_id = tiered.broker.topics.get("orders").topic_id
+    assert offsets_in(tiered.client.ask(request, version)) == [code]
+
+
+def test_a_fetch_of_very_many_partitions_waits_for_its_reads_too(
+    tiered: TieredBroker, held: HeldThreads
+) -> None:
+    """Such a fetch is read in turns, and again when its reads are done."""
+    request = fetch_of(("orders", 10), ("payments", 70))
+    request.topics[0].partitions += [
+        FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1)
+        for one in range(1, 400)
+    ]
+    later, _ = tiered.client.send(request, 12)
+    assert later is not None
+    assert tiered.answered(499) == 0
+    held.run()
+    assert tiered.answered(499) == 1
+    answer = tiered.client.finish(later, request, 12)
+    found = offsets_in(answer)
+    assert found[0] == list(range(10, 20))
+    assert set(found[1:-1]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # type: ignore[arg-type]
+    assert found[-1] == list(range(70, 80))
+
+
+def test_a_fetch_of_very_many_partitions_waits_no_longer_than_others(
+    tiered: TieredBroker, held: HeldThreads
+) -> None:
+    request = fetch_of(("payments", 70), ("orders", 10))
+    request.topics[0].partitions += [
+        FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1)
+        for one in range(1, 400)
+    ]
+    later, _ = tiered.client.send(request, 12)
+    assert later is not None
+    assert tiered.answered(500) == 1
+    found = offsets_in(tiered.client.finish(later, request, 12))
+    assert (found[0], found[-1]) == (list(range(70, 80)), [])
 
 
 def test_old_consumers_get_their_own_format(tiered: TieredBroker, held: HeldThreads) -> None:
@@ -402,7 +452,7 @@ def test_what_retention_deletes_while_it_is_read_is_out_of_range(
 def test_a_broker_without_a_tier_does_not_pass_over_what_is_in_one(tiered: TieredBroker) -> None:
     tiered.broker.fetches.tier = None
     answer = tiered.client.ask(fetch_of(("orders", 10), ("payments", 70)), 12)
-    assert offsets_in(answer) == [FAILING, list(range(70, 80))]
+    assert offsets_in(answer) == [CORRUPT, list(range(70, 80))]
 
 
 def test_a_fetch_waits_until_the_list_of_uploads_is_read(tiered: TieredBroker) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.files import FileSlice
+from ottla.base.memory_files import MemoryFile
 from ottla.server.network.send_queue import INLINE_SIZE, SendQueue, TruncatedFileError
 from ottla.testing import FakeFileSystem
 
@@ -67,6 +68,19 @@ def test_a_large_slice_is_left_to_sendfile() -> None:
     assert queue.send(sink)
     assert sink.received == b"head" + CONTENT[7 : INLINE_SIZE + 8] + b"tail"
     assert (sink.memory_calls, sink.file_calls) == (2, 1)
+
+
+@pytest.mark.parametrize("inline_size", [INLINE_SIZE, 1 << 40])
+def test_what_is_in_memory_is_sent_from_there(inline_size: int) -> None:
+    """Also over TLS, which takes no files: nothing that large is copied by the loop."""
+    view = memoryview(CONTENT)
+    queue, sink = SendQueue(inline_size), SlowSink(step=INLINE_SIZE)
+    queue.add(bytearray(b"headtail"), [(4, FileSlice(MemoryFile("f", view), 7, INLINE_SIZE + 1))])
+    assert any(isinstance(one, memoryview) and one.obj is view.obj for one in queue._chunks)
+    assert queue.size == INLINE_SIZE + 9
+    assert queue.send(sink)
+    assert sink.received == b"head" + CONTENT[7 : INLINE_SIZE + 8] + b"tail"
+    assert (queue.size, sink.file_calls) == (0, 0)
 
 
 def test_a_full_sink_keeps_the_rest_and_the_order() -> None:

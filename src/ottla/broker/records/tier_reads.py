@@ -392,7 +392,7 @@ class TierReads:
         if kept is not None and kept.is_valid:
             return kept
         read.is_sequential = self._expected.pop(key, False) is None
-        read.begun_ms = now_ms
+        read.begun_ms = self.reading.indexes.now_ms = now_ms
         self._kept[key] = read
         self._submit(read)
         return read

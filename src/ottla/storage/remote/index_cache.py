@@ -10,7 +10,7 @@ Kafka's counterpart: `RemoteIndexCache`, which fetches all three indexes of a se
 import logging
 from collections.abc import Callable
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, join, read_file, remove_if_present, write_file
@@ -41,11 +41,21 @@ class _Found(NamedTuple):
     modified_ms: int
 
 
+class Limits(Protocol):
+    """How much is kept (`config/tiering.py: TieringConfig`)."""
+
+    @property
+    def remote_log_index_file_cache_total_size_bytes(self) -> int: ...
+
+    @property
+    def remote_log_index_file_cache_ttl_ms(self) -> int: ...
+
+
 class IndexCache:
-    """At most `max_size()` bytes of files, the least recently used removed first.
+    """Files up to the limits, the least recently used removed first.
 
     Several threads may use it at once: then an index may be fetched twice. Without a `folder` only
-    the memory is used.
+    the memory is used. `now_ms` is the monotonic time of the last request, which the caller sets.
     """
 
     def __init__(
@@ -53,14 +63,16 @@ class IndexCache:
         storage: RemoteStorage,
         file_system: FileSystem,
         folder: str | None,
-        max_size: Callable[[], int],
+        limits: Callable[[], Limits],
     ) -> None:
         self._storage = storage
         self._file_system = file_system
         self._folder = folder
-        self._max_size = max_size
-        self._files: dict[str, int] | None = None
-        """The size of each file by its name, the least recently used first."""
+        self.now_ms = 0.0
+        self._limits = limits
+        self._files: dict[str, tuple[int, float]] | None = None
+        """The size of each file by its name, and when it was used, the least recently used first.
+        """
         self._recent: dict[str, bytes] = {}
         self._numbers = count()
         self._is_failing = False
@@ -71,7 +83,9 @@ class IndexCache:
         """
         name = file_name(segment, kind)
         content = self._recent.pop(name, None)
-        if content is None:
+        if content is not None:
+            self._use(name)
+        else:
             content = self._read(name, segment, kind)
         if content is None:
             content = self._storage.read_index(segment, kind) or b""
@@ -79,6 +93,12 @@ class IndexCache:
         self._recent[name] = content
         self._trim_memory()
         return content
+
+    def _use(self, name: str) -> None:
+        files = self._known()
+        known = files.pop(name, None)
+        if known is not None:
+            files[name] = known[0], self.now_ms
 
     def forget(self, segment: RemoteLogSegmentMetadata) -> None:
         """Removes the indexes of a segment: they are damaged, or the segment was deleted."""
@@ -101,7 +121,7 @@ class IndexCache:
             elif match is not None and status is not None:
                 found.append(_Found(name, status.size, status.modified_ms))
         found.sort(key=lambda one: one.modified_ms)
-        self._files = {one.name: one.size for one in found}
+        self._files = {one.name: (one.size, self.now_ms) for one in found}
         self._evict(self._files)
 
     def _names(self) -> list[str]:
@@ -110,7 +130,7 @@ class IndexCache:
         except FileNotFoundError:
             return []
 
-    def _known(self) -> dict[str, int]:
+    def _known(self) -> dict[str, tuple[int, float]]:
         if self._files is None:
             try:
                 self.load()
@@ -123,8 +143,7 @@ class IndexCache:
     def _read(self, name: str, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         """The content of a file, unless it is missing or not the segment's."""
         files = self._known()
-        size = files.pop(name, None)
-        if size is None:
+        if files.pop(name, None) is None:
             return None
         path = self._path(name)
         try:
@@ -139,12 +158,13 @@ class IndexCache:
             logger.warning("%s: %s; it is fetched again", path, error.reason)
             self._remove(name)
             return None
-        files[name] = len(content)
+        files[name] = len(content), self.now_ms
         return content
 
     def _write(self, name: str, content: bytes, *, is_durable: bool) -> None:
         files = self._known()
-        if self._folder is None or len(content) > self._max_size():
+        max_size = self._limits().remote_log_index_file_cache_total_size_bytes
+        if self._folder is None or len(content) > max_size:
             return
         # Another thread may write the same file: each has its own until it is renamed.
         temporary = self._path(f"{name}.{next(self._numbers)}.tmp")
@@ -161,14 +181,17 @@ class IndexCache:
             self._note(error)
             return
         self._is_failing = False
-        files[name] = len(content)
+        files[name] = len(content), self.now_ms
         self._evict(files)
 
-    def _evict(self, files: dict[str, int]) -> None:
+    def _evict(self, files: dict[str, tuple[int, float]]) -> None:
+        limits = self._limits()
         entries = list(files.items())
-        excess = sum(size for _, size in entries) - self._max_size()
-        for name, size in entries:
-            if excess <= 0:
+        excess = sum(size for _, (size, _) in entries)
+        excess -= limits.remote_log_index_file_cache_total_size_bytes
+        oldest_ms = self.now_ms - limits.remote_log_index_file_cache_ttl_ms
+        for name, (size, used_ms) in entries:
+            if excess <= 0 and used_ms >= oldest_ms:
                 return
             self._remove(name)
             excess -= size

@@ -41,6 +41,8 @@ Value = TypeVar("Value")
 class SegmentIndexes(Protocol):
     """See `IndexCache`."""
 
+    now_ms: float
+
     def get(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes: ...
 
     def forget(self, segment: RemoteLogSegmentMetadata) -> None: ...
@@ -75,8 +77,8 @@ class SegmentReading:
     """
 
     def __init__(self, storage: RemoteStorage, indexes: SegmentIndexes) -> None:
+        self.indexes = indexes
         self._storage = storage
-        self._indexes = indexes
         self._paths: dict[Uuid, str] = {}
         self._ends: dict[Uuid, tuple[int, int]] = {}
         """By segment, where the last read of it ended: the next offset, and its position."""
@@ -91,7 +93,7 @@ class SegmentReading:
             return self._read(piece, offset, max_size)
         except CorruptionError:
             # A damaged copy of the index would show the same.
-            self._indexes.forget(piece.segment)
+            self.indexes.forget(piece.segment)
             self._ends.pop(piece.segment.segment_id, None)
             return self._read(piece, offset, max_size)
 
@@ -100,7 +102,7 @@ class SegmentReading:
         segment = piece.segment
         if segment.max_timestamp_ms < timestamp_ms:
             return None
-        times = self._indexes.get(segment, IndexType.TIMESTAMP)
+        times = self.indexes.get(segment, IndexType.TIMESTAMP)
         number = bisect_right(
             range(len(times) // time_index.ENTRY.size),
             timestamp_ms,
@@ -127,7 +129,7 @@ class SegmentReading:
         """As `TransactionIndex.collect`, of the index of a segment in the tier."""
         if segment.has_no_transactions:
             return [], False
-        content = self._indexes.get(segment, IndexType.TRANSACTION)
+        content = self.indexes.get(segment, IndexType.TRANSACTION)
         entries = parse_entries(self.log_path(segment), content)
         return collected((one for one in entries if one.last_offset >= offset), upper_bound)
 
@@ -162,7 +164,7 @@ class SegmentReading:
 
     def _read(self, piece: Piece, offset: int, max_size: int) -> Region | None:
         segment = piece.segment
-        index = self._indexes.get(segment, IndexType.OFFSET)
+        index = self.indexes.get(segment, IndexType.OFFSET)
         window = _Window(self._storage, segment)
         due_offset, position = self._ends.get(segment.segment_id, (-1, 0))
         if due_offset == offset and position < segment.size:

@@ -34,15 +34,16 @@ class CountedTier(LocalTier):
 
 
 class Place:
-    """A tier of two segments, and the folder of its cache."""
+    """A tier of two segments, the folder of its cache, and the limits of that."""
 
     def __init__(self, root: Path, max_size: int = 1 << 20) -> None:
         self.tier = CountedTier(root / "tier", ONE, OTHER)
         self.folder = root / REMOTE_INDEX_CACHE
-        self.max_size = max_size
+        self.remote_log_index_file_cache_total_size_bytes = max_size
+        self.remote_log_index_file_cache_ttl_ms = 1000
 
     def cache(self) -> IndexCache:
-        return IndexCache(self.tier, OsFileSystem(), str(self.folder), lambda: self.max_size)
+        return IndexCache(self.tier, OsFileSystem(), str(self.folder), lambda: self)
 
     def path(self, one: Uploaded, kind: IndexType) -> Path:
         return self.folder / file_name(one.metadata, kind)
@@ -115,20 +116,36 @@ def test_a_start_removes_what_is_half_written_or_half_deleted(tmp_path: Path) ->
 def test_the_files_least_recently_used_are_removed_first(tmp_path: Path) -> None:
     place = Place(tmp_path)
     sizes = [len(one) for one in (*expected(ONE), *expected(OTHER))]
-    place.max_size = sum(sizes) - 1
+    place.remote_log_index_file_cache_total_size_bytes = sum(sizes) - 1
     cache = place.cache()
     contents(cache, ONE)
-    assert cache.get(ONE.metadata, IndexType.OFFSET)  # From memory, which does not count as a use.
+    assert cache.get(ONE.metadata, IndexType.OFFSET)
     contents(cache, OTHER)
-    assert not place.path(ONE, IndexType.OFFSET).exists()
+    assert not place.path(ONE, IndexType.TIMESTAMP).exists()
+    assert place.path(ONE, IndexType.OFFSET).exists()
     assert place.path(OTHER, IndexType.OFFSET).exists()
-    assert sum(path.stat().st_size for path in place.folder.iterdir()) <= place.max_size
+    assert (
+        sum(path.stat().st_size for path in place.folder.iterdir())
+        <= place.remote_log_index_file_cache_total_size_bytes
+    )
+
+
+def test_files_that_were_not_used_for_some_time_are_removed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    cache = place.cache()
+    contents(cache, ONE)
+    cache.now_ms = 900
+    cache.get(ONE.metadata, IndexType.OFFSET)
+    cache.now_ms = 1500
+    contents(cache, OTHER)
+    assert place.path(ONE, IndexType.OFFSET).exists()
+    assert not place.path(ONE, IndexType.TIMESTAMP).exists()
 
 
 def test_a_smaller_limit_counts_from_the_next_start(tmp_path: Path) -> None:
     place = Place(tmp_path)
     contents(place.cache(), ONE)
-    place.max_size = 1
+    place.remote_log_index_file_cache_total_size_bytes = 1
     place.cache().load()
     assert {path.stat().st_size for path in place.folder.iterdir()} <= {0}
 
@@ -145,8 +162,9 @@ def test_an_index_larger_than_the_limit_stays_in_memory_only(tmp_path: Path) -> 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MEMORY_SIZE > 1 << 20
     monkeypatch.setattr("ottla.storage.remote.index_cache.MEMORY_SIZE", 40)
-    tier = Place(tmp_path).tier
-    cache = IndexCache(tier, OsFileSystem(), None, lambda: 0)
+    place = Place(tmp_path)
+    tier = place.tier
+    cache = IndexCache(tier, OsFileSystem(), None, lambda: place)
     for one in (ONE, OTHER, ONE):
         cache.get(one.metadata, IndexType.OFFSET)
     assert len(tier.fetched) == 3
@@ -174,9 +192,8 @@ def test_a_file_that_somebody_removed_is_fetched_again(tmp_path: Path) -> None:
 def test_a_disk_that_fails_is_named_once_and_costs_requests_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tier = Place(tmp_path).tier
     (tmp_path / REMOTE_INDEX_CACHE).write_text("a file in the place of the folder")
-    cache = IndexCache(tier, OsFileSystem(), str(tmp_path / REMOTE_INDEX_CACHE), lambda: 1 << 20)
+    cache = Place(tmp_path).cache()
     with caplog.at_level(logging.WARNING):
         assert contents(cache, ONE) == expected(ONE)
         assert contents(cache, OTHER) == expected(OTHER)

@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import OsFileSystem
+from ottla.config.broker import BrokerConfig
 from ottla.objects.directory_store import DirectoryStore
 from ottla.record.batch import batch_at, iter_batches
 from ottla.storage.index.producer_snapshot import ProducerSnapshotEntry, format_snapshot
@@ -39,7 +40,7 @@ def reading_of(path: Path, *segments: Uploaded) -> SegmentReading:
         put(path, local_objects(one))
     objects = TierObjects(DirectoryStore(str(path)))
     tier = LocalTier(objects, "kafka-tiered-storage", BlockCache(1 << 20))
-    return SegmentReading(tier, IndexCache(tier, OsFileSystem(), None, lambda: 1 << 20))
+    return SegmentReading(tier, IndexCache(tier, OsFileSystem(), None, BrokerConfig))
 
 
 def read(path: Path, one: Uploaded, offset: int, max_size: int = 1 << 20) -> Region:
@@ -209,7 +210,7 @@ def test_a_log_that_is_missing_or_short_is_named(tmp_path: Path) -> None:
 
 def test_a_damaged_copy_of_an_index_is_fetched_again(tmp_path: Path) -> None:
     reading = reading_of(tmp_path, SEGMENT)
-    indexes = reading._indexes  # A copy in memory stands for one on the disk.
+    indexes = reading.indexes  # A copy in memory stands for one on the disk.
     assert isinstance(indexes, IndexCache)
     indexes.get(SEGMENT.metadata, IndexType.OFFSET)
     ((name, content),) = indexes._recent.items()
