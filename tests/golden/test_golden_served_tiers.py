@@ -243,6 +243,33 @@ def test_the_ends_of_both_parts_are_those_that_kafka_told(served: Served) -> Non
             assert found.timestamp == expected.get("timestamp", -1), (row["topic"], name)
 
 
+def test_old_consumers_come_past_the_markers_of_transactions(served: Served) -> None:
+    """They continue by the offsets of the records that they get, and get no markers."""
+    transactional = [one for one in served if one[0]["topic"] in ("tx", "atx", "killedtx")]
+    if not transactional:
+        pytest.skip("no transactions in this case")
+    for row, asker in transactional:
+        offset, received = row["logStartOffset"], []
+        while offset <= row["records"][-1]["offset"]:
+            wanted = FetchPartition(
+                partition=row["partition"], fetch_offset=offset, partition_max_bytes=1 << 20
+            )
+            topic = FetchTopic(topic=row["topic"], partitions=[wanted])
+            request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+            (found,) = asker.ask(request, 3).responses[0].partitions
+            assert not found.error_code
+            some = [
+                one.offset
+                for batch in iter_batches(found.records, allow_torn_tail=True)
+                for one in read_records(batch)
+                if one.offset >= offset
+            ]
+            assert some, (row["topic"], offset)
+            received += some
+            offset = some[-1] + 1
+        assert received == [one["offset"] for one in row["records"]]
+
+
 # Over a socket, with the threads that read the tier
 
 
