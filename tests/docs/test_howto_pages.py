@@ -24,6 +24,7 @@ PAGES = {
     "consumer.md": "",
     "tools.md": "",
     "operating.md": "",
+    "service.md": "",
     "console.md": "starlette uvicorn curl",
     "metrics.md": "prometheus_client curl",
     "testing.md": "",

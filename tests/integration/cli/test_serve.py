@@ -1,6 +1,7 @@
 """`ottla serve` as a user meets it."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -235,3 +236,19 @@ def test_replicas_that_a_single_broker_cannot_have_are_refused_at_the_start(tmp_
         in line
     )
     assert not (tmp_path / "a").exists()
+
+
+def test_systemd_hears_that_it_serves_and_that_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE_S)
+        monkeypatch.setitem(ENVIRONMENT, "NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setitem(ENVIRONMENT, "WATCHDOG_USEC", "20000")
+        with serving(tmp_path / "data") as (address, _):
+            assert systemd.recv(500).startswith(f"READY=1\nSTATUS=ready {address} ".encode())
+            assert systemd.recv(500) == b"WATCHDOG=1"
+        while (heard := systemd.recv(500)) == b"WATCHDOG=1":
+            pass
+        assert heard == b"STOPPING=1\nSTATUS=stopping"

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 from ottla.base.events import kind_of
 from ottla.base.patterns import lazy_pattern
+from ottla.cli.journal import JournalFormatter, is_read_by_journal
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+JOURNAL_FORMAT = "%(levelname)s %(message)s"
+"""Without the time, which each entry of the journal has."""
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 """Levels for `-q`, no option, `-v`, and `-vv`."""
 
@@ -49,6 +52,9 @@ class LineFormatter(logging.Formatter):
 def set_up_logging(verbosity: int, *, as_json: bool) -> None:
     """Logs to standard error; `verbosity` is -1 for `-q`, and otherwise the number of `-v`."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if as_json else LineFormatter(TEXT_FORMAT))
+    is_journal = is_read_by_journal()
+    text_format = JOURNAL_FORMAT if is_journal else TEXT_FORMAT
+    formatter = JsonFormatter() if as_json else LineFormatter(text_format)
+    handler.setFormatter(JournalFormatter(formatter) if is_journal else formatter)
     level = LEVELS[min(max(verbosity + 1, 0), len(LEVELS) - 1)]
     logging.basicConfig(level=level, handlers=[handler])

@@ -13,9 +13,10 @@ from ottla.base.values import dataclass
 from ottla.cli.serve.log_formats import set_up_logging
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
-    from ottla.cli.serve.console import ConsoleProcess
     from ottla.cli.serve.metrics.serving import ServedMetrics
     from ottla.cli.serve.recovery_progress import RecoveryProgress
     from ottla.config.listeners import Listener
@@ -63,14 +64,19 @@ class Observing:
         events.start(lambda: _job_totals(broker, server))
 
     def open_console(
-        self, listeners: "Sequence[Listener]", addresses: Sequence[tuple[str, int]]
-    ) -> "ConsoleProcess | None":
-        """Raises `UserError`."""
+        self,
+        stack: "ExitStack",
+        listeners: "Sequence[Listener]",
+        addresses: Sequence[tuple[str, int]],
+    ) -> None:
+        """Runs it, if it is asked for, until the stack is closed; raises `UserError`."""
         if self.console is None:
-            return None
+            return
         from ottla.cli.serve.console import ConsoleProcess
 
-        return ConsoleProcess(self.console, listeners, addresses, allows_writes=self.console_writes)
+        writes = self.console_writes
+        console = ConsoleProcess(self.console, listeners, addresses, allows_writes=writes)
+        stack.callback(console.close)
 
     def open_metrics(
         self, clock: "Clock", progress: "RecoveryProgress", events: "EventLog"

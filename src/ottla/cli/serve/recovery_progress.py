@@ -16,10 +16,16 @@ class RecoveryProgress:
     Steps may come from several threads; simultaneous steps may print a line too many.
     """
 
-    def __init__(self, clock: Clock, note: Callable[[str], None] | None = None) -> None:
-        """`note` is called with each step that is shown."""
+    def __init__(
+        self,
+        clock: Clock,
+        note: Callable[[str], None] | None = None,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`report` is called with each step that is shown, and `note` with those of a start."""
         self._clock = clock
         self._note = note
+        self._report = report
         self.step = ""
         """The last step."""
         self.left: dict[str, tuple[int, int]] = {}
@@ -39,5 +45,6 @@ class RecoveryProgress:
         if now_ms - self._shown_ms >= INTERVAL_MS:
             self._shown_ms = now_ms
             click.echo(step, err=True)
+            self._report(step)
             if self._note is not None:
                 self._note(step)

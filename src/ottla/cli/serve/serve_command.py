@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
     from ottla.runtime.owner_notes import OwnerNotes
+    from ottla.runtime.service_manager import ServiceManager
     from ottla.runtime.tier_worker import ReleasableLock
     from ottla.server.network.listener import Server
 
@@ -211,16 +212,16 @@ def serve(
     from ottla.runtime.event_log import EventLog
     from ottla.runtime.flusher import Flusher
     from ottla.runtime.owner_notes import OwnerNotes, WorkNotes, addresses_for_commands
-    from ottla.runtime.process_limits import allow_open_files
+    from ottla.runtime.service_manager import ServiceManager
     from ottla.server.network.embedding import Embedding
     from ottla.server.network.listener import Server
 
     started = time.monotonic()
     listeners = client_listeners(config)
     _check(config)
-    allow_open_files()
     clock = machine_clock()
-    progress = RecoveryProgress(clock, WorkNotes(paths, "serve", clock).note_at_once)
+    service = ServiceManager(_taken_from_environment())
+    progress = RecoveryProgress(clock, WorkNotes(paths, "serve", clock).note_at_once, service.step)
     events = EventLog(clock)
     metrics = observing.open_metrics(clock, progress, events)
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
@@ -248,24 +249,40 @@ def serve(
         stack.callback(notes.remove)
         stack.callback(place.close)
         place.start(broker, listeners, server, lock)
-        Stopping(partial(place.stop, server)).install()
+        Stopping(partial(_stop, service, place, server)).install()
         beside.start_registry(stack, listeners, server)
         beside.start_tables(stack, place, own, notes, metrics)
-        click.echo(_ready_line(server, broker, paths, time.monotonic() - started))
-        console = observing.open_console(listeners, server.addresses)
-        if console is not None:
-            stack.callback(console.close)
+        click.echo(ready := _ready_line(server, broker, paths, time.monotonic() - started))
+        observing.open_console(stack, listeners, server.addresses)
         beside.on_ready()
         flusher.start()
         cleaning.start()
         _start_tier(stack, broker, server, clock, lock)
         unused.pop_all()
+        stack.enter_context(service.serving(ready, lock))
         server.run()
         flusher.stop()
         cleaning.stop()
+    _check_disks(broker)
+
+
+def _check_disks(broker: "Broker") -> None:
+    """Raises `StorageError` if all log directories have failed, which ends the server."""
     if broker.directories.is_offline:
         reasons = "; ".join(f"{one.health.failure}; {one.health.fix}" for one in broker.directories)
         raise StorageError("no log directory is left", f"{reasons}, and start again")
+
+
+def _taken_from_environment() -> dict[str, str]:
+    """What the service manager wants to know of this process, and not of those that it starts."""
+    from ottla.runtime.service_manager import VARIABLES
+
+    return {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
+
+
+def _stop(service: "ServiceManager", place: "Alone | Clustered", server: "Server") -> None:
+    service.stopping()
+    place.stop(server)
 
 
 def _start_tier(
@@ -404,10 +421,10 @@ def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "
 
 def _check(config: "BrokerConfig") -> None:
     """Raises `UserError` for unusable keys and certificates, and for larger files than the system
-    allows; warns of settings that a single broker cannot fulfil.
+    allows; warns of settings that a single broker cannot fulfil. Raises the limit of open files.
     """
     from ottla.config.one_broker import shortfalls
-    from ottla.runtime.process_limits import check_file_sizes
+    from ottla.runtime.process_limits import allow_open_files, check_file_sizes
     from ottla.server.network.acceptors import check_tls
 
     check_tls(config)
@@ -425,6 +442,7 @@ def _check(config: "BrokerConfig") -> None:
         logger.warning("super.users: %s is not a principal; use User:alice;User:bob", name)
     if config.without_effect:
         logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
+    allow_open_files()
 
 
 def machine_clock() -> "Clock":
