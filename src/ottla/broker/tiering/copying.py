@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.broker.tiering.steps import Deed, Steps, Until
 from ottla.broker.tiering.tier import Tier
-from ottla.broker.tiering.tiered_partition import IN_DOUBT_MS, TieredPartition
+from ottla.broker.tiering.tiered_partition import TieredPartition
 from ottla.storage.remote.copy_plan import Candidate, Upload, candidates, upload_of
 from ottla.storage.remote.local_files import local_files, may_be_copied
 from ottla.storage.remote.segment_files import SegmentFiles
@@ -128,9 +128,9 @@ class _Copy:
             return
         if not tiered.is_led:
             return  # the new leader copies the segment too, and deletes this upload
-        tiered.in_doubt[segment.segment_id] = tier.now.monotonic_ms + IN_DOUBT_MS
+        tiered.in_doubt.add(segment.segment_id)
         yield from tier.becomes(segment, SegmentState.COPY_SEGMENT_FINISHED, custom)
-        tiered.in_doubt.pop(segment.segment_id, None)
+        tiered.in_doubt.discard(segment.segment_id)
         # Only now may local retention delete the segment: the record is applied, and durable.
         tiered.note_highest(tier.metadata.index_of(tiered.id.topic_id, tiered.id.partition))
         logger.debug(

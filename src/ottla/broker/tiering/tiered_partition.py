@@ -84,9 +84,9 @@ class TieredPartition:
         self.leader_epoch = partition.leader_epoch
         self.since_ms = now_ms
         self.being_copied: set[Uuid] = set()
-        self.in_doubt: dict[Uuid, float] = {}
-        """Uploads of which it is not known whether they are recorded as finished, and until when
-        such a record may still come.
+        self.in_doubt: set[Uuid] = set()
+        """Uploads of which it is not known whether they are recorded as finished: such a record
+        may still be committed.
         """
         self.copy_refusal: str | None = None
         """Why nothing of it is copied any more."""
@@ -168,13 +168,10 @@ class TieredPartition:
         be recorded as finished by a request that is under way to another broker. Such a record
         could come first, and local retention then delete what the deletion takes from the tier.
         """
-        if tier.metadata.is_writer_of(self.id.topic_id, self.id.partition):
-            return frozenset(self.being_copied)
-        now_ms = tier.now.monotonic_ms
-        if now_ms < self.since_ms + IN_DOUBT_MS:
+        is_alone = self.partition.replication is None  # then a record is committed at once
+        if not is_alone and tier.now.monotonic_ms < self.since_ms + IN_DOUBT_MS:
             return EVERYTHING  # this broker may have sent one before it was started again
-        self.in_doubt = {one: until for one, until in self.in_doubt.items() if now_ms < until}
-        return frozenset((*self.being_copied, *self.in_doubt))
+        return self.being_copied | self.in_doubt
 
     def log_state(self, tier: Tier) -> LogState:
         """What decides on the deletion of uploads."""
