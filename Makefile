@@ -14,7 +14,7 @@ AZURITE_SERVER := $(AZURITE)/node_modules/.package-lock.json
 READERS := tests/compat/readers
 READERS_VENV := .venv-readers
 
-.PHONY: help fairness run test test-all compiled wheels check format docs screenshots bench compat node-clients console-axe quix-client table-readers azure-store fuzz crash sim site clean
+.PHONY: help fairness run test test-all compiled wheels image-steps check format docs screenshots bench compat node-clients console-axe quix-client table-readers azure-store fuzz crash sim site clean
 
 help:
 	@echo "make run     the main job on real input: broker, flights, Spark, table"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-all  every test: the quick ones, then the slow ones, and which of them took long"
 	@echo "make compiled  the package compiled, as a wheel has it, and the quick tests with it"
 	@echo "make wheels  wheels with the compiled broker, a pure one and an sdist, checked, in dist/"
+	@echo "make image-steps  the steps of release/Dockerfile, without a container engine"
 	@echo "make check   format, lint, types, import contracts, tidy"
 	@echo "make docs    write the documents that are made from the code"
 	@echo "make screenshots  take the console's pictures for the documents again; needs Chromium"
@@ -72,6 +73,10 @@ compiled: $(COMPILED)/.ready
 # PYTHONS="python3.11 python3.12": by default every one on PATH, or of pyenv's, that Ottla runs on.
 wheels:
 	@$(PYTHON) release/wheels.py $(PYTHONS)
+
+# release/Dockerfile, followed without a container engine; `make wheels` first.
+image-steps:
+	@$(PYTHON) release/follow_dockerfile.py
 
 check: $(READY)
 	$(BIN)/ruff format --check .
