@@ -72,10 +72,15 @@ class Job:
     error: Exception | None = None
 
     def carry_out(self) -> None:
-        """Carries out the deed that the job waits for; its error is the job's."""
-        assert isinstance(self.step, Deed | InTurns)
+        """Carries out the deed that the job waits for; its error is the job's.
+
+        Nothing, if the job was ended before a thread came to it.
+        """
+        step = self.step
+        if not isinstance(step, Deed | InTurns):
+            return
         try:
-            self.result = self.step.carry_out()
+            self.result = step.carry_out()
         except Exception as error:
             self.error = error
 

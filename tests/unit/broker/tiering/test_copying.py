@@ -212,3 +212,17 @@ def test_nothing_stays_of_a_topic_that_is_deleted_during_a_copy(number: int) -> 
         work(broker, moment)
         assert not list(remote_logs(broker).metadata.indexes())
         assert objects_of(file_system) == []
+
+
+def test_a_job_that_is_ended_before_its_thread_comes_to_it_does_nothing() -> None:
+    moment, file_system = Moment(), disk("/d")
+    broker = broker_with_tier(file_system)
+    fill(broker, tiered_topic(broker), 15, moment=moment)
+    work_steps = steps_of(broker, moment)
+    job = next(work_steps)
+    broker.close()
+    remote_logs(broker).jobs.close()
+    job.carry_out()
+    assert job.error is None
+    assert not remote_logs(broker).jobs.resume(job, moment())
+    assert objects_of(file_system) == []
