@@ -83,10 +83,15 @@ _ids = count(1)
 
 
 def broker_with_tier(
-    file_system: FileSystem, *, ids: Iterator[int] = _ids, **settings: str
+    file_system: FileSystem,
+    *paths: str,
+    ids: Iterator[int] = _ids,
+    **settings: str,
 ) -> Broker:
-    """Settings are Kafka's names with `_` for `.`."""
+    """On `/d`, or other paths. Settings are Kafka's names with `_` for `.`."""
     values = {one.replace("_", "."): text for one, text in {**TIER, **settings}.items()}
+    if "remote_log_storage_manager_class_name" in settings:
+        del values["rsm.config.dir"]  # which only the other class has
     values.setdefault("log.index.size.max.bytes", str(1 << 16))
     options = BrokerOptions(
         now_ms=NOW_MS,
@@ -95,7 +100,7 @@ def broker_with_tier(
         cluster_id="a-cluster-for-tests-01",
         open_remote_storage=lambda config, disk: Store(open_remote_storage(config, disk)),
     )
-    return assemble(["/d"], file_system, broker_config(values), options)
+    return assemble(paths or ["/d"], file_system, broker_config(values), options)
 
 
 def store_of(broker: Broker) -> Store:
