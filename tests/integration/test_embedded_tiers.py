@@ -29,10 +29,8 @@ def settings_of(root: Path) -> dict[str, str]:
     return {**SETTINGS, "rsm.config.dir": str(root / "tier")}
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of 15 records in each segment, of which the first three are in the tier only."""
-    root = tmp_path_factory.mktemp("tiered")
+def fill(root: Path) -> None:
+    """Makes a log of 15 records in each segment, of which the first three are in the tier only."""
     (root / "tier").mkdir()
     with ottla.open(root / "data", settings_of(root)) as log:
         log.create_topic("orders", config=TOPIC)
@@ -43,6 +41,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (root / "data" / "orders-0").iterdir():
         if path.name == INTEGRITY or (path.stem.isdecimal() and int(path.stem) < LOCAL_START):
             path.unlink()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tiered")
+    fill(root)
     return root
 
 
