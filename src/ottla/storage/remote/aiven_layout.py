@@ -91,6 +91,10 @@ class AivenTier:
     def read_log(self, segment: RemoteLogSegmentMetadata, position: int, size: int) -> bytes:
         return self._read(self._open_log(segment), position, size)
 
+    def forget(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._opened.pop(segment.segment_id, None)
+        self._cache.forget(segment.segment_id)
+
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         opened = self._open(segment)
         where = opened.manifest.indexes.get(kind)

@@ -53,6 +53,12 @@ class BlockCache:
                 found += loaded[: last - number + 1]
         return found
 
+    def forget(self, segment: Uuid) -> None:
+        """Forgets all blocks of a segment."""
+        self._coming.pop(segment, None)
+        for key in [one for one in list(self._blocks) if one[0] == segment]:
+            self._blocks.pop(key, None)
+
     def _end_of_run(self, segment: Uuid, number: int, last: int) -> int:
         while number < last and (segment, number + 1) not in self._blocks:
             number += 1

@@ -94,6 +94,9 @@ class LocalTier:
         blocks = self._cache.read(segment.segment_id, first, last, self._loading(segment))
         return slice_of(blocks, position % BLOCK_SIZE, size)
 
+    def forget(self, segment: RemoteLogSegmentMetadata) -> None:
+        self._cache.forget(segment.segment_id)
+
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         path = self._path(segment, SUFFIXES[kind])
         content: bytes | None

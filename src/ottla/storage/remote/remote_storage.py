@@ -54,6 +54,9 @@ class RemoteStorage(Protocol):
         Cheap in small steps that follow each other: a store is asked for more at once.
         """
 
+    def forget(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Has the objects read again: what was read of them is damaged, and may be put back."""
+
     def read_index(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
         """The original file; `None` if the segment has no transaction index."""
 

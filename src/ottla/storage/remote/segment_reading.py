@@ -92,8 +92,10 @@ class SegmentReading:
         try:
             return self._read(piece, offset, max_size)
         except CorruptionError:
-            # A damaged copy of the index would show the same.
+            # A damaged copy of the index would show the same, and what was read before of objects
+            # that have been put back since.
             self.indexes.forget(piece.segment)
+            self._storage.forget(piece.segment)
             self._ends.pop(piece.segment.segment_id, None)
             return self._read(piece, offset, max_size)
 

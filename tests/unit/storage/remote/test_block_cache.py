@@ -35,6 +35,16 @@ def test_blocks_that_were_read_are_not_loaded_again() -> None:
     assert store.asked == [(3, 5), (4, 4)]
 
 
+def test_a_segment_that_is_forgotten_is_loaded_again_and_others_are_not() -> None:
+    cache, store = BlockCache(1000), Store()
+    for segment in (ONE, OTHER):
+        cache.read(segment, 3, 3, store.load)
+    cache.forget(ONE)
+    for segment in (ONE, OTHER):
+        assert numbers(cache.read(segment, 3, 3, store.load)) == [3]
+    assert len(store.asked) == 3
+
+
 def test_each_run_of_missing_blocks_is_loaded_at_once() -> None:
     cache, store = BlockCache(1000), Store()
     for number in (2, 6):
