@@ -10,7 +10,13 @@ from tests.docs.shell import Shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 TASK = re.compile(r"^(\d+)\. .*?\n +```console\n(.*?)\n +```$", re.MULTILINE | re.DOTALL)
+FILES = re.findall(r"^<!-- file: (\S+) -->\n```\n(.*?)```$", PAGE, re.MULTILINE | re.DOTALL)
 TASKS = [(int(number), block) for number, block in TASK.findall(PAGE)]
+
+
+def test_a_file_that_a_task_sends_is_shown() -> None:
+    sent = set(re.findall(r"\b\w+\.(?:csv|json|avsc|proto)\b", " ".join(one for _, one in TASKS)))
+    assert sent == {name for name, _ in FILES}
 
 
 def test_there_are_thirty_tasks_of_one_line_each() -> None:
@@ -23,9 +29,9 @@ def test_there_are_thirty_tasks_of_one_line_each() -> None:
 def test_every_task_is_done_by_its_line(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")
-    (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
-    (tmp_path / "orders.json").write_text('{"id": 4}\n{"id": 5}\n')
     shell = Shell(tmp_path)
+    for name, text in FILES:
+        (tmp_path / name).write_text(text)
     with ottla.open(tmp_path / "data") as log:
         address = log.listen("127.0.0.1:0").address
         for number, block in TASKS:
