@@ -41,3 +41,30 @@ def test_every_task_is_done_by_its_line(tmp_path: Path) -> None:
             assert done.returncode == 0, f"{number}: {line}: {done.stderr}"
             if shown:
                 assert done.stdout.splitlines() == shown, f"{number}: {line}"
+
+
+ROW = re.compile(r"^\| (`.*`) \| (`ottla .*|`echo .*) \|$", re.MULTILINE)
+NOT_RUN = ("--registry", "--follow")
+"""What a line needs that is not there, or ends."""
+
+
+def lines_here() -> list[str]:
+    cells = [here for _, here in ROW.findall(PAGE)]
+    found = [one for cell in cells for one in re.findall(r"`(.*?)`", cell.replace(r"\|", "|"))]
+    return [one for one in found if "ottla" in one and not any(no in one for no in NOT_RUN)]
+
+
+def test_each_tool_that_people_come_with_has_its_lines() -> None:
+    there = " ".join(one for one, _ in ROW.findall(PAGE))
+    for tool in ("kafka-topics.sh", "kafka-configs.sh", "rpk topic", "rpk group", "kcat -"):
+        assert there.count(tool) >= 3, tool
+
+
+@pytest.mark.slow
+def test_what_users_of_other_tools_type_here_is_carried_out(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    with ottla.open(tmp_path / "data", {"offsets.topic.num.partitions": 1}) as log:
+        address = log.listen("127.0.0.1:0").address
+        for line in lines_here():
+            done = shell.run(line.replace("localhost:9092", address))
+            assert done.returncode == 0, f"{line}: {done.stderr}"
