@@ -52,6 +52,21 @@ _RULES: Final[dict[str, tuple[Callable[[str], bool], str, str]]] = {
 """By setting: whether a value asks for too much, its consequence, and the fix."""
 
 
+_ALONE: Final = ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
+
+
+def unfulfilled(config: BrokerConfig) -> list[str]:
+    """The given settings without effect, but for those that say what a single broker is: the only
+    voter of its own quorum.
+    """
+    given = config.given
+    is_itself = {one for one in _ALONE if one in given and not _has_several(given[one])}
+    roles = {one.strip() for one in given.get("process.roles", "").split(",")}
+    if roles == {"broker", "controller"}:
+        is_itself.add("process.roles")
+    return [one for one in config.without_effect if one not in is_itself]
+
+
 def shortfalls(config: BrokerConfig) -> Iterator[Shortfall]:
     """Returns the settings that cannot be fulfilled, by name."""
     of_one = {"min.insync.replicas"} if config.zookeeper_connect else set()

@@ -139,8 +139,9 @@ def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
         "log.retention.hours?), my.plugin.password, num.partition (did you mean num.partitions?)"
     )
     assert "hunter2" not in result.stderr
-    for name in ("num.network.threads", "zookeeper.session.timeout.ms", "process.roles"):
+    for name in ("num.network.threads", "zookeeper.session.timeout.ms"):
         assert name in warning
+    assert "controller.quorum" not in warning, "it is the only voter itself"
     assert "num.partitions" not in warning
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.config.broker import broker_config
-from ottla.config.one_broker import shortfalls
+from ottla.config.one_broker import shortfalls, unfulfilled
 from ottla.runtime.opening import open_broker
 
 
@@ -35,6 +35,17 @@ def test_what_one_broker_cannot_give_is_named(name: str, text: str, words: str) 
 )
 def test_what_one_broker_has_is_not_named(name: str, text: str) -> None:
     assert list(shortfalls(broker_config({name: text}))) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["controller.quorum.voters", "controller.quorum.bootstrap.servers"]
+)
+def test_a_broker_that_lists_itself_is_not_warned_about(name: str) -> None:
+    alone = {"process.roles": "broker,controller", name: "localhost:9093"}
+    assert unfulfilled(broker_config(alone)) == []
+    others = {**alone, name: "a:9093,b:9093", "num.replica.fetchers": "2"}
+    assert unfulfilled(broker_config(others)) == [name, "num.replica.fetchers"]
+    assert unfulfilled(broker_config({"process.roles": "broker"})) == ["process.roles"]
 
 
 def test_a_plain_configuration_lacks_nothing() -> None:

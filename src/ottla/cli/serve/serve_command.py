@@ -423,7 +423,7 @@ def _check(config: "BrokerConfig") -> None:
     """Raises `UserError` for unusable keys and certificates, and for larger files than the system
     allows; warns of settings that a single broker cannot fulfil. Raises the limit of open files.
     """
-    from ottla.config.one_broker import shortfalls
+    from ottla.config.one_broker import shortfalls, unfulfilled
     from ottla.runtime.process_limits import allow_open_files, check_file_sizes
     from ottla.server.network.acceptors import check_tls
 
@@ -440,8 +440,8 @@ def _check(config: "BrokerConfig") -> None:
         logger.warning("%s", shortfall)
     for name in config.mistaken_super_users:
         logger.warning("super.users: %s is not a principal; use User:alice;User:bob", name)
-    if config.without_effect:
-        logger.warning("settings that have no effect here: %s", ", ".join(config.without_effect))
+    if without_effect := unfulfilled(config):
+        logger.warning("settings that have no effect here: %s", ", ".join(without_effect))
     allow_open_files()
 
 
