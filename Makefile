@@ -99,7 +99,8 @@ screenshots: $(READY)
 site: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group site
 	@$(BIN)/zensical build --strict -f mkdocs.yml
-	@echo "the documents are in build/site: open build/site/index.html"
+	@echo "the documents are in build/site: open build/site/index.html, or, for the search too,"
+	@echo "python3 -m http.server -d build/site, and http://localhost:8000"
 
 bench: $(COMPILED)/.ready
 	@$(BIN)/python -m benchmarks

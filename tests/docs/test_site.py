@@ -1,5 +1,6 @@
 """The site of the documents: every page can be found, and every link leads somewhere."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -66,6 +67,22 @@ def test_each_column_of_a_table_has_a_heading() -> None:
     assert {
         (page, cells) for page, cells in tables if not all(map(str.strip, cells.split("|")))
     } == set()
+
+
+COPIED = """
+const { commandsOf } = require(process.argv[1]);
+console.log(JSON.stringify(commandsOf(require("fs").readFileSync(0, "utf8"))));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_commands_are_copied_without_prompts_and_output() -> None:
+    block = "$ ottla topics list \\\n    -q\norders\n$ ottla stop data\nstopped pid=4711\n"
+    done = subprocess.run(
+        ["node", "-e", COPIED, str(ROOT / "docs" / "site.js")],
+        input=block, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == "ottla topics list \\\n    -q\nottla stop data"
 
 
 @pytest.fixture(scope="module")
