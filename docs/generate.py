@@ -160,7 +160,7 @@ def main() -> None:
     house.write()
     metrics.write()
     pictures.write()
-    python_api.PAGE.write_text(python_api.page_text())
+    python_api.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Writes docs/python.md, the reference of the Python API, from signatures and docstrings."""
+"""Writes docs/python.md and docs/python/, the reference of the Python API, from signatures and
+docstrings: a page for each class with several methods, the others together.
+"""
 
 import inspect
 import re
@@ -16,10 +18,12 @@ from ottla.embedded.readable import ReadableLog
 from ottla.testing import history
 
 PAGE = Path(__file__).resolve().parent / "python.md"
+FOLDER = PAGE.with_suffix("")
+MADE = "<!-- made by `make docs` from the docstrings in src/ottla -->"
 
-HEAD = """# The Python API
+HEAD = f"""# The Python API
 
-<!-- made by `make docs` from the docstrings in src/ottla -->
+{MADE}
 
 Every example below is run by a test. A target is an open `Log`, a data directory, or brokers as
 `HOST:PORT,HOST:PORT`.
@@ -33,45 +37,80 @@ MODULES: tuple[tuple[ModuleType, str], ...] = (
     (history, "ottla.testing.history"),
 )
 WIDTH = 96
+OWN_PAGE = 4
+"""Methods with which a class has a page of its own."""
 _EXAMPLE = re.compile(r"(?:^(?:>>>|\.\.\.) ?.*\n(?:(?!>>>)\S.*\n|    .*\n)*)+", re.MULTILINE)
 _MODULE = re.compile(r"\b(?:ottla|collections|typing|pathlib|builtins)(?:\.\w+)*\.(?=[A-Z]\w*)")
 
 
-def page_text() -> str:
-    """The whole page."""
-    sections = [section for module, name in MODULES for section in _module(module, name)]
-    return "\n".join([HEAD, *_index(), *sections]).rstrip() + "\n"
+def pages() -> dict[Path, str]:
+    """The index, and all other pages."""
+    found = {PAGE: "\n".join([HEAD, *_index()])}
+    sections: dict[str, list[str]] = {}
+    for module, place in MODULES:
+        for name in sorted(module.__all__):
+            page = page_of(getattr(module, name), place, name)
+            sections.setdefault(page, []).extend(_section(module, place, name))
+    for page, texts in sections.items():
+        found[FOLDER / page] = "\n".join([f"# Python: {_title(page)}\n\n{MADE}\n", *texts])
+    return {path: text.rstrip() + "\n" for path, text in found.items()}
+
+
+def write() -> None:
+    """Writes all pages, and removes those of classes that are gone."""
+    made = pages()
+    FOLDER.mkdir(exist_ok=True)
+    for path in set(FOLDER.glob("*.md")) - made.keys():
+        path.unlink()
+    for path, text in made.items():
+        path.write_text(text)
+
+
+def page_of(thing: Any, place: str, name: str) -> str:
+    """The file in docs/python that describes a name."""
+    module = place.removeprefix("ottla").strip(".").replace(".", "-")
+    if not inspect.isclass(thing) or is_typeddict(thing):
+        return f"{module or 'values'}.md"
+    if issubclass(thing, BaseException):
+        return f"{module or 'errors'}.md"
+    if len(list(_members(thing))) >= OWN_PAGE:
+        return f"{module}-{name}.md".strip("-").lower()
+    return f"{module or 'values'}.md"
+
+
+def _title(page: str) -> str:
+    return page.removesuffix(".md").replace("-", " ")
 
 
 def _index() -> Iterator[str]:
     yield "| name | meaning |\n|---|---|"
     for module, place in MODULES:
         for name in sorted(module.__all__):
+            thing = getattr(module, name)
             anchor = f"{place}.{name}".replace(".", "").lower()
-            words = _first_line(getattr(module, name)).replace("|", "\\|")
-            yield f"| [`{place}.{name}`](#{anchor}) | {words} |"
+            words = _first_line(thing).replace("|", "\\|")
+            yield f"| [`{place}.{name}`](python/{page_of(thing, place, name)}#{anchor}) | {words} |"
     yield ""
 
 
-def _module(module: ModuleType, place: str) -> Iterator[str]:
-    for name in sorted(module.__all__):
-        thing = getattr(module, name)
-        yield f"## `{place}.{name}`\n"
-        if not inspect.isclass(thing):
-            yield _signature(thing, f"{place}.{name}")
-            yield _words(thing)
-            continue
-        if not issubclass(thing, BaseException | Enum) and not is_typeddict(thing):
-            yield _signature(thing, f"{place}.{name}")
+def _section(module: ModuleType, place: str, name: str) -> Iterator[str]:
+    thing = getattr(module, name)
+    yield f"## `{place}.{name}`\n"
+    if not inspect.isclass(thing):
+        yield _signature(thing, f"{place}.{name}")
         yield _words(thing)
-        if issubclass(thing, Enum):
-            yield ", ".join(f"`{one.name}`" for one in thing) + "\n"
-            continue
-        for method, member in _members(thing):
-            yield f"### `{name}.{method}`\n"
-            if callable(member):
-                yield _signature(member, method)
-            yield _words(member)
+        return
+    if not issubclass(thing, BaseException | Enum) and not is_typeddict(thing):
+        yield _signature(thing, f"{place}.{name}")
+    yield _words(thing)
+    if issubclass(thing, Enum):
+        yield ", ".join(f"`{one.name}`" for one in thing) + "\n"
+        return
+    for method, member in _members(thing):
+        yield f"### `{name}.{method}`\n"
+        if callable(member):
+            yield _signature(member, method)
+        yield _words(member)
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:

@@ -32,8 +32,15 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert commands.page_text() == commands.PAGE.read_text(), "run `make docs`"
 
 
-def test_the_page_of_the_python_api_is_up_to_date() -> None:
-    assert python_api.page_text() == python_api.PAGE.read_text(), "run `make docs`"
+def test_the_pages_of_the_python_api_are_up_to_date() -> None:
+    made = python_api.pages()
+    assert {*python_api.FOLDER.glob("*.md"), python_api.PAGE} == made.keys(), "run `make docs`"
+    for page, text in made.items():
+        assert text == page.read_text(), "run `make docs`"
+
+
+def test_no_page_is_longer_than_anybody_reads() -> None:
+    assert {page.name for page in PAGES if page.stat().st_size > 100_000} == set()
 
 
 def test_the_pictures_are_up_to_date() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.python_api import MODULES, PAGE, _members
+from docs.python_api import MODULES, _members, pages
 
 import ottla
 
@@ -173,7 +173,7 @@ def is_ours(name: str, bases: Mapping[str, tuple[str, str]]) -> bool:
 
 @pytest.mark.parametrize("module", [module for module, _ in MODULES], ids=lambda one: one.__name__)
 def test_each_public_name_is_described_on_the_page(module: types.ModuleType) -> None:
-    described = dict(DESCRIBED.findall(PAGE.read_text(encoding="utf-8")))
+    described = dict(DESCRIBED.findall("\n".join(pages().values())))
     assert [one for one in module.__all__ if not described.get(f"{module.__name__}.{one}")] == []
 
 
