@@ -126,10 +126,13 @@ class Surroundings:
             return dict.fromkeys(BROKERS, self._secured(stack))
         if not any(one in example for one in BROKERS):
             return {}
-        log = stack.enter_context(ottla.open(self._folder / "served", SETTINGS))
+        disks = {"/disk1/kafka": self._folder / "served", "/disk2/kafka": self._folder / "disk2"}
+        count = 2 if example.startswith("ottla topics move") else 1
+        log = stack.enter_context(ottla.open([*disks.values()][:count], SETTINGS))
         if example.startswith("ottla transactions"):
             begin_transaction(log, stack)
-        return dict.fromkeys(BROKERS, log.listen("127.0.0.1:0").address)
+        address = log.listen("127.0.0.1:0").address
+        return {**dict.fromkeys(BROKERS, address), **{at: str(one) for at, one in disks.items()}}
 
     def _secured(self, stack: ExitStack) -> str:
         """A context: tokens are for users that log in."""

@@ -148,6 +148,10 @@ topics_group = LazyGroup(
         "create": ("ottla.cli.topics.change:create_command", "Create topics."),
         "alter": ("ottla.cli.topics.change:alter_command", "Change settings of topics."),
         "grow": ("ottla.cli.topics.change:grow_command", "Add partitions to a topic."),
+        "move": (
+            "ottla.cli.topics.move:move_command",
+            "Move partitions to other log directories of their broker.",
+        ),
         "delete": ("ottla.cli.topics.change:delete_command", "Delete topics."),
     },
     examples=(
