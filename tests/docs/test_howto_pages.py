@@ -25,6 +25,8 @@ PAGES = {
     "tools.md": "",
     "operating.md": "",
     "service.md": "",
+    "backup.md": "",
+    "upgrade.md": "",
     "console.md": "starlette uvicorn curl",
     "metrics.md": "prometheus_client curl",
     "testing.md": "",
