@@ -1,9 +1,8 @@
 """Optional packages, and the extras that install them."""
 
-import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from ottla.base.errors import UserError
 
@@ -62,29 +61,30 @@ def install_command(extra: str) -> str:
     )
 
 
-SOURCES = Path(__file__).parents[3]
+SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 """The clone, in a source tree; otherwise a folder without a pyproject.toml."""
 
 
-def install_from(direct_url: str | None, extra: str, requirements: list[str], sources: Path) -> str:
+def install_from(direct_url: str | None, extra: str, requirements: list[str], sources: str) -> str:
     """As `install_command`; `direct_url` is the file of the Python Packaging Authority (PEP 610)
     that pip writes unless the package came from an index.
 
     Where that source is gone, the command names the packages of the extra.
     """
+    import json
     from urllib.parse import unquote, urlsplit
 
     origin = json.loads(direct_url) if direct_url else {}
     url = urlsplit(origin.get("url", ""))
     if "vcs_info" in origin:
         return f"pip install 'ottla[{extra}] @ {origin['vcs_info']['vcs']}+{origin['url']}'"
-    if (sources / "pyproject.toml").is_file():
+    if os.path.isfile(os.path.join(sources, "pyproject.toml")):
         return f"pip install -e '{sources}[{extra}]'"
     if url.scheme != "file":
         place = f" @ {origin['url']}" if url.scheme else ""
         return f"pip install 'ottla[{extra}]{place}'"
-    path = Path(unquote(url.path))
-    if path.exists():
+    path = unquote(url.path)
+    if os.path.exists(path):
         return f"pip install '{path}[{extra}]'"
     return f"pip install {' '.join(dict.fromkeys(_packages_of(extra, requirements)))}"
 

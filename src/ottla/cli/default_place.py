@@ -4,7 +4,6 @@
 """
 
 import os
-import socket
 
 from ottla.base.addresses import Address, address_text
 
@@ -31,6 +30,8 @@ def default_place() -> tuple[str, str]:
 
 
 def _answers(address: Address) -> bool:
+    import socket  # A command with a target does not need it.
+
     try:
         with socket.create_connection(address, timeout=CONNECT_S):
             return True

@@ -12,6 +12,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
+from ottla.base.texts import setting_value
 from ottla.storage.files.java_properties import parse_properties
 
 if TYPE_CHECKING:
@@ -126,10 +127,13 @@ def _read_properties(path: FilePath, wanted: str, *, encoding: str) -> dict[str,
 
 
 def given_settings(path: FilePath | None, options: Iterable[str]) -> dict[str, str]:
-    """Returns the settings of a file, if one is named, overridden by those of `-o KEY=VALUE`."""
+    """Returns the settings of a file, if one is named, overridden by those of `-o KEY=VALUE`, in
+    which times and sizes may have units.
+    """
     values = read_server_properties(path) if path else {}
     given = dict(parse_setting(text, "log.segment.bytes=1048576") for text in options)
-    values.update(with_secrets(given))
+    found = with_secrets(given).items()
+    values.update({name: setting_value(name, value) for name, value in found})
     return values
 
 

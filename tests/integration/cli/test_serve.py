@@ -45,6 +45,7 @@ def test_records_outlive_a_kill_and_a_restart(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["-o", "log.segment.bytes=x"], "log.segment.bytes=x: must be a whole number of bytes"),
+        (["-o", "log.retention.ms=5days"], "there is no unit days; did you mean 5d?"),
         (["-o", "nonsense"], "a setting is KEY=VALUE"),
         (["--listen", "nowhere"], "an address is HOST:PORT"),
     ],

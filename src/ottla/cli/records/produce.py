@@ -131,6 +131,10 @@ def send_all(
     """Sends records, shows their number, and prints a summary; raises `UserError`."""
     from ottla.cli.records.sending import RecordSender, Written, record_sender
 
+    if given["create"]:
+        from ottla.client.administration.topics import check_new_topic
+
+        check_new_topic(topic)
     settings = _producer_settings(given)
     written: dict[int, Written] | None = {} if flow.as_json else None
     sender: RecordSender | None = None

@@ -113,7 +113,13 @@ class ServeCommand(ExampleCommand):
     metavar="HOST:PORT",
     help="Address to listen on; repeatable. Default: the file's listeners, or 127.0.0.1:9092.",
 )
-@click.option("-o", "settings", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
+@click.option(
+    "-o",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Broker setting; 7d and 1Gi are understood.",
+)
 @click.option(
     "--background", is_flag=True, help="Return once the broker is ready; ottla stop stops it."
 )

@@ -53,12 +53,13 @@ def create_command(
     """Create topics NAME. Settings that are not given have the broker's defaults. A data directory
     is created if it is missing. Times and sizes may be written as 7d and 1Gi.
     """
-    from ottla.client.administration.topics import TopicAdmin
+    from ottla.client.administration.topics import TopicAdmin, check_new_topic
     from ottla.config.topic import TopicConfig
 
     configs = topic_changes(settings)
     check_settings(configs, TopicConfig())
-    check_new_topics(names)
+    for name in names:
+        check_new_topic(name)
     with target.open(may_create=True) as cluster:
         admin = TopicAdmin(cluster)
         there = set(admin.list_topics(internal=True)) if how["if_missing"] else set()
@@ -185,19 +186,6 @@ def _chosen(admin: "TopicAdmin", patterns: tuple[str, ...], if_there: bool) -> l
     if if_there:
         patterns = tuple(one for one in patterns if one in known or {*"*?["} & {*one})
     return matching("topic", patterns, offered) if patterns else []
-
-
-def check_new_topics(names: tuple[str, ...]) -> None:
-    """Raises `UserError` for a name that no topic may have, before anything is created."""
-    from ottla.base.errors import ApiError
-    from ottla.metadata.deciding.topic_rules import check_name
-
-    for name in names:
-        try:
-            check_name(name)
-        except ApiError as error:
-            hint = f"; a setting of the topics is -o {name}" if "=" in name else ""
-            raise UserError(f"topic {name}: {str(error).removesuffix('.')}{hint}") from error
 
 
 def topic_changes(settings: tuple[str, ...]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.unknown_arguments import answers_unknown_arguments
@@ -354,3 +355,14 @@ def _deleted(
     ]
     answer = leader.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
     return by_partition(answer.topics)
+
+
+def check_new_topic(name: str) -> None:
+    """Raises `UserError` for a name that no topic may have, before a directory is made for it."""
+    from ottla.metadata.deciding.topic_rules import check_name
+
+    try:
+        check_name(name)
+    except ApiError as error:
+        hint = f"; a setting of the topics is -o {name}" if "=" in name else ""
+        raise UserError(f"topic {name}: {str(error).removesuffix('.')}{hint}") from error

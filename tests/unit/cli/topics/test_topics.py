@@ -129,6 +129,15 @@ def test_a_mistake_is_one_line_that_helps(
     assert same_broker.end(*words.split()) == (code, f"ottla: {text}")
 
 
+@pytest.mark.parametrize("words", ["produce {} a=b --create", "import {} a=b lines.csv --create"])
+def test_a_topic_that_cannot_be_makes_no_directory(words: str, tmp_path: Path) -> None:
+    (tmp_path / "lines.csv").write_text("n\n1\n")
+    line = words.format(tmp_path / "data").replace("lines.csv", str(tmp_path / "lines.csv"))
+    result = CliRunner().invoke(cli, line.split(), input="tea\n")
+    assert (result.exit_code, "topic a=b: " in result.output) == (2, True), result.output
+    assert not (tmp_path / "data").exists()
+
+
 def test_records_before_an_offset_or_a_time_are_deleted(broker: Administered) -> None:
     (done,) = broker.json("delete-records", "TARGET", "orders", "-p", "0", "--before", "10")
     assert (done["first_offset"], done["records"]) == (10, 10)
