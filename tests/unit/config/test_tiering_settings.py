@@ -5,6 +5,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.config.broker import broker_config
+from ottla.config.cross_checks import check_reconfiguration
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topic_rules import (
@@ -174,3 +175,15 @@ def test_the_settings_of_a_broker_decide_whether_topics_may_be_tiered() -> None:
         broker_config({**named, factor: "3"})
     with pytest.raises(SettingError, match="TopicBasedRemoteLogMetadataManager is supported"):
         broker_config({**named, "remote.log.metadata.manager.class.name": "a.Manager"})
+
+
+def test_local_retention_may_not_be_longer_than_retention_at_run_time() -> None:
+    old = broker_config({})
+    for unit in ("ms", "bytes"):
+        whole, local = f"log.retention.{unit}", f"log.local.retention.{unit}"
+        check_reconfiguration(old, broker_config({whole: "100", local: "100"}))
+        check_reconfiguration(old, broker_config({whole: "100", local: "-2"}))
+        check_reconfiguration(old, broker_config({whole: "-1", local: "-1"}))
+        for value in ("101", "-1"):
+            with pytest.raises(SettingError, match=local):
+                check_reconfiguration(old, broker_config({whole: "100", local: value}))

@@ -688,15 +688,3 @@ def test_a_number_of_threads_may_halve_or_double_at_run_time(
     for count in outside:
         with pytest.raises(SettingError, match="the current value"):
             check_reconfiguration(old, broker_config({name: str(count)}))
-
-
-def test_local_retention_may_not_be_longer_than_retention_at_run_time() -> None:
-    old = broker_config({})
-    for unit in ("ms", "bytes"):
-        whole, local = f"log.retention.{unit}", f"log.local.retention.{unit}"
-        check_reconfiguration(old, broker_config({whole: "100", local: "100"}))
-        check_reconfiguration(old, broker_config({whole: "100", local: "-2"}))
-        check_reconfiguration(old, broker_config({whole: "-1", local: "-1"}))
-        for value in ("101", "-1"):
-            with pytest.raises(SettingError, match=local):
-                check_reconfiguration(old, broker_config({whole: "100", local: value}))

@@ -19,9 +19,10 @@ from ottla.base.ids import Uuid
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
+from ottla.broker.tiering import expiring
 from ottla.broker.tiering.building import Build, build_replica
 from ottla.broker.tiering.copying import copy_segments, next_candidate
-from ottla.broker.tiering.expiring import FEW, delete_partition, expire, is_due, turn_off
+from ottla.broker.tiering.expiring import delete_partition, expire, is_due, turn_off
 from ottla.broker.tiering.lost_epochs import add_epochs, lacks_epochs
 from ottla.broker.tiering.remote_log_metadata import Publication
 from ottla.broker.tiering.steps import Deed, InTurns, Step, Steps, Until
@@ -255,7 +256,7 @@ class TierJobs:
             tiered.note_highest(index)
         if tiered.is_led:
             self._queue_due(tiered, index)
-        return partition.log.segment_count + (0 if index is None else min(len(index), FEW))
+        return partition.log.segment_count + (0 if index is None else min(len(index), expiring.FEW))
 
     def _is_same(self, tiered: TieredPartition) -> bool:
         return tiered.leader_epoch == tiered.partition.leader_epoch
