@@ -32,6 +32,7 @@ SUBJECTS = {
     "console": "the console's list of 1,000 topics, and a search beside other clients",
     "connections": "a thousand idle connections: memory, processor time, and others' requests",
     "tiers": "reading a log whose head is in a tier, and a broker of 10,000 tiered segments",
+    "tier-copies": "produce requests while segments are copied to a tier",
     "tls": "TLS beside plain: throughput, handshakes, memory, and handshakes that are half done",
     "authorization": "what access rules cost requests, in processor time",
     "fairness": "a small client beside the largest request of each API, and beside floods",

@@ -16,7 +16,11 @@ from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -69,10 +73,14 @@ class WireClient:
             data += some
         return bytes(data)
 
-    def create_topic(self, partition_count: int = 1) -> str:
-        """A new topic; returns its name."""
+    def create_topic(self, partition_count: int = 1, **settings: str) -> str:
+        """A new topic; returns its name. Settings are Kafka's names with `_` for `.`."""
         name = f"bench-{next(_topic_numbers)}"
         wanted = CreatableTopic(name=name, num_partitions=partition_count, replication_factor=1)
+        wanted.configs = [
+            CreatableTopicConfig(name=one.replace("_", "."), value=text)
+            for one, text in settings.items()
+        ]
         version = self.version(ApiKey.CREATE_TOPICS, NEWEST_CREATE_TOPICS)
         answer = self.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), version)
         code = answer.topics[0].error_code
@@ -95,15 +103,20 @@ def decode(frame: bytes, api_key: int, version: int) -> Any:
 
 
 class Producing:
-    """One-record produce requests to a topic of their own, acks=all, all with the same bytes."""
+    """Produce requests to a topic of their own, acks=all, all with the same bytes.
 
-    def __init__(self, host: str, port: int, value_size: int = 100) -> None:
+    They have one record unless told; what else is given is the topic's settings.
+    """
+
+    def __init__(
+        self, host: str, port: int, value_size: int = 100, record_count: int = 1, **settings: str
+    ) -> None:
         self._address = (host, port)
         self._clients = [WireClient(host, port)]
         client = self._clients[0]
         self._version = client.version(ApiKey.PRODUCE, NEWEST_PRODUCE)
-        data = PartitionProduceData(index=0, records=batch_of(1, value_size))
-        topic = TopicProduceData(name=client.create_topic(), partition_data=[data])
+        data = PartitionProduceData(index=0, records=batch_of(record_count, value_size))
+        topic = TopicProduceData(name=client.create_topic(1, **settings), partition_data=[data])
         request = ProduceRequest(acks=ACKS_ALL, timeout_ms=10_000, topic_data=[topic])
         self.frame = frame_of(request, self._version)
         self.answer_size = 0

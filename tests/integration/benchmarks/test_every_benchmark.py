@@ -23,6 +23,7 @@ SHOWN = {
     "console": "all on a page",
     "dispatch": "fetch, 1 MB",
     "tiers": "memory of a segment",
+    "tier-copies": "p99 with over without",
     "tls": "beside them, over alone",
     "authorization": "with over without",
     "fairness": "DESCRIBE_GROUPS of empty names",
