@@ -5,7 +5,6 @@ Every failure is one line on standard error, never a traceback. Codes 124 and 13
 """
 
 import errno
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from ottla.base.errors import (
     UserError,
 )
 from ottla.base.extras import how_to_install
-from ottla.cli.journal import priority_mark
+from ottla.cli.journal import ERROR, priority_mark
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -68,7 +67,7 @@ def ended() -> Iterator[None]:
             traceback.print_exc()
         text, code = _judged(error)
         notes = "".join(f" ({one})" for one in getattr(error, "__notes__", ()))
-        click.echo(f"{priority_mark(logging.ERROR)}ottla: {text}{notes}", err=True)
+        click.echo(f"{priority_mark(ERROR)}ottla: {text}{notes}", err=True)
         sys.exit(code)
 
 

@@ -1,17 +1,14 @@
 """Priorities of lines on standard error, where systemd's journal reads it: sd-daemon(3)."""
 
-import logging
 import os
 import sys
+from typing import Final
 
-PRIORITIES = (
-    (logging.CRITICAL, 2),
-    (logging.ERROR, 3),
-    (logging.WARNING, 4),
-    (logging.INFO, 6),
-    (logging.NOTSET, 7),
-)
-"""The lowest level of Python's that has syslog's priority."""
+ERROR: Final = 40
+PRIORITIES: Final = ((50, 2), (ERROR, 3), (30, 4), (20, 6), (0, 7))
+"""The lowest level of `logging` that has syslog's priority; not imported, since every command that
+ends with an error asks for a mark.
+"""
 
 
 def is_read_by_journal() -> bool:
@@ -30,20 +27,9 @@ def is_read_by_journal() -> bool:
 
 def priority_mark(level: int) -> str:
     """What a line begins with for the journal, which takes it off; nothing elsewhere."""
-    return _mark(level) if is_read_by_journal() else ""
+    return mark(level) if is_read_by_journal() else ""
 
 
-class JournalFormatter(logging.Formatter):
-    """Marks each line of another formatter: the journal has an entry for each."""
-
-    def __init__(self, lines: logging.Formatter) -> None:
-        super().__init__()
-        self._lines = lines
-
-    def format(self, record: logging.LogRecord) -> str:
-        mark = _mark(record.levelno)
-        return "\n".join(mark + line for line in self._lines.format(record).split("\n"))
-
-
-def _mark(level: int) -> str:
+def mark(level: int) -> str:
+    """The mark of a level, wherever the line goes."""
     return f"<{next(priority for lowest, priority in PRIORITIES if level >= lowest)}>"

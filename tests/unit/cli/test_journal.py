@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.journal import JournalFormatter, is_read_by_journal, priority_mark
+from ottla.cli.journal import is_read_by_journal, priority_mark
+from ottla.cli.serve.log_formats import JournalFormatter
 
 
 def test_only_the_stream_that_systemd_has_connected_is_read_by_the_journal(

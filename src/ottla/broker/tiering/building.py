@@ -6,13 +6,12 @@ Kafka's counterpart: `TierStateMachine.buildRemoteLogAuxState`.
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.broker.replication.effects import BuildFromTier
 from ottla.broker.tiering.steps import Deed, Steps, Until
 from ottla.broker.tiering.tier import Tier
 from ottla.broker.topics.partition import Partition
@@ -21,6 +20,9 @@ from ottla.storage.log.leader_epochs import parse_epoch_entries
 from ottla.storage.log.maintenance import TierStart
 from ottla.storage.log.snapshot_files import producer_entry
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.effects import BuildFromTier
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ class Build:
     epoch. `done` continues to follow; it is called once, whatever has happened.
     """
 
-    wanted: BuildFromTier
+    wanted: "BuildFromTier"
     partition: Partition
     topic_id: Uuid
     is_wanted: Callable[[], bool]

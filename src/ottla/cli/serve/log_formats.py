@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ottla.base.events import kind_of
 from ottla.base.patterns import lazy_pattern
-from ottla.cli.journal import JournalFormatter, is_read_by_journal
+from ottla.cli.journal import is_read_by_journal, mark
 
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 JOURNAL_FORMAT = "%(levelname)s %(message)s"
@@ -34,6 +34,18 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class JournalFormatter(logging.Formatter):
+    """Marks each line of another formatter: the journal has an entry for each."""
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        begins = mark(record.levelno)
+        return "\n".join(begins + line for line in self._lines.format(record).split("\n"))
 
 
 _CONTROLS = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
