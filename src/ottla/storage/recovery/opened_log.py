@@ -119,13 +119,15 @@ class OpenedLog:
     def log_start_offset(self) -> int:
         """The local start; in a tiered log the recorded log start, as the tier has what is between.
 
-        While it is not known whether the log is tiered, its start is kept: retention raises it
-        later, where a start that was raised too early would lose what is in the tier.
+        While it is not known whether the log is tiered, its start is kept if its leader epochs
+        begin before the local start, as a tiered log's do, or are lost: a start that was raised
+        too early would lose what is in the tier. If the log is not tiered, its start is raised
+        once that is known.
         """
-        request = self.request
-        if request.is_tiered or not request.are_settings_known:
-            return request.log_start_offset
-        return self.local_start_offset
+        request, local_start = self.request, self.local_start_offset
+        first = self.epochs.earliest_start_offset
+        may_be_tiered = not request.are_settings_known and (first is None or first < local_start)
+        return request.log_start_offset if request.is_tiered or may_be_tiered else local_start
 
     @property
     def all_files(self) -> list[Segment]:

@@ -133,15 +133,18 @@ def test_a_loss_in_a_tiered_log_costs_nothing_but_what_is_lost(is_clean: bool) -
         assert [one.start_offset for one in log.epochs.entries] == [0]
 
 
-def test_a_topic_whose_tier_is_unknown_keeps_its_start_until_it_is_known() -> None:
-    files, _ = tiered(is_clean=True)
-    for name in ("__cluster_metadata-0",):
-        for one in files.list(join(DIRECTORY, name)):
-            files.remove(join(DIRECTORY, name, one))
-        files.remove_directory(join(DIRECTORY, name))
+def lose_the_metadata(files: FakeFileSystem) -> None:
+    for one in files.list(join(DIRECTORY, "__cluster_metadata-0")):
+        files.remove(join(DIRECTORY, "__cluster_metadata-0", one))
+    files.remove_directory(join(DIRECTORY, "__cluster_metadata-0"))
     for name in files.list(DIRECTORY):
         if "metadata" in name and name != "meta.properties":
             files.remove(join(DIRECTORY, name))
+
+
+def test_a_topic_whose_tier_is_unknown_keeps_its_start_until_it_is_known() -> None:
+    files, _ = tiered(is_clean=True)
+    lose_the_metadata(files)
     broker = open_broker(files, log_index_size_max_bytes="240")
     log = broker.topics.partition("t", 0).log
     assert (log.log_start_offset, log.local_start_offset) == (0, 3)
@@ -149,3 +152,20 @@ def test_a_topic_whose_tier_is_unknown_keeps_its_start_until_it_is_known() -> No
     broker.admin.confirm_topics({"t": SETTINGS})
     assert (log.log_start_offset, log.local_start_offset) == (0, 3)
     assert topic.config.remote_storage_enable
+
+
+def test_a_log_that_was_emptied_has_nothing_in_a_tier_though_its_settings_are_unknown() -> None:
+    """As a follower is whose log ends before its leader's begins."""
+    files = disk(DIRECTORY)
+    broker = open_broker(files, log_index_size_max_bytes="240")
+    broker.admin.create_topic(NewTopic(name="t"))
+    partition = broker.topics.partition("t", 0)
+    broker.appends.append(partition, batch(b"v"), now_ms=NOW_MS)
+    partition.directory.checkpoints.write_log_starts()
+    partition.log.maintenance.truncate_fully_and_start_at(20, now_ms=NOW_MS)
+    broker.appends.append(partition, batch(b"v"), now_ms=NOW_MS)
+    broker.appends.write_out()
+    killed = files.crash(CrashMode.KEEP)
+    lose_the_metadata(killed)
+    log = open_broker(killed, log_index_size_max_bytes="240").topics.partition("t", 0).log
+    assert (log.log_start_offset, log.local_start_offset, log.log_end_offset) == (20, 20, 21)
