@@ -74,10 +74,10 @@ class UnknownNameError(RefusalError):
         hint = ""
         if found:
             hint = f"; did you mean {' or '.join(found)}?"
-        elif names:
-            shown = ", ".join(names[:SHOWN_COUNT])
-            hint = f"; there is {shown}" if len(names) == 1 else f"; there are {shown}"
-            hint += f" and {len(names) - SHOWN_COUNT} more" if len(names) > SHOWN_COUNT else ""
+        elif own := [one for one in names if not one.startswith("__")]:  # no internal topics
+            shown = ", ".join(own[:SHOWN_COUNT])
+            hint = f"; there is {shown}" if len(own) == 1 else f"; there are {shown}"
+            hint += f" and {len(own) - SHOWN_COUNT} more" if len(own) > SHOWN_COUNT else ""
         super().__init__(f"there is no {noun} {name}{place}{hint}")
         self.name = name
         self.nearest = found

@@ -1,5 +1,6 @@
 """`ottla adopt --zookeeper` asks a real ZooKeeper, the one that comes with PySpark."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.extras import install_command
 from ottla.base.files import OsFileSystem
 from ottla.broker.configs.settings import ConfigSource
 from ottla.cli.directory.adopt_sources import read_zookeeper
@@ -84,5 +86,5 @@ def test_a_missing_chroot_is_named(
 
 def test_without_kazoo_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
-    with pytest.raises(UserError, match=r"pip install 'ottla\[zookeeper\]'"):
+    with pytest.raises(UserError, match=re.escape(install_command("zookeeper"))):
         read_zookeeper("127.0.0.1:1")

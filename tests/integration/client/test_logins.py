@@ -1,6 +1,7 @@
 """Our own clients log in at our own broker: by each mechanism, by tokens, and again in time."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.base.extras import install_command
 from ottla.base.scram import bytes_text
 from ottla.cli.main import cli
 from ottla.client.administration.admin import Admin
@@ -64,8 +66,8 @@ def test_without_scramp_a_login_by_scram_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "scramp", None)
     monkeypatch.delitem(sys.modules, "ottla.client.connecting.scram", raising=False)
-    missing = (
-        r"sasl.mechanism=SCRAM-SHA-256: scramp is not installed: pip install 'ottla\[security\]'"
+    missing = re.escape(
+        f"sasl.mechanism=SCRAM-SHA-256: scramp is not installed: {install_command('security')}"
     )
     with (
         pytest.raises(UserError, match=missing),

@@ -78,6 +78,9 @@ def test_the_time_of_a_command_can_be_limited() -> None:
 
 def test_a_name_that_is_like_no_other_has_no_suggestion() -> None:
     assert UnknownNameError("topic", "zzz", ["orders"]).nearest == []
+    known = ["__consumer_offsets", "orders"]
+    assert str(UnknownNameError("topic", "zzz", known)) == "there is no topic zzz; there is orders"
+    assert UnknownNameError("topic", "__consumer_offset", known).nearest == known[:1]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Mistakes in calls of a log are answered with one line that names the fix."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import ottla
+from ottla.base.extras import install_command
 from tests.support.mistakes import Call, check_unknown_argument, open_log, refusal
 
 __all__ = ["open_log"]
@@ -231,7 +233,7 @@ def test_an_unknown_argument_is_answered_with_the_one_that_was_meant(
     check_unknown_argument(call, log, answer)
 
 
-ARROW = "pyarrow is not installed: pip install 'ottla\\[arrow]'"
+ARROW = f"pyarrow is not installed: {install_command('arrow')}"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ ARROW = "pyarrow is not installed: pip install 'ottla\\[arrow]'"
         (
             "duckdb",
             lambda log: log.scan("orders").to_duckdb(),
-            "to_duckdb: duckdb is not installed: pip install 'ottla\\[sql]'",
+            f"to_duckdb: duckdb is not installed: {install_command('sql')}",
         ),
     ],
 )
@@ -261,5 +263,5 @@ def test_a_missing_package_is_named_with_the_extra_that_installs_it(
     log: ottla.Log, monkeypatch: pytest.MonkeyPatch, package: str, call: Call, line: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ottla.UserError, match=f"^{line}$"):
+    with pytest.raises(ottla.UserError, match=f"^{re.escape(line)}$"):
         call(log)

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pytest
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
+from ottla.base.extras import install_command
 from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
@@ -439,7 +441,7 @@ def test_a_table_of_somebody_else_is_refused(tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "ottla.tables.formats.iceberg", raising=False)
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
-    with pytest.raises(UserError, match=r"pip install 'ottla\[iceberg\]'"):
+    with pytest.raises(UserError, match=re.escape(install_command("iceberg"))):
         Table(TABLE)
 
 
