@@ -107,6 +107,8 @@ class OpenedLog:
         self.has_kept_damage = False
         """Whether damage was kept that no checkpoint counts as flushed."""
         self.epochs = read_epochs(request.file_system, join(request.directory, LEADER_EPOCHS))
+        self._epochs_begin = self.epochs.earliest_start_offset
+        """As recorded, before those that are lost are made again from the local segments."""
         self.knows_epochs = request.integrity is not None and self.epochs.earliest_epoch is not None
         self.integrity = IntegrityFile(request.file_system, request.directory, request.integrity)
 
@@ -125,7 +127,7 @@ class OpenedLog:
         once that is known.
         """
         request, local_start = self.request, self.local_start_offset
-        first = self.epochs.earliest_start_offset
+        first = self._epochs_begin
         may_be_tiered = not request.are_settings_known and (first is None or first < local_start)
         return request.log_start_offset if request.is_tiered or may_be_tiered else local_start
 
