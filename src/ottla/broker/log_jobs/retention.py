@@ -37,7 +37,7 @@ LOGS_PER_SLICE = 64
 PLANNED_PER_SLICE = 500
 SEGMENTS_PER_SLICE = 32
 """Each segment needs a few renames, during which clients wait."""
-CHANGED_LOGS_PER_SLICE = 2
+CHANGED_LOGS_PER_SLICE = 8
 """Each log needs a few fsyncs."""
 
 
