@@ -16,7 +16,7 @@ import click
 
 from ottla.base.values import dataclass
 from ottla.cli.tables import print_rows
-from ottla.cli.terminal import print_json, with_options
+from ottla.cli.terminal import confirm, counted, print_json, with_options
 
 ERRORS_ONLY = "Print nothing but errors."
 NAMES_ONLY = "Print names only, one per line."
@@ -94,6 +94,29 @@ class Output:
             print_rows(columns, list(rows))
         else:
             click.echo(none, err=True)
+
+
+def may_move(
+    moves: Sequence[str],
+    objects: Iterable[Mapping[str, Any]],
+    output: Output,
+    *,
+    is_dry_run: bool,
+    is_confirmed: bool,
+) -> bool:
+    """Prints a plan, a line for each partition, and asks; returns whether it is to be carried out,
+    which it is not with `--dry-run`.
+    """
+    if not moves:
+        output.say("nothing is to be moved")
+        return False
+    plan = "\n".join(moves)
+    if is_dry_run:
+        output.say(plan, *objects)
+        return False
+    output.say(plan)
+    confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
+    return True
 
 
 def output_options(what: str = ERRORS_ONLY) -> Callable[[Callable[..., None]], Any]:

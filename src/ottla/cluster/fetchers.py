@@ -7,7 +7,7 @@ the responses under the lock, in slices between which clients are served. Kafka'
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from threading import Condition, Thread
 from time import perf_counter, sleep
@@ -51,6 +51,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Asked = TypeVar("Asked", AskOffsets, AskLocalStart)
 
 Ask = AskEpochEnd | AskOffsets | AskLocalStart
 """What is asked before a partition is fetched."""
@@ -348,39 +349,41 @@ class Fetcher:
         ]
 
     def _offsets(self, asks: Sequence[AskOffsets]) -> list[LeaderAnswer]:
-        starts, ends = (self._list_offsets(asks, one) for one in (EARLIEST, LATEST))
-        answers: list[LeaderAnswer] = []
-        for one in asks:
-            error, start, _ = starts.get(one.partition, NO_ANSWER)
-            end_error, end, _ = ends.get(one.partition, NO_ANSWER)
-            answers.append(
-                Offsets(
-                    partition=one.partition,
-                    leader_epoch=one.leader_epoch,
-                    error=error or end_error,
-                    log_start_offset=start,
-                    log_end_offset=end,
-                )
+        return [
+            Offsets(
+                partition=one.partition,
+                leader_epoch=one.leader_epoch,
+                error=error,
+                log_start_offset=start,
+                log_end_offset=end,
             )
-        return answers
+            for one, error, start, end, _ in self._starts_and(LATEST, asks)
+        ]
 
     def _local_starts(self, asks: Sequence[AskLocalStart]) -> list[LeaderAnswer]:
-        starts, local_starts = (self._list_offsets(asks, one) for one in (EARLIEST, EARLIEST_LOCAL))
-        answers: list[LeaderAnswer] = []
+        return [
+            LocalStart(
+                partition=one.partition,
+                leader_epoch=one.leader_epoch,
+                error=error,
+                log_start_offset=start,
+                offset=local_start,
+                epoch=epoch,
+            )
+            for one, error, start, local_start, epoch in self._starts_and(EARLIEST_LOCAL, asks)
+        ]
+
+    def _starts_and(
+        self, timestamp: int, asks: Sequence[Asked]
+    ) -> Iterator[tuple[Asked, ErrorCode, int, int, int]]:
+        """Of each partition the first error, where its log begins, and for another timestamp of
+        ListOffsets the offset and its leader epoch.
+        """
+        starts, others = (self._list_offsets(asks, one) for one in (EARLIEST, timestamp))
         for one in asks:
             error, start, _ = starts.get(one.partition, NO_ANSWER)
-            local_error, local_start, epoch = local_starts.get(one.partition, NO_ANSWER)
-            answers.append(
-                LocalStart(
-                    partition=one.partition,
-                    leader_epoch=one.leader_epoch,
-                    error=error or local_error,
-                    log_start_offset=start,
-                    offset=local_start,
-                    epoch=epoch,
-                )
-            )
-        return answers
+            other_error, offset, epoch = others.get(one.partition, NO_ANSWER)
+            yield one, error or other_error, start, offset, epoch
 
     def _list_offsets(
         self, asks: Sequence[AskOffsets | AskLocalStart], timestamp: int

@@ -12,7 +12,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.texts import matching
 from ottla.cli.completion.names import complete_topics
-from ottla.cli.output import Output, output_options
+from ottla.cli.output import Output, may_move, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import (
     confirm,
@@ -220,15 +220,11 @@ def _carry_out(
 ) -> None:
     from ottla.client.administration.replica_throttles import lift
 
-    if not moves:
-        output.say("nothing is to be moved")
+    plan = [f"{one.place}: {_text(one.before)} -> {_text(one.after)}" for one in moves]
+    planned = _objects(moves, is_done=False)
+    is_dry_run = bool(how["dry_run"])
+    if not may_move(plan, planned, output, is_dry_run=is_dry_run, is_confirmed=is_confirmed):
         return
-    plan = "\n".join(f"{one.place}: {_text(one.before)} -> {_text(one.after)}" for one in moves)
-    if how["dry_run"]:
-        output.say(plan, *_objects(moves, is_done=False))
-        return
-    output.say(plan)
-    confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
     rate = None if how["throttle"] is None else parse_size("--throttle", how["throttle"])
     if rate is not None:
         _slow_down(moves, rate, admin)

@@ -11,7 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import matching, parse_places, size_text
 from ottla.cli.completion.names import complete_topics
-from ottla.cli.output import Output, output_options
+from ottla.cli.output import Output, may_move, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import LOOK_S, confirm, counted, progress_line, yes_option
 
@@ -115,15 +115,11 @@ def _carry_out(
     is_confirmed: bool,
     how: dict[str, Any],
 ) -> None:
-    if not moves:
-        output.say("nothing is to be moved")
+    plan = [f"{_text(one)} ({size_text(one.size)})" for one in moves]
+    planned = _objects(moves, is_done=False)
+    is_dry_run = bool(how["dry_run"])
+    if not may_move(plan, planned, output, is_dry_run=is_dry_run, is_confirmed=is_confirmed):
         return
-    plan = "\n".join(f"{_text(one)} ({size_text(one.size)})" for one in moves)
-    if how["dry_run"]:
-        output.say(plan, *_objects(moves, is_done=False))
-        return
-    output.say(plan)
-    confirm(f"Move {counted(len(moves), 'partition')}?", is_confirmed=is_confirmed)
     for broker, group in groupby(sorted(moves, key=lambda one: one.broker), lambda one: one.broker):
         admin.move_partitions(broker, {one.place: one.after for one in group})
     if how["no_wait"]:

@@ -99,16 +99,17 @@ class TransactionIndex(IndexFile):
         self._last_offset = transaction.last_offset
 
     def collect(
-        self, fetch_offset: int, upper_bound_offset: int
+        self, fetch_offset: int, upper_bound_offset: int, max_count: int | None = None
     ) -> tuple[list[AbortedTransaction], bool]:
-        """The transactions that overlap with offsets [fetch_offset, upper_bound_offset).
+        """The transactions that overlap with offsets [fetch_offset, upper_bound_offset), the first
+        `max_count` of them.
 
         Also returns whether the search is complete: unless an entry's last stable offset has
         reached the upper bound, a transaction that began in the range may end in a later segment,
         whose index must be searched too.
         """
         return collected(
-            self._entries_from(self._first_ending_at(fetch_offset)), upper_bound_offset
+            self._entries_from(self._first_ending_at(fetch_offset)), upper_bound_offset, max_count
         )
 
     def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
@@ -217,13 +218,17 @@ def check_order(path: str, entries: Iterable[AbortedTransaction], base_offset: i
 
 
 def collected(
-    transactions: Iterable[AbortedTransaction], upper_bound_offset: int
+    transactions: Iterable[AbortedTransaction],
+    upper_bound_offset: int,
+    max_count: int | None = None,
 ) -> tuple[list[AbortedTransaction], bool]:
     """See `TransactionIndex.collect`."""
-    found = []
+    found: list[AbortedTransaction] = []
     for transaction in transactions:
         if transaction.first_offset < upper_bound_offset:
             found.append(transaction)
+            if len(found) == max_count:
+                return found, False
         if transaction.last_stable_offset >= upper_bound_offset:
             return found, True
     return found, False

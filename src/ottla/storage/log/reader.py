@@ -170,13 +170,11 @@ class LogReader:
         """
         found: list[AbortedTransaction] = []
         for segment in self._segments.from_offset(offset):
-            for one in segment.transaction_index.entries_from(offset):
-                if one.first_offset < upper_bound:
-                    found.append(one)
-                    if len(found) == max_count:
-                        return found
-                if one.last_stable_offset >= upper_bound:
-                    return found
+            left = None if max_count is None else max_count - len(found)
+            some, is_complete = segment.transaction_index.collect(offset, upper_bound, left)
+            found.extend(some)
+            if is_complete or len(found) == max_count:
+                break
         return found
 
     def last_batch(self) -> Batch | None:

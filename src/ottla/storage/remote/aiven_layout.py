@@ -10,13 +10,12 @@ from functools import partial
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, base_name, join
+from ottla.base.files import Buffer, join
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.codec.compression import decompress_zstd
 from ottla.codec.frames import CompressionError
-from ottla.objects.store import StoredObject
 from ottla.storage.remote.aiven_custom_metadata import (
     CustomMetadata,
     custom_metadata_bytes,
@@ -28,14 +27,13 @@ from ottla.storage.remote.aiven_writing import INDEXES, LOG, MANIFEST, AivenForm
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
-from ottla.storage.remote.remote_storage import OnOther
 from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import (
     IndexType,
     RemoteLogSegmentMetadata,
     TopicIdPartition,
 )
-from ottla.storage.remote.stored_upload import StoredUpload
+from ottla.storage.remote.stored_upload import OnOther, StoredUpload, stored_uploads
 from ottla.storage.remote.tier_objects import TierObjects
 
 SUFFIXES: Final = {LOG, INDEXES, MANIFEST}
@@ -135,7 +133,8 @@ class AivenTier:
             for number in self._objects.folders(folder):
                 if number.isdecimal() and partition in (None, int(number)):
                     place = TopicIdPartition(name, topic_id, int(number))
-                    yield from self._uploads_in(join(folder, number), place, on_other)
+                    objects = self._objects.find_all(join(folder, number))
+                    yield from stored_uploads(objects, OBJECT, place, SUFFIXES, on_other)
 
     def copy_segment(self, segment: RemoteLogSegmentMetadata, files: SegmentFiles) -> bytes | None:
         assert self._form is not None, "a tier that is found by what lies there is only read"
@@ -149,26 +148,6 @@ class AivenTier:
         self._objects.delete_all([key + MANIFEST])
         self._objects.delete_all([key + LOG, key + INDEXES])
         self._opened.pop(segment.segment_id, None)
-
-    def _uploads_in(
-        self, folder: str, place: TopicIdPartition, on_other: OnOther
-    ) -> Iterator[StoredUpload]:
-        stems: dict[str, dict[str, StoredObject]] = {}
-        for one in self._objects.find_all(folder):
-            if found := OBJECT.fullmatch(base_name(one.path)):
-                stem = base_name(one.path).removesuffix(found[3])
-                stems.setdefault(stem, {})[found[3]] = one
-            else:
-                on_other(one.path)
-        for stem, those in sorted(stems.items()):
-            start, _, segment_id = stem.partition("-")
-            yield StoredUpload(
-                partition=place,
-                segment_id=parse_uuid(segment_id),
-                start_offset=int(start),
-                objects=tuple(those.values()),
-                is_complete=those.keys() == SUFFIXES,
-            )
 
     def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
         key = self._key(segment)

@@ -9,17 +9,15 @@ from itertools import pairwise
 from typing import Final
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import Buffer, base_name, join
+from ottla.base.files import Buffer, join
 from ottla.base.ids import parse_uuid, uuid_text
 from ottla.base.patterns import lazy_pattern
-from ottla.objects.store import StoredObject
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.index import offset_index, time_index
 from ottla.storage.log.leader_epochs import EpochEntry, parse_epoch_entries
 from ottla.storage.remote.block_cache import BlockCache, Load, slice_of
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.log_check import FIRST_SIZE, check_first, check_last_entry
-from ottla.storage.remote.remote_storage import OnOther
 from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import (
     IndexType,
@@ -27,7 +25,7 @@ from ottla.storage.remote.segment_metadata import (
     SegmentState,
     TopicIdPartition,
 )
-from ottla.storage.remote.stored_upload import StoredUpload
+from ottla.storage.remote.stored_upload import OnOther, StoredUpload, stored_uploads
 from ottla.storage.remote.tier_objects import TierObjects
 from ottla.storage.scan import batches, checksum
 
@@ -45,6 +43,9 @@ SUFFIXES: Final = {
 """In the order in which they are uploaded, after the log."""
 
 _OPTIONAL: Final = IndexType.TRANSACTION
+
+NEEDED: Final = (LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT])
+"""What a whole upload has: the snapshot is uploaded last, and the log deleted first."""
 
 BLOCK_SIZE: Final = 1 << 20
 """What is read at once of an object store, where nothing follows."""
@@ -135,22 +136,8 @@ class LocalTier:
             place = TopicIdPartition(match[1], parse_uuid(match[3]), int(match[2]))
             if partition not in (None, place.partition):
                 continue
-            stems: dict[str, dict[str, StoredObject]] = {}
-            for one in self._objects.find_all(join(self._root, folder)):
-                if found := OBJECT.fullmatch(base_name(one.path)):
-                    stem = base_name(one.path).removesuffix(found[3])
-                    stems.setdefault(stem, {})[found[3]] = one
-                else:
-                    on_other(one.path)
-            for stem, those in sorted(stems.items()):
-                start, _, segment_id = stem.partition("-")
-                yield StoredUpload(
-                    partition=place,
-                    segment_id=parse_uuid(segment_id),
-                    start_offset=int(start),
-                    objects=tuple(those.values()),
-                    is_complete={LOG, SUFFIXES[IndexType.PRODUCER_SNAPSHOT]} <= those.keys(),
-                )
+            objects = self._objects.find_all(join(self._root, folder))
+            yield from stored_uploads(objects, OBJECT, place, NEEDED, on_other)
 
     def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
         log = {self._path(segment, LOG): True}

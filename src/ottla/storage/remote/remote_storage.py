@@ -1,15 +1,12 @@
 """What a tier does with segments, whatever its layout: Kafka's `RemoteStorageManager`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.storage.remote.segment_files import SegmentFiles
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
-from ottla.storage.remote.stored_upload import StoredUpload
-
-OnOther = Callable[[str], None]
-"""Called with the path of an object that belongs to no upload."""
+from ottla.storage.remote.stored_upload import OnOther, StoredUpload
 
 
 class TierError(UserError):
