@@ -203,7 +203,7 @@ class Stranger:
 
 def few_partitions() -> Any:
     """Garbage that asks for many partitions gets fewer than otherwise: that is no news."""
-    return mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT)
+    return mock.patch("ottla.metadata.deciding.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT)
 
 
 def _broker() -> Broker:

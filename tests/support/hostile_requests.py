@@ -119,7 +119,7 @@ class HostileClient:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._begin()
         request = Filler(self.told, version, chance).fill(request_class(api_key))
-        with mock.patch("ottla.broker.topics.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
+        with mock.patch("ottla.metadata.deciding.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
             self._send(request, version, chance.choice(CLIENT_IDS))
             self.at = Timestamps(
                 now_ms=self.at.now_ms, monotonic_ms=self.at.monotonic_ms + chance.choice(STEPS_MS)
