@@ -68,9 +68,10 @@ class BrokerSource:
                 name=name,
                 topic_id=refreshed[name].topic_id,
                 partition_count=len(refreshed[name].leaders),
-                overrides=overrides.get(name),
+                overrides=overrides[name],
             )
             for name in names
+            if name in overrides
         ]
 
     def bounds(self, topic: str, partition: int) -> Bounds:

@@ -1,7 +1,7 @@
 """Topics that are made or deleted together: how much that writes, and what others see meanwhile."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -139,6 +139,27 @@ def test_a_name_is_taken_while_its_topic_is_being_made_or_deleted() -> None:
     assert set(seen) == {ErrorCode.TOPIC_ALREADY_EXISTS}
     assert len(seen) > 3
     broker.admin.create_topic(NewTopic(name="t1", partition_count=1))
+
+
+def test_a_topic_that_is_listed_has_settings_also_while_it_is_being_made_or_deleted() -> None:
+    broker = open_broker(disk("/d"))
+    seen: list[int] = []
+
+    def another() -> None:
+        listed = [topic.name for topic in broker.catalog]
+        settings = broker.controller.find_topics(listed)
+        assert isinstance(settings, Mapping)
+        assert [*settings] == listed
+        assert {settings[name].overrides["retention.ms"] for name in listed} <= {"1234"}
+        seen.append(len(listed) - len(broker.topics))
+
+    with with_others_in_between(another):
+        broker.admin.create_topics(
+            [replace(one, overrides={"retention.ms": "1234"}) for one in named(3)]
+        )
+    assert max(seen) == 3, "they were listed before their files were there"
+    with with_others_in_between(another):
+        broker.admin.delete_topics([*broker.topics])
 
 
 @pytest.mark.slow

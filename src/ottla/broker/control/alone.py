@@ -22,8 +22,9 @@ from ottla.broker.control.controller import (
     Outcome,
     Reassignments,
 )
+from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.security.security import Security
-from ottla.broker.topics.topics import Topic, Topics
+from ottla.broker.topics.topics import Topic, Topics, topic_elsewhere
 from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth, check_replicas, check_total_count
 
@@ -54,6 +55,7 @@ class TopicBroker(Protocol):
     security: Security
 
     settings: BrokerSettings
+    image_store: ImageStore
 
     @property
     def groups(self) -> "GroupCoordinator": ...
@@ -126,8 +128,16 @@ class AloneController:
         return [None if topic else ApiError(UNKNOWN) for _, topic in found]
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
-        found = ((name, self._topics.find(name)) for name in names)
-        return turn_dict((name, topic) for name, topic in found if topic is not None)
+        """Also one whose files are being created: clients are told of it already."""
+        found: dict[str, Topic] = turn_dict()
+        known = self._broker.image_store.image.topics
+        for name in names:
+            topic = self._topics.find(name)
+            if topic is None and name in known:
+                topic = topic_elsewhere(known[name], self._broker.settings.config.topic_defaults)
+            if topic is not None:
+                found[name] = topic
+        return found
 
     # Access
 

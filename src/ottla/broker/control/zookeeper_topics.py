@@ -15,12 +15,12 @@ from ottla.base.turns import turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic, Outcome
 from ottla.broker.membership.membership import Membership
 from ottla.broker.replicas.replicas import Replicas
-from ottla.broker.topics.topics import Topic, Topics
+from ottla.broker.topics.topics import Topic, Topics, topic_elsewhere
 from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import BrokerConfig
 from ottla.controller.events import Answer, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.controller.settings import Settings, read_settings
-from ottla.metadata.deciding.topic_rules import new_topic_config, stored_config, topic_config
+from ottla.metadata.deciding.topic_rules import new_topic_config, topic_config
 from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
@@ -30,7 +30,6 @@ from ottla.metadata.deciding.topics import (
     new_assignment,
 )
 from ottla.metadata.image import MetadataImage
-from ottla.storage.files.known_topics import TopicEntry
 from ottla.zookeeper.topics import NO_LEADER
 
 T = TypeVar("T")
@@ -228,14 +227,8 @@ def find_topics(
             overrides = settings.get(f"topics/{name}")
             if overrides is None:
                 continue
-            entry = TopicEntry(
-                name=name,
-                topic_id=metadata.topics[name].topic_id,
-                partition_count=len(metadata.topics[name].partitions),
-                overrides=overrides,
-            )
-            its_config, _ = stored_config(config.topic_defaults, overrides)
-            known[name] = Topic(entry, its_config)
+            image = metadata.topics[name]._replace(configs=overrides)
+            known[name] = topic_elsewhere(image, config.topic_defaults)
         return known
 
     reading = member.membership.run(lambda: read_settings(f"topics/{one}" for one in elsewhere))

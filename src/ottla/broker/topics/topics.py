@@ -13,8 +13,9 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.events import TopicCreated
 from ottla.broker.topics.partition import Partition
 from ottla.config.topic import TopicConfig
-from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
+from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, stored_config
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.image import TopicImage
 from ottla.storage.files.known_topics import TopicEntry
 
 
@@ -66,6 +67,18 @@ class Topic:
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def topic_elsewhere(image: TopicImage, defaults: TopicConfig) -> Topic:
+    """One of the image that has no partition here, or none yet, with its settings."""
+    entry = TopicEntry(
+        name=image.name,
+        topic_id=image.topic_id,
+        partition_count=image.partition_count,
+        overrides=image.configs,
+    )
+    config, _ = stored_config(defaults, image.configs)
+    return Topic(entry, config)
 
 
 class Topics:

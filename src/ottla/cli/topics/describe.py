@@ -117,7 +117,7 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
 def _settings(admin: "Admin", name: str) -> tuple[dict[str, str], dict[str, str]]:
     """All settings and the overridden ones; none of a topic whose settings the user may not see."""
     settings = admin.topics_settings([name]).get(name, {})
-    return settings, admin.topic_overrides([name])[name] if settings else {}
+    return settings, admin.topic_overrides([name]).get(name, {}) if settings else {}
 
 
 def _tiers(

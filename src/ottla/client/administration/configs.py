@@ -134,13 +134,15 @@ class ConfigAdmin(Asking):
         return found
 
     def topic_overrides(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The overridden settings of each topic; raises `RefusedError`.
+        """The overridden settings of each topic that is there; raises `RefusedError`.
 
         >>> admin.topic_overrides(["orders"])
         {'orders': {'retention.ms': '-1'}}
         """
         found = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue  # deleted since its name was listed
             if result.error_code:
                 what = f"settings of topic {result.resource_name}"
                 raise refused(what, result.error_code, result.error_message)

@@ -158,6 +158,8 @@ def test_a_lost_partition_costs_neither_the_topics_id_nor_its_settings(
     (orders,) = admin.describe_topics(["orders"])
     assert orders.topic_id == before.topic_id is not None
     assert admin.topic_overrides(["orders"])["orders"]["segment.bytes"] == "1024"
+    # A topic that was deleted after it was listed is left out, and spoils nothing.
+    assert [*admin.topic_overrides(["deleted", "orders"])] == ["orders"]
     with pytest.raises(LostPartitionError, match="put it back"):
         admin.bounds([ORDERS])
 
