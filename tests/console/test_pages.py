@@ -117,7 +117,6 @@ def test_topics_are_filtered_sorted_and_paged_by_links(
     assert names == ["bills", "orders"]
     assert [one["name"] for one in browser.json("/topics?q=ILL")["topics"]] == ["bills"]
     assert [one["name"] for one in browser.json("/topics?per=1&page=2")["topics"]] == ["orders"]
-    assert browser.json("/topics?page=99")["page_number"] == 1
     internal = browser.json("/topics?internal=1")["topics"]
     assert "__consumer_offsets" in [one["name"] for one in internal]
 
@@ -281,7 +280,7 @@ NOT_THERE = (
     ("/topics/orders/log/7", 404, "there is no partition 7"),
     ("/topics/orders/log/x", 404, "there is no partition x"),
     ("/topics/orders/messages?where=((", 400, "begins with no field"),
-    ("/topics/orders/messages?from=tea", 400, "name beginning"),
+    ("/topics/orders/messages?from=tea", 400, "from is beginning"),
     ("/topics/orders/messages?partition=9", 400, "no partition 9"),
     ("/topics/order/messages", 404, "did you mean orders?"),
     ("/topics/order/tail", 404, "did you mean orders?"),

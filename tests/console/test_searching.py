@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.base.errors import OttlaError, UserError
+from ottla.base.errors import OttlaError
+from ottla.console.pages import QueryError
 from ottla.console.searching import (
     OLDEST,
     Search,
@@ -172,9 +173,11 @@ def test_a_search_says_how_far_it_is_and_may_be_stopped_at_any_step(data: Path) 
 
 def test_cursors_and_partitions_of_links_are_read_or_refused() -> None:
     assert parse_cursor(cursor_text({0: 12, 2: 5})) == {0: 12, 2: 5}
-    assert parse_cursor("tea,0:x,1:2,:,²:3") == {1: 2}
+    for wrong in ("tea", "0:x", "1:2,:", "²:3"):
+        with pytest.raises(QueryError, match="after is PARTITION:OFFSET"):
+            parse_cursor(wrong)
     assert parse_partitions("0, 2") == (0, 2)
-    with pytest.raises(UserError, match="write numbers"):
+    with pytest.raises(QueryError, match="partition is numbers"):
         parse_partitions("tea")
 
 

@@ -22,6 +22,9 @@ SAFE_METHODS = ("GET", "HEAD")
 TOKEN_FIELD = "token"
 FORM_TOKEN_FIELD = "form_token"
 LEAST_TOKEN_LENGTH = 16
+LOOK_COOKIE = "ottla-look"
+LOOKS = ("light", "dark")
+LOOK_AGE_S = 365 * 86_400
 LOCAL_NAMES = ("localhost",)
 
 HEADERS = {
@@ -183,6 +186,19 @@ def cookie_header(policy: AccessPolicy, visitor: str) -> str:
     """`Set-Cookie`: hidden from scripts, and not sent with forms of other sites."""
     secure = "; Secure" if policy.is_encrypted else ""
     return f"{policy.cookie}={admission(policy, visitor)}; HttpOnly; SameSite=Lax; Path=/{secure}"
+
+
+def look_of(cookies: Mapping[str, str]) -> str:
+    """The chosen look; empty if the system's applies."""
+    found = cookies.get(LOOK_COOKIE, "")
+    return found if found in LOOKS else ""
+
+
+def look_cookie(look: str) -> str:
+    """`Set-Cookie` of a chosen look; any other text removes the choice. It is no secret."""
+    age_s = LOOK_AGE_S if look in LOOKS else 0
+    value = look if look in LOOKS else ""
+    return f"{LOOK_COOKIE}={value}; Max-Age={age_s}; HttpOnly; SameSite=Lax; Path=/"
 
 
 def form_token(policy: AccessPolicy, visitor: str) -> str:

@@ -35,7 +35,7 @@ from ottla.client.refusals import RefusedError
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
 from ottla.console.events import EventStream, OpenStreams, SerialStream, give_precedence
-from ottla.console.pages import Ask, Page, Redirect, to_json
+from ottla.console.pages import Ask, Page, QueryError, Redirect, to_json
 from ottla.console.rendering import Renderer
 from ottla.console.state import ConsoleState
 from ottla.console.targets import ConsoleTarget, NoBrokerError, Place
@@ -62,7 +62,9 @@ NO_ROOM = (
     "close one, then load this page again"
 )
 
+FORMATS = ("", "html", "json")
 TITLES = {
+    400: "Not understood",
     401: "Token needed",
     403: "Not allowed",
     404: "Not found",
@@ -103,6 +105,7 @@ class _Console:
         routes: list[Any] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
+            Route("/look", self._choose_look, methods=["POST"]),
             Mount("/static", _Static(directory=STATIC)),
         ]
         for path, view in VIEWS.items():
@@ -157,7 +160,10 @@ class _Console:
 
     def _answer(self, request: Request, view: View, ask: Ask) -> Response:
         try:
+            ask.choice("format", FORMATS)
             found = view.show(ask)
+        except QueryError as error:
+            return self._wrong_query(request, error, ask.place)
         except AuthenticationError as error:
             if ask.place.user and self._state.target.has_sign_in:
                 self._state.signed.sign_out(request.state.visitor)
@@ -185,6 +191,7 @@ class _Console:
             path=request.url.path,
             query=list(request.query_params.multi_items()),
             form_token=access.form_token(self._policy, request.state.visitor),
+            look=access.look_of(request.cookies),
         )
         return Response(html, page.status, media_type="text/html; charset=utf-8")
 
@@ -207,6 +214,22 @@ class _Console:
         page = Page(template="error.html", title=title, data=data, status=status)
         if not hasattr(request.state, "visitor"):
             request.state.visitor = ""
+        return self._shown(request, place, page)
+
+    def _wrong_query(self, request: Request, error: QueryError, place: Place) -> Response:
+        """The address's parameters in a form, as they were written, to correct the wrong one."""
+        data = {
+            "error": str(error),
+            "status": 400,
+            "parameter": error.name,
+            "allowed": error.allowed,
+            "parameters": [
+                {"name": name, "value": value}
+                for name, value in request.query_params.multi_items()
+                if name not in ("done", "form_token")
+            ],
+        }
+        page = Page(template="query.html", title=TITLES[400], data=data, status=400)
         return self._shown(request, place, page)
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
@@ -351,6 +374,16 @@ class _Console:
             return self._error(request, denied.status, denied.reason)
         await run_in_threadpool(self._state.signed.sign_out, request.state.visitor)
         return _redirected("/sign-in")
+
+    async def _choose_look(self, request: Request) -> Response:
+        """Light, dark, or as the system has it: in a cookie, so that the first paint is right."""
+        form = await _form(request)
+        denied = self._check_form(request, form)
+        if denied is not None:
+            return self._error(request, denied.status, denied.reason, self._place(request))
+        response = _redirected(form.get("next", "/"))
+        response.headers["set-cookie"] = access.look_cookie(form.get("look", ""))
+        return response
 
 
 class Guard:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ottla.base.times import second_text
 from ottla.base.values import dataclass
 from ottla.console.pages import Fields
 
@@ -19,8 +18,8 @@ class Chart:
     area: str
     least: int
     most: int
-    began: str
-    ended: str
+    began_ms: int
+    ended_ms: int
     seconds: int
 
     def fields(self) -> Fields:
@@ -42,8 +41,8 @@ def line_chart(points: Sequence[tuple[int, int]]) -> Chart:
         area=f"0,{HEIGHT:.0f} {line} {WIDTH:.0f},{HEIGHT:.0f}" if line else "",
         least=min(value for _, value in kept),
         most=most,
-        began=second_text(began),
-        ended=second_text(ended),
+        began_ms=began,
+        ended_ms=ended,
         seconds=(ended - began) // 1000,
     )
 

@@ -1,15 +1,33 @@
 """A page as a value: its data, which is also its JSON, and its template."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from ottla.base.errors import UserError
+from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
 from ottla.console.state import ConsoleState
 from ottla.console.targets import Place
 
 Fields = dict[str, Any]
+
+MOST = (1 << 63) - 1
+"""The largest offset or time in milliseconds."""
+
+
+class QueryError(UserError):
+    """A parameter of the address that a page does not take; `allowed` says which values it takes.
+
+    The page of the error has the parameters in a form, as they were written.
+    """
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        super().__init__(f"{name}={value}: {name} is {allowed}")
+        self.name = name
+        self.value = value
+        self.allowed = allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +64,31 @@ class Ask:
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] | None = None
 
-    def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
-        """A number of the query; the default if it is invalid, since links are edited by hand."""
-        try:
-            return min(max(int(self.query.get(name, default)), least), most)
-        except ValueError:
+    def number(self, name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
+        """A number of the query; the default without one. Raises `QueryError` for another text."""
+        text = self.query.get(name, "").strip()
+        if not text:
             return default
+        number = whole_number(text, most)
+        if number is None or number < least:
+            bounds = f"from {least:,}" + (f" to {most:,}" if most < MOST else "")
+            only = f"{least:,}, because there is no other" if least == most else bounds
+            raise QueryError(name, text, f"a whole number {only}")
+        return number
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of the choices, the first without a text. Raises `QueryError` for another text."""
+        text = self.query.get(name, "").strip() or choices[0]
+        if text not in choices:
+            raise QueryError(name, text, f"one of {', '.join(filter(None, choices))}")
+        return text
+
+    def flag(self, name: str) -> bool:
+        """Whether a parameter is 1. Raises `QueryError` for anything but 1 and 0."""
+        text = self.query.get(name, "").strip() or "0"
+        if text not in ("0", "1"):
+            raise QueryError(name, text, "1 or 0")
+        return text == "1"
 
 
 def to_json(data: Fields) -> bytes:

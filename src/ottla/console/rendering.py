@@ -1,18 +1,21 @@
 """Templates and their filters: numbers, times and bytes as people read them.
 
-Everything is escaped when rendered: no template marks anything as safe.
+Everything is escaped when rendered: no template marks anything as safe. A time is an element in
+UTC, which a script shows in the browser's zone with UTC beside it.
 """
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from ottla.base.texts import duration_text, size_text, value_text
-from ottla.base.times import second_text, time_text
+from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS, second_text, time_text
 from ottla.console.events import Fragment, event_bytes
 from ottla.console.pages import Page
 from ottla.console.state import ConsoleState
@@ -46,7 +49,8 @@ class Renderer:
             size=size_text,
             duration=duration_text,
             second=_second,
-            time=time_text,
+            time=_time,
+            age=_age,
             number=_number,
             setting=_setting,
             segment=_segment,
@@ -67,6 +71,7 @@ class Renderer:
         path: str,
         query: Sequence[tuple[str, str]],
         form_token: str,
+        look: str = "",
     ) -> str:
         """Renders a complete HTML document."""
         fields = dict(query)
@@ -85,6 +90,7 @@ class Renderer:
             "broker_refusal": place.broker_refusal if place is not None else "",
             "done": fields.get("done", ""),
             "form_token": form_token,
+            "look": look,
             "link": link,
             "here": link(),
         }
@@ -102,7 +108,30 @@ class Renderer:
 
 
 def _second(timestamp_ms: int | None) -> str:
-    return "–" if timestamp_ms is None or timestamp_ms < 0 else second_text(timestamp_ms)
+    """A time with seconds; nothing is known of negative ones."""
+    if timestamp_ms is None or timestamp_ms < 0:
+        return "–"
+    return _moment(timestamp_ms, second_text(timestamp_ms))
+
+
+def _time(timestamp_ms: int | None) -> str:
+    """A time with milliseconds, of a record: any number."""
+    return "–" if timestamp_ms is None else _moment(timestamp_ms, time_text(timestamp_ms))
+
+
+def _moment(timestamp_ms: int, text: str) -> str:
+    if not FIRST_TIME_MS <= timestamp_ms <= LAST_TIME_MS:
+        return text
+    machine = time_text(timestamp_ms).replace(" ", "T") + "Z"
+    return Markup('<time datetime="{}">{} UTC</time>').format(machine, text)
+
+
+def _age(timestamp_ms: int | None) -> str:
+    """How long ago a time was, or how far ahead it is."""
+    if timestamp_ms is None:
+        return ""
+    age_ms = round(time.time() * 1000) - timestamp_ms
+    return f"{duration_text(age_ms)} ago" if age_ms >= 0 else f"in {duration_text(-age_ms)}"
 
 
 def _number(value: Any) -> str:

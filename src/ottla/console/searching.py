@@ -7,7 +7,7 @@ per partition, which a link contains: the next page continues there.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from heapq import merge
@@ -17,9 +17,10 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
+from ottla.console.pages import QueryError
 from ottla.search.fields import Entry, FieldReader
 from ottla.search.filters import Condition, Filter, all_conditions, parse_condition
-from ottla.search.positions import parse_position, resolve, times_of
+from ottla.search.positions import WANTED, PositionKind, parse_position, resolve, times_of
 from ottla.search.skipping import Skipped
 from ottla.search.sources import SearchSource
 from ottla.search.words import exactly
@@ -212,10 +213,7 @@ class Search:
         there = self._source.partitions(query.topic)
         if not there:
             raise UnknownNameError("topic", query.topic, self._source.topics())
-        unknown = sorted(set(query.partitions).difference(there))
-        if unknown:
-            raise UserError(f"topic {query.topic} has no partition {unknown[0]}")
-        places = [TopicPartition(query.topic, one) for one in query.partitions or there]
+        places = chosen_places(query.topic, query.partitions, there)
         bounds = self._source.bounds(places)
         starts = self._resolved("from", query.start, bounds, now_ms, is_start=True)
         ends = self._resolved("until", query.until, bounds, now_ms, is_start=False)
@@ -244,7 +242,12 @@ class Search:
     ) -> dict[TopicPartition, int] | None:
         if not text.strip():
             return None
-        position = parse_position(field_name, text, now_ms)
+        try:
+            position = parse_position(field_name, text, now_ms)
+        except UserError as error:
+            raise QueryError(field_name, text, WANTED) from error
+        if position.kind is PositionKind.STORED:
+            raise QueryError(field_name, text, WANTED)
         times = times_of(position, bounds)
         at_time = self._source.offsets_at(times) if times else {}
         return {
@@ -392,22 +395,32 @@ def cursor_text(cursor: Mapping[int, int]) -> str:
 
 
 def parse_cursor(text: str) -> dict[int, int]:
-    """The inverse of `cursor_text`; ignores invalid parts."""
+    """The inverse of `cursor_text`; raises `QueryError`."""
     found = {}
     for part in filter(None, text.split(",")):
         partition, _, offset = part.partition(":")
         index, reached = whole_number(partition, MAX_PARTITION), whole_number(offset)
-        if index is not None and reached is not None:
-            found[index] = reached
+        if index is None or reached is None:
+            raise QueryError("after", text, "PARTITION:OFFSET,..., as a link to more messages says")
+        found[index] = reached
     return found
 
 
+def chosen_places(topic: str, wanted: Sequence[int], there: Sequence[int]) -> list[TopicPartition]:
+    """The wanted partitions of those that are there, or all; raises `QueryError`."""
+    unknown = sorted(set(wanted).difference(there))
+    if unknown:
+        known = f"{there[0]} to {there[-1]}" if len(there) > 1 else f"only {there[0]}"
+        raise QueryError("partition", str(unknown[0]), f"{known} in topic {topic}")
+    return [TopicPartition(topic, one) for one in wanted or there]
+
+
 def parse_partitions(text: str) -> tuple[int, ...]:
-    """Parses `0,2`; raises `UserError`."""
+    """Parses `0,2`; raises `QueryError`."""
     found = []
     for one in filter(None, text.replace(" ", "").split(",")):
         number = whole_number(one, MAX_PARTITION)
         if number is None:
-            raise UserError(f"partition {text}: write numbers, such as 0 or 0,2")
+            raise QueryError("partition", text, "numbers, such as 0 or 0,2")
         found.append(number)
     return tuple(found)

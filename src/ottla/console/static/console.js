@@ -83,6 +83,45 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// Times are UTC in the page: where the browser has another zone, they are its own, UTC beside them.
+const AGES = [["year", 31_536_000], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+const ages = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const digits = (value, size = 2) => String(value).padStart(size, "0");
+
+function age(at) {
+  const seconds = (at.getTime() - Date.now()) / 1000;
+  const [unit, size] = AGES.find(([, one]) => Math.abs(seconds) >= one) ?? AGES.at(-1);
+  return ages.format(Math.round(seconds / size), unit);
+}
+
+function localise(root) {
+  for (const one of root.querySelectorAll("time[datetime]:not([data-utc])")) {
+    const at = new Date(one.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    const utc = one.textContent;
+    one.dataset.utc = utc;
+    if (at.getTimezoneOffset() === 0) continue;
+    const day = `${digits(at.getFullYear(), 4)}-${digits(at.getMonth() + 1)}-${digits(at.getDate())}`;
+    const part = utc.includes(".") ? `.${digits(at.getMilliseconds(), 3)}` : "";
+    const clock = `${digits(at.getHours())}:${digits(at.getMinutes())}:${digits(at.getSeconds())}${part}`;
+    const beside = document.createElement("small");
+    beside.textContent = utc.startsWith(day) ? utc.slice(day.length + 1) : utc;
+    one.replaceChildren(`${day} ${clock}`, " ", beside);
+  }
+}
+
+localise(document);
+new MutationObserver((changes) => {
+  for (const change of changes) {
+    for (const one of change.addedNodes) if (one.nodeType === Node.ELEMENT_NODE) localise(one);
+  }
+}).observe(document.getElementById("main"), { childList: true, subtree: true });
+
+document.addEventListener("pointerover", (event) => {
+  const one = event.target.closest("time[data-utc]");
+  if (one !== null) one.title = `${one.dataset.utc}, ${age(new Date(one.dateTime))}`;
+});
+
 // What the page shows is old when the broker or the console cannot be reached: it says so.
 function showStale(text) {
   const notice = document.querySelector("[data-stale]") ?? document.createElement("p");

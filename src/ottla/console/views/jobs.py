@@ -35,7 +35,7 @@ def jobs(ask: Ask) -> Page:
         "cleaning": [],
         "intervals": {},
         "log_count": 0,
-        "first": ask.number("first", 0),
+        "first": 0,
         "most": MOST_LOGS,
     }
     if files is not None:
@@ -52,6 +52,7 @@ def _judge(ask: Ask, files: Directories, data: Fields) -> None:
         for index in indexes
     ]
     data["log_count"] = len(names)
+    data["first"] = ask.number("first", 0, most=max(0, len(names) - 1))
     data["intervals"] = {
         "retention_ms": files.broker.log_retention_check_interval_ms,
         "cleaner_ms": files.broker.log_cleaner_backoff_ms,

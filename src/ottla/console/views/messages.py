@@ -9,7 +9,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
-from ottla.console.pages import Ask, Fields, Page
+from ottla.console.pages import Ask, Fields, Page, QueryError
 from ottla.console.searching import (
     NEWEST,
     OLDEST,
@@ -27,6 +27,7 @@ ONE_RECORD = 1
 PLAIN_SECONDS = 2.0
 """How long a page without scripts searches; a link continues the search."""
 MOST_SHOWN = 500
+ISOLATIONS = ("read_committed", "read_uncommitted")
 
 
 def query_of(ask: Ask) -> SearchQuery:
@@ -35,7 +36,7 @@ def query_of(ask: Ask) -> SearchQuery:
     return SearchQuery(
         topic=ask.path["topic"],
         partitions=parse_partitions(fields.get("partition", "")),
-        order=OLDEST if fields.get("order") == OLDEST else NEWEST,
+        order=ask.choice("order", (NEWEST, OLDEST)),
         start=fields.get("from", ""),
         until=fields.get("until", ""),
         key=fields.get("key", ""),
@@ -48,9 +49,9 @@ def query_of(ask: Ask) -> SearchQuery:
 
 def open_search(ask: Ask) -> Search:
     """Opens the search of a request; raises `UserError`."""
-    is_committed = ask.query.get("isolation") != "read_uncommitted"
+    isolation = ask.choice("isolation", ISOLATIONS)
     return Search(
-        ask.place.records(read_committed=is_committed, fetch_size=FETCH_SIZE),
+        ask.place.records(read_committed=isolation == ISOLATIONS[0], fetch_size=FETCH_SIZE),
         query_of(ask),
         ask.now_ms,
         cursor=parse_cursor(ask.query.get("after", "")),
@@ -75,12 +76,13 @@ def messages(ask: Ask) -> Page:
         "progress": None,
         "after": "",
         "problem": "",
+        "parameter": "",
         "is_waiting": False,
     }  # fmt: skip
     try:
         query = query_of(ask)
         data["has_filter"] = query.has_filter
-        if query.has_filter and ask.query.get("stream") == "1":
+        if ask.flag("stream") and query.has_filter:
             # The page's script opens the stream, so do not search twice.
             data["is_waiting"] = True
         else:
@@ -90,6 +92,7 @@ def messages(ask: Ask) -> Page:
     except UserError as error:
         data.setdefault("has_filter", True)
         data["problem"] = str(error).replace("--where ", "condition ")
+        data["parameter"] = error.name if isinstance(error, QueryError) else "where"
     return Page(
         template="messages.html",
         title=f"Messages of {name}",
@@ -118,8 +121,8 @@ def message(ask: Ask) -> Page | Response:
     index, offset = _number(ask.path["partition"]), _number(ask.path["offset"])
     place = TopicPartition(name, index)
     entry = _read_one(ask, place, offset)
-    part = ask.query.get("download")
-    if part in ("key", "value"):
+    part = ask.choice("download", ("", "key", "value"))
+    if part:
         content: bytes | None = getattr(entry.record, part)
         return Response(
             content or b"",

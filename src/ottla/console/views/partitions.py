@@ -46,7 +46,7 @@ def _index(text: str) -> int:
 
 
 def _is_by_offset(ask: Ask) -> bool:
-    return ask.query.get("scale") == "offsets"
+    return ask.choice("scale", ("bytes", "offsets")) == "offsets"
 
 
 def _from_files(ask: Ask, files: Directories, name: str, index: int) -> Fields:

@@ -60,7 +60,7 @@ def of_broker(ask: Ask) -> Page | Redirect:
 def _data(ask: Ask, settings: list[Fields]) -> Fields:
     """The settings that differ from their defaults; all of them for a search or on request."""
     wanted = ask.query.get("q", "").strip().lower()
-    shows_all = ask.query.get("all") == "1" or bool(wanted)
+    shows_all = ask.flag("all") or bool(wanted)
     shown = [
         one
         for one in sorted(settings, key=lambda one: str(one["name"]))

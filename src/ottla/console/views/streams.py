@@ -9,7 +9,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.console.contents import message_fields
 from ottla.console.events import EventStream, Fragment
 from ottla.console.pages import Ask
-from ottla.console.searching import cursor_text, parse_partitions
+from ottla.console.searching import chosen_places, cursor_text, parse_partitions
 from ottla.console.views.groups import group_fields
 from ottla.console.views.messages import FETCH_SIZE, open_search
 from ottla.search.fields import Entry
@@ -65,7 +65,7 @@ class TailStream:
             there = self._source.partitions(name)
             if not there:
                 raise UnknownNameError("topic", name, self._source.topics())
-            self._places = [TopicPartition(name, one) for one in wanted or there]
+            self._places = chosen_places(name, wanted, there)
             bounds = self._source.bounds(self._places)
         except BaseException as error:
             self._opened.__exit__(type(error), error, None)

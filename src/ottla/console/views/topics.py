@@ -37,8 +37,9 @@ INTERNAL = "__"
 def topics(ask: Ask) -> Page:
     """All topics with partitions and sizes; rates and lags of some, or loaded by a script."""
     wanted = ask.query.get("q", "").strip()
-    shows_internal = ask.query.get("internal") == "1"
-    sort = ask.query.get("sort", "name")
+    shows_internal, has_figures = ask.flag("internal"), ask.flag("figures")
+    sort = ask.choice("sort", SORTS)
+    per = ask.number("per", PER_PAGE, least=1, most=MOST_PER_PAGE)
     partitions = {
         name: indexes
         for name, indexes in _partitions(ask.place).items()
@@ -58,12 +59,11 @@ def topics(ask: Ask) -> Page:
         lost = _fill_in_sizes(ask.place, rows, partitions)
     if sort in SORTS[1:]:
         rows.sort(key=lambda row: (-(row[sort] or 0), row["name"]))
-    per = ask.number("per", PER_PAGE, least=1, most=MOST_PER_PAGE)
     pages = max(1, -(-len(rows) // per))
     number = ask.number("page", 1, least=1, most=pages)
     shown = rows[(number - 1) * per : number * per]
     figures: dict[str, Fields] = {}
-    if ask.query.get("figures") == "1":
+    if has_figures:
         figures = _figures(ask, [row["name"] for row in shown])
     if sort != "size":
         lost = _fill_in_sizes(ask.place, shown, partitions)
@@ -80,7 +80,7 @@ def topics(ask: Ask) -> Page:
             "page_number": number,
             "page_count": pages,
             "per": per,
-            "sort": sort if sort in SORTS else "name",
+            "sort": sort,
             "q": wanted,
             "shows_internal": shows_internal,
             "has_figures": bool(figures),

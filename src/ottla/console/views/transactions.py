@@ -43,7 +43,7 @@ def transactions(ask: Ask) -> Page:
     is sound is shown.
     """
     topic = ask.query.get("topic", "").strip()
-    is_everywhere = ask.query.get("everywhere") == "1"
+    is_everywhere = ask.flag("everywhere")
     lost: list[str] = []
     with ask.place.reading(lost.append) as admin:
         view = admin.coordinator_view()
