@@ -69,6 +69,9 @@ _CLIENT = "ottla.target.client"
 _TEXT = "ottla.target.text"
 _NAME = "ottla.target.name"
 _DEFAULT = "ottla.target.default"
+_CONTEXTS = "ottla.target.contexts"
+_NAMING = ("bootstrap", "data_dirs", "context", "has_all_contexts")
+"""The parameters that name a target instead of the first argument."""
 
 AT_REST = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -362,7 +365,7 @@ class TargetCommand(ExampleCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         values, positional = self._separated(ctx, args)
-        is_named = any(values.get(one) for one in ("bootstrap", "data_dirs", "context"))
+        is_named = any(values.get(one) for one in _NAMING)
         first = positional[0] if positional else None
         may_be_first = not _has_default() and not self._leave_no_target(positional)
         ctx.meta[_POSITIONAL] = not is_named and (
@@ -419,12 +422,15 @@ class _TargetArgument(click.Argument):
         return after[0].shell_complete(ctx, incomplete) if after else []
 
 
-def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
+def target_argument(*, directories: bool = False, contexts: bool = False) -> Callable[[Any], Any]:
     """Adds TARGET and its alternatives to a `TargetCommand`; the parameter is `target: Target`.
 
-    With `directories` a command reads several directories of one broker: `-d` may be repeated.
+    With `directories` a command reads several directories of one broker: `-d` may be repeated. With
+    `contexts` a command shows several clusters: `--context` may be repeated, and `contexts_of`
+    returns them.
     """
     repeated = "; repeatable" if directories else ""
+    several = "; repeatable" if contexts else ""
     return with_options(
         _argument("target", cls=_TargetArgument, metavar="[TARGET]", callback=_resolved),
         click.option(
@@ -449,12 +455,14 @@ def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
         ),
         click.option(
             "--context",
+            multiple=contexts,
             metavar="NAME",
             is_eager=True,
             expose_value=False,
             callback=_remember,
-            help="Context to use as TARGET, as @NAME is.",
+            help=f"Context to use as TARGET, as @NAME is{several}.",
         ),
+        *([_all_contexts()] if contexts else ()),
         click.option(
             "--client",
             "-X",
@@ -487,6 +495,18 @@ def target_argument(*, directories: bool = False) -> Callable[[Any], Any]:
     )
 
 
+def _all_contexts() -> Callable[[Any], Any]:
+    return click.option(
+        "--all-contexts",
+        "has_all_contexts",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_remember,
+        help="All contexts; the default if there are several and no target is named.",
+    )
+
+
 def _argument(name: str, **more: Any) -> Callable[[Any], Any]:
     return click.argument(name, required=False, **more)
 
@@ -511,9 +531,13 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
         for one in named.get("client_settings") or ()
     )
     settings.update(with_secrets(dict(given_here)))
-    given = [one for one in ("bootstrap", "data_dirs", "context") if named.get(one)]
+    given = [one for one in _NAMING if named.get(one)]
     if len(given) > 1:
         raise UserError("--bootstrap, --data-dir and --context exclude each other")
+    several = {} if text is not None else _several(named, given, settings)
+    if several:
+        ctx.meta[_CONTEXTS] = several
+        return next(iter(several.values()))
     if text is not None:
         return parse_target(text, settings)
     if named.get("bootstrap"):
@@ -523,13 +547,43 @@ def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> T
         paths: Sequence[str] = named["data_dirs"]
         return Target(text=" ".join(paths), directories=tuple(paths), settings=settings)
     if named.get("context"):
-        name = named["context"].removeprefix("@")
+        (name,) = _names(named["context"])
         return target_of_context(read_contexts().named(name), settings)
     found = default_target(settings)
     if found is not None:
         return found
     place, ctx.meta[_DEFAULT] = default_place()
     return replace(parse_target(place, settings), origin="the default")
+
+
+def _several(
+    named: Mapping[str, Any], given: Sequence[str], settings: Mapping[str, str]
+) -> dict[str, Target]:
+    """The contexts of a command that shows several, by name; none if it shows one target."""
+    contexts = read_contexts()
+    if named.get("has_all_contexts"):
+        names = sorted(contexts.known)
+        if not names:
+            raise UserError("there are no contexts yet: ottla context add prod HOST:PORT")
+    elif "has_all_contexts" in named and not given:
+        by_variable = os.environ.get(TARGET_VARIABLE) or os.environ.get(CONTEXT_VARIABLE)
+        names = [] if by_variable else sorted(contexts.known)
+    else:
+        names = list(dict.fromkeys(_names(named.get("context") or ())))
+    if len(names) < 2 and not named.get("has_all_contexts"):
+        return {}
+    return {one: target_of_context(contexts.named(one), settings) for one in names}
+
+
+def _names(context: str | Sequence[str]) -> list[str]:
+    """The names that `--context` was given."""
+    return [one.removeprefix("@") for one in ([context] if isinstance(context, str) else context)]
+
+
+def contexts_of(ctx: click.Context) -> Mapping[str, Target]:
+    """The contexts that the command line names if it names several, or else none."""
+    found: Mapping[str, Target] = ctx.meta.get(_CONTEXTS, {})
+    return found
 
 
 def completed_target(ctx: click.Context) -> Target | None:
@@ -542,7 +596,7 @@ def completed_target(ctx: click.Context) -> Target | None:
         if text:
             return parse_target(text, settings)
     if named.get("context"):
-        return parse_target("@" + named["context"].removeprefix("@"), settings)
+        return parse_target("@" + _names(named["context"])[0], settings)
     return default_target(settings)
 
 

@@ -85,43 +85,107 @@ DENIALS = frozenset(
 
 def make_app(state: ConsoleState, policy: AccessPolicy) -> ASGIApp:
     """Makes the application; `state.target` is what it shows."""
-    return _Console(state, policy).guarded()
+    console = Console(state, policy)
+    return Guard(console.app(console.open_until_the_end), policy, console.denied)
 
 
-class _Console:
-    """Converts requests to `Ask` for a view, and the view's results to responses."""
+class Responses:
+    """Pages as responses: HTML, or JSON if the request wants it."""
 
-    def __init__(self, state: ConsoleState, policy: AccessPolicy) -> None:
-        self._state = state
+    def __init__(self, renderer: Renderer, policy: AccessPolicy) -> None:
+        self._renderer = renderer
         self._policy = policy
-        self._renderer = Renderer(state)
+
+    def shown(self, request: Request, place: Place | None, page: Page) -> Response:
+        if _wants_json(request):
+            return Response(
+                to_json(page.data), page.status, media_type="application/json; charset=utf-8"
+            )
+        html = self._renderer.page(
+            page,
+            place=place,
+            path=request.url.path,
+            query=list(request.query_params.multi_items()),
+            form_token=access.form_token(self._policy, request.state.visitor),
+            look=access.look_of(request.cookies),
+        )
+        return Response(html, page.status, media_type="text/html; charset=utf-8")
+
+    def error(
+        self, request: Request, status: int, reason: str, place: Place | None = None
+    ) -> Response:
+        """An error page. Without a place, for visitors without access, it contains no names or
+        links.
+        """
+        title = TITLES.get(status, "Failed")
+        data = {"error": reason, "status": status}
+        page = Page(template="error.html", title=title, data=data, status=status)
+        if not hasattr(request.state, "visitor"):
+            request.state.visitor = ""
+        return self.shown(request, place, page)
+
+    def denied(self, request: Request, denied: Denied) -> Response:
+        return self.error(request, denied.status, denied.reason)
+
+    def check_form(self, request: Request, form: Mapping[str, str]) -> Denied | None:
+        """Checks the form's token; programs with the console's token in a header need none."""
+        if request.state.has_bearer:
+            return None
+        given = form.get(access.FORM_TOKEN_FIELD, "")
+        if access.is_form_token(self._policy, request.state.visitor, given):
+            return None
+        return Denied(status=403, reason="the form is too old: load its page again, then send it")
+
+    async def choose_look(self, request: Request) -> Response:
+        """Light, dark, or as the system has it: in a cookie, so that the first paint is right."""
+        form = await _form(request)
+        denied = self.check_form(request, form)
+        if denied is not None:
+            return self.denied(request, denied)
+        response = _redirected(form.get("next", "/"))
+        response.headers["set-cookie"] = access.look_cookie(form.get("look", ""))
+        return response
+
+
+class Console(Responses):
+    """Converts requests to `Ask` for a view, and the view's results to responses.
+
+    `renamed` is called with a visitor's former and new id after signing in.
+    """
+
+    def __init__(
+        self,
+        state: ConsoleState,
+        policy: AccessPolicy,
+        renamed: Callable[[str, str], None] = lambda visitor, new: None,
+    ) -> None:
+        self._renamed = renamed
+        super().__init__(Renderer(state), policy)
+        self._state = state
         self._shared = Place(state.target, state.target.settings)
         self._stream_threads = ThreadPoolExecutor(
             MOST_STREAMS, "stream", initializer=give_precedence
         )
         self._streams = OpenStreams(most_of_visitor=MOST_STREAMS_OF_VISITOR, most=MOST_STREAMS)
 
-    def guarded(self) -> ASGIApp:
+    def app(self, lifespan: Any = None) -> ASGIApp:
+        """The pages, without the checks of `Guard`."""
         routes: list[Any] = [
             Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Route("/look", self._choose_look, methods=["POST"]),
-            Mount("/static", _Static(directory=STATIC)),
+            Route("/look", self.choose_look, methods=["POST"]),
+            Mount("/static", Static(directory=STATIC)),
         ]
         for path, view in VIEWS.items():
             methods = ["GET", "POST"] if view.takes_forms else ["GET"]
             routes.append(Route(path, self._endpoint(view), methods=methods))
         for path, stream in STREAMS.items():
             routes.append(Route(path, self._events(stream)))
-        app = Starlette(
-            routes=routes,
-            exception_handlers={404: self._not_found},
-            lifespan=self._open_until_the_end,
-        )
-        return Guard(app, self._policy, self._denied)
+        handlers: Any = {404: self._not_found}
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
     @asynccontextmanager
-    async def _open_until_the_end(self, app: Starlette) -> AsyncIterator[None]:
+    async def open_until_the_end(self, app: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
@@ -134,15 +198,15 @@ class _Console:
 
     def _endpoint(self, view: View) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            place = self._place(request)
+            place = self.place(request.state.visitor)
             if place is None:
                 return self._to_sign_in(request)
             form = None
             if request.method == "POST":
                 form = await _form(request)
-                denied = self._check_form(request, form)
+                denied = self.check_form(request, form)
                 if denied is not None:
-                    return self._error(request, denied.status, denied.reason, place)
+                    return self.error(request, denied.status, denied.reason, place)
             ask = self._ask(request, place, form)
             return await run_in_threadpool(self._answer, request, view, ask)
 
@@ -168,53 +232,25 @@ class _Console:
             if ask.place.user and self._state.target.has_sign_in:
                 self._state.signed.sign_out(request.state.visitor)
                 return self._to_sign_in(request)
-            return self._error(request, 502, str(error), ask.place)
+            return self.error(request, 502, str(error), ask.place)
         except (OttlaError, OSError) as error:
-            return self._error(request, _status_of(error), _text_of(error), ask.place)
+            return self.error(request, _status_of(error), _text_of(error), ask.place)
         except Exception:
             logger.exception("%s", request.url.path)
-            return self._error(request, 500, FAILED, ask.place)
+            return self.error(request, 500, FAILED, ask.place)
         if isinstance(found, Response):
             return found
         if isinstance(found, Redirect):
             return self._redirect(request, found)
-        return self._shown(request, ask.place, found)
-
-    def _shown(self, request: Request, place: Place | None, page: Page) -> Response:
-        if _wants_json(request):
-            return Response(
-                to_json(page.data), page.status, media_type="application/json; charset=utf-8"
-            )
-        html = self._renderer.page(
-            page,
-            place=place,
-            path=request.url.path,
-            query=list(request.query_params.multi_items()),
-            form_token=access.form_token(self._policy, request.state.visitor),
-            look=access.look_of(request.cookies),
-        )
-        return Response(html, page.status, media_type="text/html; charset=utf-8")
+        return self.shown(request, ask.place, found)
 
     def _redirect(self, request: Request, found: Redirect) -> Response:
         if _wants_json(request):
-            data = {"done": found.done, "page": found.path}
+            data = {"done": found.done, "page": self._state.root + found.path}
             return Response(to_json(data), media_type="application/json; charset=utf-8")
         mark = "&" if "?" in found.path else "?"
         done = f"{mark}{urlencode({'done': found.done})}" if found.done else ""
-        return _redirected(found.path + done)
-
-    def _error(
-        self, request: Request, status: int, reason: str, place: Place | None = None
-    ) -> Response:
-        """An error page. Without a place, for visitors without access, it contains no names or
-        links.
-        """
-        title = TITLES.get(status, "Failed")
-        data = {"error": reason, "status": status}
-        page = Page(template="error.html", title=title, data=data, status=status)
-        if not hasattr(request.state, "visitor"):
-            request.state.visitor = ""
-        return self._shown(request, place, page)
+        return _redirected(self._state.root + found.path + done)
 
     def _wrong_query(self, request: Request, error: QueryError, place: Place) -> Response:
         """The address's parameters in a form, as they were written, to correct the wrong one."""
@@ -230,29 +266,17 @@ class _Console:
             ],
         }
         page = Page(template="query.html", title=TITLES[400], data=data, status=400)
-        return self._shown(request, place, page)
+        return self.shown(request, place, page)
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         reason = f"there is no page {request.url.path}"
-        return self._error(request, 404, reason, self._place(request))
-
-    def _denied(self, request: Request, denied: Denied) -> Response:
-        return self._error(request, denied.status, denied.reason)
-
-    def _check_form(self, request: Request, form: Mapping[str, str]) -> Denied | None:
-        """Checks the form's token; programs with the console's token in a header need none."""
-        if request.state.has_bearer:
-            return None
-        given = form.get(access.FORM_TOKEN_FIELD, "")
-        if access.is_form_token(self._policy, request.state.visitor, given):
-            return None
-        return Denied(status=403, reason="the form is too old: load its page again, then send it")
+        return self.error(request, 404, reason, self.place(request.state.visitor))
 
     # Streams
 
     def _events(self, stream: Stream) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            place = self._place(request)
+            place = self.place(request.state.visitor)
             if place is None:
                 return self._no_stream(request, 401, "sign in first")
             visitor = request.state.visitor
@@ -292,7 +316,7 @@ class _Console:
         status other than 200 has to say.
         """
         if "text/event-stream" not in request.headers.get("accept", ""):
-            return self._error(request, status, reason)
+            return self.error(request, status, reason)
         failed = self._renderer.event("failed", reason)
         return Response(failed, media_type="text/event-stream")
 
@@ -328,29 +352,29 @@ class _Console:
 
     # Signing in
 
-    def _place(self, request: Request) -> Place | None:
-        """The place of the visitor; `None` if the visitor must sign in."""
+    def place(self, visitor: str) -> Place | None:
+        """The place of a visitor; `None` if the visitor must sign in."""
         if not self._state.target.has_sign_in:
             return self._shared
-        return self._state.signed.find(request.state.visitor)
+        return self._state.signed.find(visitor)
 
     def _to_sign_in(self, request: Request) -> Response:
         if _wants_json(request):
-            return self._error(request, 401, "sign in first, at /sign-in")
+            return self.error(request, 401, f"sign in first, at {self._state.root}/sign-in")
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return _redirected(f"/sign-in?next={quote(back, safe='')}")
+        return _redirected(f"{self._state.root}/sign-in?next={quote(back, safe='')}")
 
     async def _sign_in(self, request: Request) -> Response:
         target: ConsoleTarget = self._state.target
         if not target.has_sign_in:
-            return _redirected("/")
-        back = _own_path(request.query_params.get("next", "/"))
+            return _redirected(f"{self._state.root}/")
+        back = own_path(request.query_params.get("next", f"{self._state.root}/"))
         failure = ""
         if request.method == "POST":
             form = await _form(request)
-            denied = self._check_form(request, form)
+            denied = self.check_form(request, form)
             if denied is not None:
-                return self._error(request, denied.status, denied.reason)
+                return self.error(request, denied.status, denied.reason)
             try:
                 place = await run_in_threadpool(_place_of, target, form)
             except UserError as error:
@@ -359,6 +383,7 @@ class _Console:
                 # A new visitor id, so that one set by an attacker is worthless (session fixation).
                 visitor = access.new_visitor()
                 self._state.signed.sign_in(visitor, place)
+                self._renamed(request.state.visitor, visitor)
                 response: Response = _redirected(back)
                 response.headers["set-cookie"] = access.cookie_header(self._policy, visitor)
                 return response
@@ -366,24 +391,14 @@ class _Console:
         page = Page(
             template="sign_in.html", title="Sign in", data=data, status=403 if failure else 200
         )
-        return self._shown(request, None, page)
+        return self.shown(request, None, page)
 
     async def _sign_out(self, request: Request) -> Response:
-        denied = self._check_form(request, await _form(request))
+        denied = self.check_form(request, await _form(request))
         if denied is not None:
-            return self._error(request, denied.status, denied.reason)
+            return self.error(request, denied.status, denied.reason)
         await run_in_threadpool(self._state.signed.sign_out, request.state.visitor)
-        return _redirected("/sign-in")
-
-    async def _choose_look(self, request: Request) -> Response:
-        """Light, dark, or as the system has it: in a cookie, so that the first paint is right."""
-        form = await _form(request)
-        denied = self._check_form(request, form)
-        if denied is not None:
-            return self._error(request, denied.status, denied.reason, self._place(request))
-        response = _redirected(form.get("next", "/"))
-        response.headers["set-cookie"] = access.look_cookie(form.get("look", ""))
-        return response
+        return _redirected(f"{self._state.root}/sign-in")
 
 
 class Guard:
@@ -484,7 +499,7 @@ class _StreamResponse(StreamingResponse):
                 await self._close()
 
 
-class _Static(StaticFiles):
+class Static(StaticFiles):
     """Styles and scripts, which do not change while the process runs."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:
@@ -511,10 +526,10 @@ def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:
 
 def _redirected(path: str) -> Response:
     """Every redirect of the console: to a path of its own, also where a request named `//host/`."""
-    return RedirectResponse(_own_path(path), status_code=303)
+    return RedirectResponse(own_path(path), status_code=303)
 
 
-def _own_path(text: str) -> str:
+def own_path(text: str) -> str:
     """The path if it is one of this console, or else `/`: links must not lead to other sites."""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\"))
     # Browsers ignore control characters, so a slash, a tab and a slash are read as //.

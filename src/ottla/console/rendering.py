@@ -12,14 +12,19 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
 from markupsafe import Markup
 
+from ottla.base.patterns import lazy_pattern
 from ottla.base.texts import duration_text, size_text, value_text
 from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS, second_text, time_text
 from ottla.console.events import Fragment, event_bytes
 from ottla.console.pages import Page
-from ottla.console.state import ConsoleState
+from ottla.console.state import ConsoleState, root_of
 from ottla.console.targets import Place
+
+OWN_PATH = lazy_pattern(r'(\s(?:href|action|data-[a-z]+)=")/(?!static/|token")')
+"""An attribute of a template that begins with a path of the cluster's pages."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION = (
@@ -39,6 +44,7 @@ class Renderer:
         self._state = state
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
+            extensions=[_UnderRoot],
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -61,6 +67,9 @@ class Renderer:
             version=state.version,
             allows_writes=state.allows_writes,
             has_sign_in=state.target.has_sign_in,
+            root=state.root,
+            cluster=state.name,
+            clusters=[(name, root_of(name)) for name in state.clusters],
         )
 
     def page(
@@ -105,6 +114,15 @@ class Renderer:
 
     def event(self, event: str, text: str) -> bytes:
         return event_bytes(event, json.dumps(text))
+
+
+class _UnderRoot(Extension):
+    """Templates name paths as if there were one cluster; those of one of several are under its
+    root. It is done to the template, so that no content of a page can look like such a path.
+    """
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return OWN_PATH.sub(r"\1{{ root }}/", source)
 
 
 def _second(timestamp_ms: int | None) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,6 +14,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
+from ottla.console.clusters import make_clusters_app
 from ottla.console.state import ConsoleState
 
 BACKLOG = 128
@@ -35,18 +36,24 @@ class ConsoleServer:
 
     def __init__(
         self,
-        state: ConsoleState,
+        states: ConsoleState | Sequence[ConsoleState],
         address: tuple[str, int],
         policy: "Callable[[tuple[str, int]], AccessPolicy]",
         certificate: Certificate | None = None,
     ) -> None:
-        """`policy` is called with the bound address, because the given port may be 0."""
-        self._state = state
+        """Several states have the names of their clusters. `policy` is called with the bound
+        address, because the given port may be 0.
+        """
+        self._states = [states] if isinstance(states, ConsoleState) else states
         self._socket = _listening(address)
         try:
             self.address: tuple[str, int] = self._socket.getsockname()[:2]
             self.policy = policy(self.address)
-            self._server = _Server(_config(make_app(state, self.policy), certificate))
+            if isinstance(states, ConsoleState):
+                app = make_app(states, self.policy)
+            else:
+                app = make_clusters_app(states, self.policy)
+            self._server = _Server(_config(app, certificate))
         except BaseException:
             self._socket.close()
             raise
@@ -67,7 +74,8 @@ class ConsoleServer:
 
     def stop(self) -> None:
         """Makes `run` return soon; may be called by a signal handler."""
-        self._state.stopping.set()
+        for one in self._states:
+            one.stopping.set()
         self._server.should_exit = True
 
     @contextlib.contextmanager

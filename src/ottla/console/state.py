@@ -5,10 +5,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import field
+from urllib.parse import quote
 
 from ottla.base.values import dataclass
-from ottla.console.findings import Doctor
+from ottla.console.findings import Looks, Summary, doctor, summaries
 from ottla.console.targets import ConsoleTarget, Place
+from ottla.diagnosis.complaints import Complaint
 
 SAMPLES = 720
 GROUPS = 500
@@ -79,6 +81,12 @@ class Signed:
         if found is not None:
             found[1].close()
 
+    def rename(self, visitor: str, new: str) -> None:
+        """Keeps a visitor signed in who has signed in to another cluster, and has a new id."""
+        with self._lock:
+            if visitor in self._places:
+                self._places[new] = self._places.pop(visitor)
+
     def close(self) -> None:
         with self._lock:
             places, self._places = list(self._places.values()), OrderedDict()
@@ -95,8 +103,23 @@ class ConsoleState:
     allows_writes: bool = False
     tables: tuple[str, ...] = ()
     """The tables whose loads the jobs page shows."""
-    doctor: Doctor = field(default_factory=Doctor)
+    name: str = ""
+    """The cluster's context; empty in a console of one cluster."""
+    clusters: tuple[str, ...] = ()
+    """All clusters of the console, by their contexts; none in a console of one cluster."""
+    doctor: Looks[tuple[Complaint, ...]] = field(default_factory=doctor)
+    summaries: Looks[Summary] = field(default_factory=summaries)
     lags: LagHistory = field(default_factory=LagHistory)
     signed: Signed = field(default_factory=Signed)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the console stops; ends the streams."""
+
+    @property
+    def root(self) -> str:
+        """What precedes the paths of this cluster's pages."""
+        return root_of(self.name) if self.name else ""
+
+
+def root_of(cluster: str) -> str:
+    """The path under which the pages of one of several clusters are."""
+    return f"/clusters/{quote(cluster, safe='')}"

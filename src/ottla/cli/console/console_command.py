@@ -13,7 +13,7 @@ from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.output import Output, output_options
-from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.target import Target, TargetCommand, contexts_of, target_argument
 from ottla.cli.terminal import Stopping, with_options
 
 if TYPE_CHECKING:
@@ -65,10 +65,11 @@ console_options = with_options(
     examples=(
         "ottla console data/",
         "ottla console localhost:9092 --allow-writes",
+        "ottla console --context prod --context test",
         "ottla console localhost:9092 --listen 0.0.0.0:8095 --name broker.example",
     ),
 )
-@target_argument(directories=True)
+@target_argument(directories=True, contexts=True)
 @click.option(
     "--listen",
     default=DEFAULT_ADDRESS,
@@ -90,13 +91,17 @@ console_options = with_options(
 def console_command(target: Target, until_eof: bool, output: Output, **given: Any) -> None:
     """Show TARGET in a browser: topics, logs, messages, groups, transactions, settings and jobs.
 
-    TARGET is a broker, or a data directory, even while a broker runs on it. Prints the link, and
-    runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With -X
+    TARGET is a broker, or a data directory, even while a broker runs on it. Several contexts are
+    shown side by side; without TARGET these are all contexts, if there are several. Prints the
+    link, and runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With -X
     security.protocol=SASL_SSL and no user, people sign in as users of the broker, with those users'
     rights.
     """
-    target.check_directories()
-    server = open_console(console_target(target), **given)
+    several = contexts_of(click.get_current_context())
+    if not several:
+        target.check_directories()
+    targets = several or {"": target}
+    server = open_console({name: console_target(one) for name, one in targets.items()}, **given)
     with Stopping(server.stop):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
@@ -111,8 +116,11 @@ def console_command(target: Target, until_eof: bool, output: Output, **given: An
         server.run()
 
 
-def open_console(target: "ConsoleTarget", *, listen: str, **given: Any) -> "ConsoleServer":
-    """Opens the console; `given` are the other options.
+def open_console(
+    targets: "Mapping[str, ConsoleTarget]", *, listen: str, **given: Any
+) -> "ConsoleServer":
+    """Opens the console of the targets by their contexts' names, which is empty for one target;
+    `given` are the other options.
 
     Raises `UserError`, also without the extra.
     """
@@ -127,19 +135,25 @@ def open_console(target: "ConsoleTarget", *, listen: str, **given: Any) -> "Cons
     pem = None
     if certificate is not None:
         pem = Certificate(certificate=str(certificate), key=None if key is None else str(key))
-    state = ConsoleState(
-        target=target,
-        version=ottla.__version__,
-        allows_writes=given["allows_writes"],
-        tables=given["tables"],
-    )
+    states = [
+        ConsoleState(
+            target=target,
+            version=ottla.__version__,
+            allows_writes=given["allows_writes"],
+            tables=given["tables"],
+            name=name,
+            clusters=tuple(one for one in targets if one),
+        )
+        for name, target in targets.items()
+    ]
 
     def policy(address: tuple[str, int]) -> "AccessPolicy":
         return policy_for(
             address, token=given["token"], names=given["names"], is_encrypted=pem is not None
         )
 
-    return ConsoleServer(state, parse_address(listen), policy, pem)
+    shown = states if "" not in targets else states[0]
+    return ConsoleServer(shown, parse_address(listen), policy, pem)
 
 
 def console_target(target: Target) -> "ConsoleTarget":

@@ -3,6 +3,8 @@
 
 document.documentElement.classList.add("scripted");
 
+// The paths of the pages of one of several clusters begin with its root.
+const root = document.documentElement.dataset.root ?? "";
 const places = { o: "/", t: "/topics", g: "/groups", x: "/transactions", j: "/jobs", s: "/settings" };
 let awaitsPlace = false;
 
@@ -40,7 +42,7 @@ document.addEventListener("keydown", (event) => {
     awaitsPlace = false;
     if (event.key in places) {
       event.preventDefault();
-      location.href = places[event.key];
+      location.href = root + places[event.key];
     }
     return;
   }

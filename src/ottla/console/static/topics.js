@@ -10,7 +10,7 @@ function fill(row, figures) {
   const lag = row.querySelector("[data-of=lag]");
   if (figures.lag_group !== null && figures.lag !== null) {
     const link = document.createElement("a");
-    link.href = `/group?${new URLSearchParams({ name: figures.lag_group })}`;
+    link.href = `${root}/group?${new URLSearchParams({ name: figures.lag_group })}`;
     link.textContent = figures.lag.toLocaleString("en");
     const rest = document.createElement("span");
     rest.className = "quiet";
@@ -34,7 +34,7 @@ if (atOnce) {
     const names = some.map((row) => row.dataset.name);
     const fields = new URLSearchParams({ format: "json", names: names.join(",") });
     try {
-      const answer = await fetch(`/topics-figures?${fields}`);
+      const answer = await fetch(`${root}/topics-figures?${fields}`);
       if (answer.ok) {
         const found = (await answer.json()).topics;
         for (const row of some) if (found[row.dataset.name]) fill(row, found[row.dataset.name]);

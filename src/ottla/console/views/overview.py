@@ -15,14 +15,14 @@ def overview(ask: Ask) -> Page:
     while.
     """
     findings = ask.state.doctor.findings(ask.place, ask.now_ms)
-    complaints = [_fields(one, ask.place.target.text) for one in findings.complaints or ()]
+    complaints = [_fields(one, ask.place.target.text) for one in findings.found or ()]
     data: Fields = {
         "target": ask.place.target.text,
         "has_broker": ask.place.has_broker,
         "findings": complaints,
         "problem_count": sum(not one["is_note"] for one in complaints),
         "is_looking": findings.is_looking,
-        "has_looked": findings.complaints is not None,
+        "has_looked": findings.found is not None,
         "age_s": round(findings.age_s),
         "failure": findings.failure,
         **_facts(ask.place),
