@@ -226,9 +226,10 @@ acls_group = LazyGroup(
         "list": ("ottla.cli.acls.acl_commands:list_command", "List ACLs."),
         "add": ("ottla.cli.acls.acl_commands:add_command", "Allow or deny operations."),
         "remove": ("ottla.cli.acls.acl_commands:remove_command", "Remove ACLs."),
+        "may": ("ottla.cli.acls.acl_commands:may_command", "Answer who may do what, and why."),
     },
     examples=("ottla acls list localhost:9092",),
-    help="List and change access rules.",
+    help="List, change and test access rules.",
 )
 
 tokens_group = LazyGroup(

@@ -192,8 +192,7 @@ class SecurityConfig(TlsConfig):
 
     @property
     def super_user_names(self) -> frozenset[str]:
-        parts = (part.strip() for part in self.super_users.split(";"))
-        return frozenset(part for part in parts if part)
+        return parse_super_users(self.super_users)
 
     @property
     def mistaken_super_users(self) -> list[str]:
@@ -206,6 +205,12 @@ class SecurityConfig(TlsConfig):
     @property
     def token_secret(self) -> str:
         return self.delegation_token_secret_key or self.delegation_token_master_key
+
+
+def parse_super_users(text: str) -> frozenset[str]:
+    """The principals of `super.users`, as texts."""
+    parts = (part.strip() for part in text.split(";"))
+    return frozenset(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

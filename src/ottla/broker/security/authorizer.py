@@ -7,8 +7,9 @@ otherwise. Decisions are cached until the rules change. Kafka's counterparts: `S
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from itertools import product
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.base.addresses import canonical_host
 from ottla.base.principal import Principal
@@ -44,6 +45,31 @@ Pattern = tuple[PatternType, str]
 NO_HOSTS: Final[Mapping[str, str]] = {}
 Kind = tuple[ResourceType, str, Operation, Permission]
 """Resource type, principal, and what is allowed or denied."""
+
+
+class Reason(Enum):
+    """What decides whether something is allowed."""
+
+    SUPER_USER = "super user"
+    DENIED = "denied by a rule"
+    ALLOWED = "allowed by a rule"
+    OPEN = "no rule for the resource, and allow.everyone.if.no.acl.found"
+    NO_RULE = "no rule for the resource"
+    NOT_NAMED = "rules for the resource, but none that allows this"
+
+
+class Ruling(NamedTuple):
+    """A decision with its reason, and with the rule that decides, as it was given."""
+
+    is_allowed: bool
+    reason: Reason
+    rule: Acl | None = None
+
+
+BY_RANK: Final = Ruling(True, Reason.SUPER_USER)
+OPEN: Final = Ruling(True, Reason.OPEN)
+NO_RULE: Final = Ruling(False, Reason.NO_RULE)
+NOT_NAMED: Final = Ruling(False, Reason.NOT_NAMED)
 
 
 class Rules:
@@ -181,10 +207,10 @@ class Authorizer:
         known = self.known.get(question)
         if known is None:
             if len(name) > MAX_REMEMBERED_NAME:
-                return self._decide(principal, host, operation, resource_type, name)
+                return self.rule(principal, host, operation, resource_type, name).is_allowed
             if len(self.known) >= MAX_REMEMBERED:
                 self.known.clear()
-            known = self._decide(principal, host, operation, resource_type, name)
+            known = self.rule(principal, host, operation, resource_type, name).is_allowed
             self.known[question] = known
         return known
 
@@ -196,39 +222,51 @@ class Authorizer:
         is_new = name not in self.denials
         self.denials[OTHERS if is_new and len(self.denials) >= MAX_COUNTED else name] += 1
 
-    def _decide(
+    def rule(
         self,
         principal: Principal,
         host: str,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
-    ) -> bool:
-        if str(principal) in self.super_users:
-            return True
-        is_covered = is_allowed = False
-        for entry in self._entries(resource_type, name):
-            is_covered = True
-            if not _is_for(entry, str(principal), host):
-                continue
-            if entry.permission is Permission.DENY:
-                if entry.operation in (operation, Operation.ALL):
-                    return False
-            elif entry.operation in (operation, Operation.ALL, *IMPLYING.get(operation, ())):
-                is_allowed = True
-        return is_allowed or (not is_covered and self.allows_without_acls)
+    ) -> Ruling:
+        """As `allows`, with what decides; it is not cached."""
+        who = str(principal)
+        if who in self.super_users:
+            return BY_RANK
+        covered, allowed = False, None
+        for pattern, entries in self._matching(resource_type, name):
+            covered = True
+            for given, entry in entries.items():
+                if not _is_for(entry, who, host):
+                    continue
+                if entry.permission is Permission.DENY:
+                    if entry.operation in (operation, Operation.ALL):
+                        return Ruling(False, Reason.DENIED, Acl(pattern, given))
+                elif allowed is None and _covers(entry, operation):
+                    allowed = Ruling(True, Reason.ALLOWED, Acl(pattern, given))
+        if allowed is not None:
+            return allowed
+        if covered:
+            return NOT_NAMED
+        return OPEN if self.allows_without_acls else NO_RULE
 
-    def _entries(self, resource_type: ResourceType, name: str) -> Iterator[Entry]:
-        """Yields the rules of all patterns that match a resource."""
-        rules, nothing = self._rules, dict[Entry, Entry]()
-        yield from rules.literal.get((resource_type, name), nothing).values()
-        if name != WILDCARD:
-            yield from rules.literal.get((resource_type, WILDCARD), nothing).values()
+    def _matching(
+        self, resource_type: ResourceType, name: str
+    ) -> Iterator[tuple[ResourcePattern, Mapping[Entry, Entry]]]:
+        """Yields all patterns that match a resource, each with its rules."""
+        rules = self._rules
+        for literal in (name,) if name == WILDCARD else (name, WILDCARD):
+            entries = rules.literal.get((resource_type, literal))
+            if entries:
+                yield ResourcePattern(resource_type, PatternType.LITERAL, literal), entries
         by_name = rules.prefixed[resource_type]
         for size in rules.prefix_sizes[resource_type]:
             if size > len(name):
                 return
-            yield from by_name.get(name[:size], nothing).values()
+            entries = by_name.get(name[:size])
+            if entries:
+                yield ResourcePattern(resource_type, PatternType.PREFIXED, name[:size]), entries
 
     def allows_any(
         self,
@@ -304,6 +342,11 @@ def _comparable(entry: Entry) -> Entry:
 
 def _is_for(entry: Entry, principal: str, host: str) -> bool:
     return entry.principal in (principal, EVERYBODY) and entry.host in (host, WILDCARD)
+
+
+def _covers(entry: Entry, operation: Operation) -> bool:
+    """Whether an allowance is for an operation, or for one that implies it."""
+    return entry.operation in (operation, Operation.ALL, *IMPLYING.get(operation, ()))
 
 
 def _denies(

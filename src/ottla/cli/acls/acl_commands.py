@@ -1,5 +1,6 @@
-"""`ottla acls list`, `add` and `remove`."""
+"""`ottla acls list`, `add`, `remove` and `may`."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -7,41 +8,27 @@ import click
 
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.output import Output, output_options
+from ottla.cli.settings_files import broker_config_option, read_server_properties
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
-    from ottla.client.administration.security_values import AclBinding, AclBindingFilter
+    from ottla.client.administration.acl_words import AclWords
 
-RESOURCES = {
-    "topic": "TOPIC",
-    "group": "GROUP",
-    "transactional_id": "TRANSACTIONAL_ID",
-    "delegation_token": "DELEGATION_TOKEN",
-    "owner": "USER",
-}
-"""Maps options to Kafka's resource types; the cluster has no name."""
+EXIT_DENIED = 1
 
-CLUSTER_NAME = "kafka-cluster"
-
-ROLES = {
-    "producer": (("topic", ("WRITE", "DESCRIBE", "CREATE")), ("transactional_id",
-                                                              ("WRITE", "DESCRIBE"))),
-    "consumer": (("topic", ("READ", "DESCRIBE")), ("group", ("READ",))),
-}  # fmt: skip
-"""The operations that `--role` stands for, as in kafka-acls.sh."""
-
-resource_options = with_options(
+name_options = with_options(
     click.option("--topic", metavar="NAME", help="Topic; * is every topic."),
     click.option("--group", metavar="NAME", help="Consumer group; * is every group."),
     click.option("--transactional-id", metavar="ID", help="Transactional id; * is every id."),
     click.option("--cluster", is_flag=True, help="The cluster."),
     click.option("--delegation-token", metavar="ID", help="Delegation token."),
     click.option("--owner", metavar="PRINCIPAL", help="Owner of delegation tokens (User:NAME)."),
-    click.option("--prefixed", is_flag=True, help="Names are prefixes."),
 )
 
-Resources = dict[str, Any]
+resource_options = with_options(
+    name_options, click.option("--prefixed", is_flag=True, help="Names are prefixes.")
+)
 
 
 def entry_options(of_denial: str) -> Callable[[Any], Any]:
@@ -62,17 +49,19 @@ def entry_options(of_denial: str) -> Callable[[Any], Any]:
 @output_options("Print principals only, one per line.")
 def list_command(target: Target, principal: str | None, output: Output, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
+    from ottla.client.administration.acl_words import acl_fields
     from ottla.client.administration.security import SecurityAdmin
 
     with target.reading() as cluster:
         known = SecurityAdmin(cluster)
-        found = [acl for one in _filters(resources, principal) for acl in known.describe_acls(one)]
+        filters = _words(resources, principal or "").resource_filters()
+        found = [acl for one in filters for acl in known.describe_acls(one)]
     found.sort()
     output.listing(
         found,
         ("resource", "name", "pattern", "principal", "host", "operation", "permission"),
-        (tuple(_fields(acl).values()) for acl in found),
-        fields=_fields,
+        (tuple(acl_fields(acl).values()) for acl in found),
+        fields=acl_fields,
         name=lambda acl: acl.principal,
         none="there are no ACLs",
     )
@@ -91,7 +80,7 @@ def list_command(target: Target, principal: str | None, output: Output, **resour
 @click.argument("operations", metavar="[OPERATION]...", nargs=-1)
 @click.option(
     "--role",
-    type=click.Choice(tuple(ROLES)),
+    type=click.Choice(("producer", "consumer")),
     help="Allow what a producer or a consumer needs, instead of naming operations.",
 )
 @resource_options
@@ -106,29 +95,14 @@ def add_command(
     **given: Any,
 ) -> None:
     """Allow or deny a principal operations on resources."""
+    from ottla.client.administration.acl_words import acl_fields, acl_sentence
     from ottla.client.administration.security import SecurityAdmin
-    from ottla.client.administration.security_values import AclBinding
 
-    if bool(operations) is (role is not None):
-        raise UserError("name operations, such as read, or --role producer or consumer")
-    wanted = _operations_by_option(operations, role, given)
-    acls = [
-        AclBinding(
-            **_resource(option, given),
-            principal=_principal(principal),
-            host=given["host"] or "*",
-            operation=_operation(one),
-            permission="DENY" if given["deny"] else "ALLOW",
-        )
-        for option, names in wanted.items()
-        for one in names
-    ]
-    for acl in acls:
-        _check_operation(acl.resource_type, acl.operation)
+    acls = _words(given, principal, operations, role).bindings()
     with target.open() as cluster:
         SecurityAdmin(cluster).create_acls(acls)
     for acl in acls:
-        output.say(_sentence(acl), _fields(acl))
+        output.say(acl_sentence(acl), acl_fields(acl))
 
 
 @click.command(
@@ -150,108 +124,107 @@ def remove_command(
     **given: Any,
 ) -> None:
     """Remove a principal's ACLs on resources, for the named operations or for all."""
-    from dataclasses import replace
-
+    from ottla.client.administration.acl_words import acl_fields, acl_sentence
     from ottla.client.administration.security import SecurityAdmin
 
-    if not _given(given):
-        raise UserError("name resources, such as --topic orders")
-    permission = "DENY" if given["deny"] else "ANY"
-    filters = [
-        replace(one, host=given["host"], permission=permission, operation=_operation(operation))
-        for one in _filters(given, _principal(principal))
-        for operation in operations or ("any",)
-    ]
+    filters = _words(given, principal, operations).filters()
     with target.open() as cluster:
         gone = SecurityAdmin(cluster).delete_acls(filters)
     if not gone:
         raise UnknownNameError("ACL", f"of {principal} like that", ())
     for acl in gone:
-        output.say(f"removed: {_sentence(acl)}", {**_fields(acl), "is_deleted": True})
+        output.say(f"removed: {acl_sentence(acl)}", {**acl_fields(acl), "is_deleted": True})
 
 
-def _check_operation(resource_type: str, operation: str) -> None:
-    """Raises `UserError` for an operation that the resource type does not have; brokers accept such
-    rules, as Kafka's do.
+@click.command(
+    "may",
+    cls=TargetCommand,
+    examples=(
+        "ottla acls may localhost:9092 User:ana read --topic orders",
+        "ottla acls may localhost:9092 User:ana read --group billing --host 10.0.0.9",
+    ),
+)
+@target_argument()
+@click.argument("principal", metavar="PRINCIPAL")
+@click.argument("operation", metavar="OPERATION")
+@name_options
+@click.option(
+    "--host", metavar="ADDRESS", help="Host of the client; without it one that no rule names."
+)
+@broker_config_option
+@output_options("Print nothing; the exit code answers.")
+def may_command(
+    target: Target,
+    principal: str,
+    operation: str,
+    host: str | None,
+    config_file: str | None,
+    output: Output,
+    **resources: Any,
+) -> None:
+    """Answer whether a principal may do something, with the rule that decides.
+
+    The rules are those of TARGET, and the code that decides is the brokers' own. Brokers do not
+    show super.users; name a broker's settings file with --config to have them counted. Exits with
+    1 if it is denied.
     """
-    from ottla.metadata.acls import OPERATIONS, Operation, ResourceType
-
-    names = [Operation(one).name for one in OPERATIONS[ResourceType[resource_type]]]
-    if operation in Operation.__members__ and operation not in ("ALL", *names):
-        known = ", ".join(name.lower() for name in names)
-        raise UserError(
-            f"Operation {operation} is not valid for a resource of type {resource_type}: {known}"
-        )
-
-
-def _given(resources: Resources) -> list[str]:
-    """Returns the resources that the options name."""
-    given = [option for option in RESOURCES if resources[option] is not None]
-    return [*given, "cluster"] if resources["cluster"] else given
-
-
-def _operations_by_option(
-    operations: tuple[str, ...], role: str | None, resources: Resources
-) -> dict[str, tuple[str, ...]]:
-    given = _given(resources)
-    if not given:
-        raise UserError("name resources, such as --topic orders")
-    if role is None:
-        return dict.fromkeys(given, operations)
-    by_role = dict(ROLES[role])
-    wrong = [option for option in given if option not in by_role]
-    if wrong:
-        raise UserError(f"--role {role} applies to {' and '.join(by_role)}, not {wrong[0]}")
-    return {option: by_role[option] for option in given}
-
-
-def _resource(option: str, resources: Resources) -> dict[str, str]:
-    if option == "cluster":
-        return {"resource_type": "CLUSTER", "name": CLUSTER_NAME}
-    return {
-        "resource_type": RESOURCES[option],
-        "name": resources[option],
-        "pattern_type": "PREFIXED" if resources["prefixed"] else "LITERAL",
-    }
-
-
-def _filters(resources: Resources, principal: str | None) -> "list[AclBindingFilter]":
-    from ottla.client.administration.security_values import AclBindingFilter
-
-    given = _given(resources)
-    if not given:
-        return [AclBindingFilter(principal=principal)]
-    return [AclBindingFilter(**_resource(one, resources), principal=principal) for one in given]
-
-
-def _operation(text: str) -> str:
-    return text.upper().replace("-", "_")
-
-
-def _principal(text: str) -> str:
-    kind, colon, name = text.partition(":")
-    if not (kind and colon and name):
-        raise UserError(f"{text}: a principal looks like User:ana, or User:* for everybody")
-    return text
-
-
-def _fields(acl: "AclBinding") -> dict[str, str]:
-    return {
-        "resource": acl.resource_type.lower(),
-        "name": acl.name,
-        "pattern": acl.pattern_type.lower(),
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.lower(),
-        "permission": acl.permission.lower(),
-    }
-
-
-def _sentence(acl: "AclBinding") -> str:
-    one = _fields(acl)
-    names = f"{one['name']}*" if one["pattern"] == "prefixed" else one["name"]
-    host = "" if one["host"] == "*" else f" from {one['host']}"
-    return (
-        f"{one['permission']} {one['principal']}{host} {one['operation']} on "
-        f"{one['resource']} {names}"
+    from ottla.client.administration.acl_rulings import (
+        NOT_KNOWN,
+        ask,
+        question_of,
+        settings_in,
+        settings_shown,
     )
+    from ottla.client.administration.acl_words import acl_fields
+    from ottla.client.administration.admin import Admin
+
+    named = _words({**resources, "prefixed": False}, principal).resources
+    if len(named) != 1:
+        raise UserError("name one resource, such as --topic orders")
+    ((option, name),) = named.items()
+    question = question_of(principal, operation, option, name, host)
+    with target.reading() as cluster:
+        admin = Admin(cluster)
+        if config_file is not None:
+            settings = settings_in(read_server_properties(config_file))
+        else:
+            is_at_rest = target.is_directory and not target.broker_addresses()
+            settings = NOT_KNOWN if is_at_rest else settings_shown(admin)
+        answer = ask(admin, question, settings)
+    output.say(
+        answer.text,
+        {
+            "principal": question.principal,
+            "operation": question.operation.lower(),
+            "resource": question.resource_type.lower(),
+            "name": question.name,
+            "host": question.host,
+            "is_allowed": answer.is_allowed,
+            "reason": answer.reason.name.lower(),
+            "rule": None if answer.rule is None else acl_fields(answer.rule),
+            "doubts": list(answer.doubts),
+        },
+    )
+    if not answer.is_allowed:
+        sys.exit(EXIT_DENIED)
+
+
+def _words(
+    given: dict[str, Any],
+    principal: str,
+    operations: tuple[str, ...] = (),
+    role: str | None = None,
+) -> "AclWords":
+    """What the options say."""
+    from ottla.client.administration.acl_words import RESOURCES, AclWords
+
+    return AclWords(
+        principal=principal,
+        resources={option: given[option] if option != "cluster" else ""
+                   for option in RESOURCES if given[option] not in (None, False)},
+        operations=operations,
+        role=role,
+        is_prefixed=given["prefixed"],
+        host=given.get("host"),
+        is_denied=given.get("deny", False),
+    )  # fmt: skip

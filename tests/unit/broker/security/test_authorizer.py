@@ -8,7 +8,7 @@ import pytest
 from ottla.base.errors import ApiError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, TurnsNeededError
-from ottla.broker.security.authorizer import Authorizer
+from ottla.broker.security.authorizer import Authorizer, Reason
 from ottla.metadata.acls import (
     OPERATIONS,
     Acl,
@@ -106,6 +106,35 @@ def test_without_rules_for_a_resource_everybody_may_where_the_settings_say_so() 
     assert not allows([acl(principal="User:bob")], without_acls=True)
     assert not allows([acl("or", pattern_type=PREFIXED, principal="User:b")], without_acls=True)
     assert allows([acl("other")], without_acls=True)
+
+
+@pytest.mark.parametrize(
+    ("acls", "principal", "without_acls", "reason", "rule"),
+    [
+        ([acl()], "root", False, Reason.SUPER_USER, None),
+        ([acl(), acl("or", pattern_type=PREFIXED, permission=DENY)], "ana", False,
+         Reason.DENIED, acl("or", pattern_type=PREFIXED, permission=DENY)),
+        ([acl("*", principal="User:*"), acl("or", pattern_type=PREFIXED)], "ana", False,
+         Reason.ALLOWED, acl("*", principal="User:*")),
+        ([acl(operation=Operation.WRITE)], "ana", True, Reason.NOT_NAMED, None),
+        ([acl("others")], "ana", True, Reason.OPEN, None),
+        ([acl("others")], "ana", False, Reason.NO_RULE, None),
+    ],
+)  # fmt: skip
+def test_a_ruling_names_what_decides(
+    acls: list[Acl], principal: str, without_acls: bool, reason: Reason, rule: Acl | None
+) -> None:
+    authorizer = Authorizer(acls, frozenset({"User:root"}), allows_without_acls=without_acls)
+    question = (Principal("User", principal), "10.0.0.9", Operation.READ, T, "orders")
+    found = authorizer.rule(*question)
+    assert (found.reason, found.rule) == (reason, rule)
+    assert found.is_allowed is authorizer.allows(*question)
+
+
+def test_the_rule_that_decides_is_named_as_it_was_given() -> None:
+    given = acl(host="0:0:0:0:0:0:0:1")
+    authorizer = Authorizer([given], frozenset(), allows_without_acls=False)
+    assert authorizer.rule(ANA, "::1", Operation.READ, T, "orders").rule == given
 
 
 def test_decisions_change_with_the_rules() -> None:

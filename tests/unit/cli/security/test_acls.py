@@ -1,5 +1,6 @@
 """`ottla acls`: rules that are added, listed and removed, on a data directory too."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,28 @@ def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
     assert len(directory.json("acls", "list", "TARGET")) == 3
 
 
+@pytest.mark.slow
+def test_whether_somebody_may_do_something_is_answered_by_the_rule_that_decides(
+    directory: Administered, tmp_path: Path
+) -> None:
+    directory.lines("acls", "add", "TARGET", "User:ana", "write", "--topic", "ord", "--prefixed")
+    asked = ("acls", "may", "TARGET", "User:ana", "write", "--topic", "orders")
+    assert directory.lines(*asked) == ["yes: allow User:ana write on topic ord*"]
+    directory.lines("acls", "add", "TARGET", "User:ana", "all", "--topic", "orders", "--deny")
+    doubt = "unless User:ana is one of super.users, which brokers do not show"
+    assert directory.end(*asked) == (1, f"no: deny User:ana all on topic orders; {doubt}")
+    properties = tmp_path / "server.properties"
+    properties.write_text("super.users=User:bob\nallow.everyone.if.no.acl.found=true\n")
+    given = ("--config", str(properties))
+    assert directory.end(*asked, *given) == (1, "no: deny User:ana all on topic orders")
+    bob = ("acls", "may", "TARGET", "User:bob", "write", "--topic", "orders")
+    assert directory.lines(*bob, *given) == ["yes: a super user, by super.users"]
+    code, text = directory.end(*asked, "--host", "10.0.0.9", "--json")
+    assert code == 1
+    assert json.loads(text)["rule"]["permission"] == "deny"
+    assert json.loads(text)["host"] == "10.0.0.9"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
@@ -58,6 +81,9 @@ def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
             2,
             "--role consumer applies to topic and group, not cluster",
         ),
+        ("acls may TARGET User:ana read", 2, "name one resource, such as --topic orders"),
+        ("acls may TARGET User:ana read --topic t --group g", 2, "name one resource"),
+        ("acls may TARGET User:ana reed --topic t", 1, "there is no topic operation reed"),
         ("acls remove TARGET User:ana --topic t", 1, "there is no ACL of User:ana like that"),
         ("acls add TARGET User:ana idempotent-write --topic t", 2, "Operation IDEMPOTENT_WRITE"),
     ],
