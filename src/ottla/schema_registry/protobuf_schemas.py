@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 
 MOST_NESTED_IMPORTS = 200
+PATIENCE_S = 20
+"""How long protoc may take."""
 _MAIN = "__schema__.proto"
 _IMPORT = lazy_pattern(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;')
 _FAULT = lazy_pattern(r"\S*\.proto:")
@@ -108,6 +111,36 @@ def message_class(descriptor: Any) -> Any:
     from google.protobuf.message_factory import GetMessageClass
 
     return GetMessageClass(descriptor)
+
+
+def read_message(kind: Any, data: bytes) -> Any:
+    """One message of a class, see `plain`; raises `ValueError`."""
+    from google.protobuf.json_format import Error
+    from google.protobuf.message import DecodeError
+
+    try:
+        return plain(kind.FromString(data))
+    except DecodeError as error:
+        raise ValueError(f"not a Protobuf message {kind.DESCRIPTOR.full_name}") from error
+    except (Error, TypeError, ArithmeticError, RecursionError) as error:
+        # A time that no calendar has, or an Any of an unknown type.
+        words = f"a Protobuf message {kind.DESCRIPTOR.full_name} that has no JSON: {error}"
+        raise ValueError(words) from error
+
+
+def parsed_message(kind: Any, text: str | bytes) -> bytes:
+    """A message of a class from its JSON, as bytes; raises `ValueError`."""
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message import EncodeError
+
+    try:
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError("it is no JSON object")
+        return bytes(ParseDict(fields, kind()).SerializeToString())
+    except (ParseError, EncodeError, ValueError, RecursionError) as error:
+        words = f"not a Protobuf message {kind.DESCRIPTOR.full_name}: {error}"
+        raise ValueError(words) from error
 
 
 def plain(message: Any) -> Any:
@@ -273,7 +306,7 @@ def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
     """Runs protoc in a separate process, because it writes errors to its standard error."""
     with TemporaryDirectory(prefix="ottla-proto-") as name:
         out = Path(name) / "set"
-        done = subprocess.run(
+        done = _finished(
             [
                 sys.executable,
                 "-m",
@@ -282,10 +315,7 @@ def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
                 "--include_imports",
                 f"--descriptor_set_out={out}",
                 main,
-            ],
-            capture_output=True,
-            text=True,
-            errors="replace",
+            ]
         )
         if done.returncode == 0:
             return out.read_bytes()
@@ -298,6 +328,17 @@ def _run_protoc(main: str, places: Sequence[Path]) -> bytes:
     for place in places:
         words = words.removeprefix(f"{place}/")
     raise UserError(f"this is not a Protobuf schema: {words.removeprefix(f'{_MAIN}:')}")
+
+
+def _finished(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(
+            f"this Protobuf schema takes more than {PATIENCE_S} s to compile"
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -16,9 +16,9 @@ import ottla
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
-from ottla.cli.records.encodings import TEXT
 from ottla.client.bulk.reading import FetchFrom
 from ottla.record.record import Record
+from ottla.search.encodings import TEXT
 from ottla.search.fields import Entry
 from ottla.storage.log.append import LongPreparationError
 

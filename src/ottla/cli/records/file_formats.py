@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.cli.records.arrow_export import export_schema, with_calendar_times
-from ottla.cli.records.encodings import json_bytes, text_field
 from ottla.cli.records.inputs import json_words
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, NewRecord
+from ottla.search.encodings import json_bytes, text_field
 
 if TYPE_CHECKING:
     import pyarrow as pa

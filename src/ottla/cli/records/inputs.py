@@ -16,9 +16,9 @@ from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.cli.arrow_rows import check_names, python_rows
-from ottla.cli.records.encodings import TEXT, Encoding, json_bytes, read_json
 from ottla.cli.records.json_lines import parse_record
 from ottla.cli.records.new_record import MAX_CSV_FIELD_SIZE, Headers, NewRecord
+from ottla.search.encodings import TEXT, Encoding, json_bytes, read_json
 from ottla.search.positions import parse_time
 
 CHUNK_SIZE = 1 << 18

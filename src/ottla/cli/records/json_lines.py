@@ -11,13 +11,13 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.records.encodings import (
+from ottla.cli.records.new_record import NewRecord
+from ottla.search.encodings import (
     BASE64_SUFFIX,
     HEX_SUFFIX,
     Encoding,
     text_field,
 )
-from ottla.cli.records.new_record import NewRecord
 from ottla.search.fields import Entry
 from ottla.search.positions import parse_time
 

@@ -12,11 +12,10 @@ import click
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.cli.output import quiet_option
 from ottla.cli.records import inputs
-from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.inputs import PAUSE, InputOptions, Pause, Reader, Records
 from ottla.cli.records.new_record import Headers, NewRecord
 from ottla.cli.records.progress import Flow
-from ottla.cli.records.reading import encoding_option, schema_options
+from ottla.cli.records.reading import encoding_option, given_encoding, schema_options
 from ottla.cli.records.templates import unescaped
 from ottla.cli.settings_files import parse_setting, with_secrets
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -193,8 +192,8 @@ def _input_options(given: dict[str, Any]) -> InputOptions:
     now_ms = time.time_ns() // 1_000_000
     time_text = given["timestamp"]
     return InputOptions(
-        key_encoding=encoding_of("key", given["key_as"], given["key_schema"]),
-        value_encoding=encoding_of("value", given["value_as"], given["schema"]),
+        key_encoding=given_encoding("key", given),
+        value_encoding=given_encoding("value", given),
         key=None if given["key"] is None else _bytes(given["key"]),
         headers=_headers(given["headers"]),
         partition=given["partition"],

@@ -17,11 +17,11 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.cli.late_line import LateLine, is_file
 from ottla.cli.output import quiet_option
-from ottla.cli.records.encodings import ENCODINGS, encoding_of, field_reader
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
 from ottla.cli.settings_files import read_registry_login, registry_options
 from ottla.cli.terminal import counted, with_options
 from ottla.cli.visible import own
+from ottla.search.encodings import ENCODINGS, Encoding, encoding_of, field_reader
 from ottla.search.fields import Entry, FieldReader
 from ottla.search.filters import Filter, all_of, parse_filter
 from ottla.search.patterns import Match, Pattern, compiled
@@ -124,8 +124,14 @@ def encoding_option(name: str, parameter: str, words: str) -> Callable[[Any], An
 
 _SCHEMA = click.Path(dir_okay=False)
 schema_options = (
-    click.option("--schema", metavar="FILE", type=_SCHEMA, help="Avro schema of values."),
-    click.option("--key-schema", metavar="FILE", type=_SCHEMA, help="Avro schema of keys."),
+    click.option(
+        "--schema", metavar="FILE", type=_SCHEMA, help="Schema of values: Avro, or a .proto file."
+    ),
+    click.option("--message", metavar="NAME", help="Message type of Protobuf values."),
+    click.option(
+        "--key-schema", metavar="FILE", type=_SCHEMA, help="Schema of keys: Avro, or a .proto file."
+    ),
+    click.option("--key-message", metavar="NAME", help="Message type of Protobuf keys."),
 )
 
 
@@ -149,8 +155,8 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
     now_ms = round(time.time() * 1000)
     registry = _registry(given)
     style = Style(
-        key=encoding_of("key", given["key_as"], given["key_schema"], registry),
-        value=encoding_of("value", given["value_as"], given["schema"], registry),
+        key=given_encoding("key", given, registry),
+        value=given_encoding("value", given, registry),
         null=b"NULL" if given["null"] else b"",
         separator=_separator(given["key_separator"]),
     )
@@ -169,6 +175,20 @@ def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, 
     template = "json" if given["as_json"] else given["template"]
     piece = parse_template(template, style)
     return plan, Printer(piece, given["grep"], given["count"], is_quiet=given["is_quiet"])
+
+
+def given_encoding(
+    side: str, given: dict[str, Any], registry: "SchemaRegistry | None" = None
+) -> Encoding:
+    """The encoding that a command's options name for keys or values; raises `UserError`."""
+    prefix = "key_" if side == "key" else ""
+    return encoding_of(
+        side,
+        given[f"{side}_as"],
+        given[f"{prefix}schema"],
+        registry,
+        given[f"{prefix}message"],
+    )
 
 
 def _registry(given: dict[str, Any]) -> "SchemaRegistry | None":

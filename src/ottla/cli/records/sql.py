@@ -17,11 +17,11 @@ from ottla.cli.arrow_rows import python_rows
 from ottla.cli.late_line import LateLine
 from ottla.cli.output import quiet_option
 from ottla.cli.records.arrow_export import open_range, open_source, topics_of
-from ottla.cli.records.encodings import json_bytes
 from ottla.cli.records.file_formats import quoted, whole_file
 from ottla.cli.target import Target, TargetCommand, looks_like_target, target_argument
 from ottla.cli.terminal import counted, new_console, new_table
 from ottla.cli.tiers import tier_options
+from ottla.search.encodings import json_bytes
 from ottla.search.positions import FROM_START, Position, PositionKind
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import Any
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.cli.records.encodings import TEXT, Encoding, field_reader, json_bytes
 from ottla.cli.records.json_lines import record_object
 from ottla.cli.visible import own
+from ottla.search.encodings import TEXT, Encoding, field_reader, json_bytes
 from ottla.search.fields import Entry, Field, parse_field
 
 Piece = Callable[[Entry], bytes]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.inputs import (
     PAUSE,
     InputError,
@@ -24,6 +23,7 @@ from ottla.cli.records.inputs import (
 )
 from ottla.cli.records.json_lines import parse_record, record_object
 from ottla.cli.records.new_record import NewRecord
+from ottla.search.encodings import encoding_of
 from ottla.tables.values.inference import infer_schema
 from ottla.tables.values.json_values import JsonDecoder
 from ottla.tables.values.schema import schema_text

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.records.encodings import encoding_of
 from ottla.cli.records.templates import Style, UnreadableError, parse_template
+from ottla.search.encodings import encoding_of
 from ottla.search.fields import Entry
 from tests.unit.cli.records.support import entry
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
-from ottla.cli.records.encodings import encoding_of, field_reader
 from ottla.cli.records.json_lines import record_object
 from ottla.cli.records.templates import Style, parse_template
 from ottla.record.record import Record
 from ottla.schema_registry.directory import DirectoryRegistry
 from ottla.schema_registry.framing import PREFIX
+from ottla.search.encodings import encoding_of, field_reader
 from ottla.search.fields import Entry, parse_field
 from tests.support.protobuf import message, proto, registered
 
@@ -113,6 +113,45 @@ def test_a_protobuf_value_is_shown_as_the_message_that_it_says_it_is(tmp_path: P
     ):
         with pytest.raises(ValueError, match=fault):
             encoding.decode(broken)
+
+
+@pytest.mark.slow  # protoc is a process.
+def test_a_proto_file_reads_and_writes_values_without_a_registry(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
+    text = proto("message Other {} message Order { int64 id = 1; Order next = 2; }")
+    file = tmp_path / "orders.proto"
+    file.write_text(text)
+    encoding = encoding_of("value", None, str(file), message="Order")
+    data = encoding.parse(b'{"id": "7", "next": {"id": 8}}')
+    assert encoding.decode(data) == {"id": 7, "next": {"id": 8}}
+    assert json.loads(encoding.show(data)) == {"id": 7, "next": {"id": 8}}
+    for wrong in (b'{"price": 1}', b"{", b"[]", b'{"id": "seven"}', b"\xff"):
+        with pytest.raises(ValueError, match=r"not a Protobuf message shop\.Order"):
+            encoding.parse(wrong)
+    with pytest.raises(UserError, match=r"orders.proto: .*name one of Other, Order"):
+        encoding_of("value", "protobuf", str(file))
+    with pytest.raises(UserError, match="a message is a type of a Protobuf schema"):
+        encoding_of("value", "text", None, message="Order")
+    with pytest.raises(UserError, match=r"a protobuf key needs its schema: --key-schema"):
+        encoding_of("key", "protobuf", None)
+
+
+@pytest.mark.slow  # protoc is a process.
+def test_a_message_without_json_is_a_value_that_does_not_decode(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
+    imports = "".join(f'import "google/protobuf/{one}.proto";' for one in ("timestamp", "any"))
+    fields = "google.protobuf.Timestamp at = 1; google.protobuf.Any what = 2;"
+    text = proto(f"message Order {{ {fields} }}", imports)
+    (tmp_path / "5.proto").write_text(text)
+    encoding = encoding_of("value", None, None, DirectoryRegistry(str(tmp_path)))
+    endless = message(text)()
+    endless.at.seconds = 2**62
+    unknown = message(text)()
+    unknown.what.type_url = "type.googleapis.com/shop.Nothing"
+    for one in (endless, unknown):
+        with pytest.raises(ValueError):
+            encoding.decode(registered(one, 5))
+        assert encoding.json_field("value", registered(one, 5))[0] == "value_base64"
 
 
 def test_what_names_its_schema_by_id_needs_a_registry() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.records.encodings import Encoding, decoded_encoding, read_avro, read_json
 from ottla.schema_registry.framing import KEY_HEADER, VALUE_HEADER, framed, message_indexes
 from ottla.schema_registry.registry import AVRO, JSON, RegisteredSchema, UnknownSchemaError
+from ottla.search.encodings import Encoding, decoded_encoding, read_avro, read_json
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
@@ -70,23 +70,18 @@ def _protobuf_reader(schema: RegisteredSchema) -> Reader:
         MessageTypes,
         compiled,
         message_class,
-        plain,
+        read_message,
     )
 
     types = MessageTypes(compiled(schema.text, schema.references))
 
     def read(data: bytes, start: int) -> Any:
-        from google.protobuf.message import DecodeError
-
         path = message_indexes(data, start)
         if path is None:
             raise ValueError("it does not say which message of its schema it is")
         descriptor = types.at(path[0])
         if descriptor is None:
             raise ValueError(f"its schema has no message {list(path[0])}")
-        try:
-            return plain(message_class(descriptor).FromString(data[path[1] :]))
-        except DecodeError as error:
-            raise ValueError(f"not a Protobuf message {descriptor.full_name}") from error
+        return read_message(message_class(descriptor), data[path[1] :])
 
     return read

@@ -1,4 +1,4 @@
-"""Encodings of keys and values: text, JSON, hexadecimal, base64, Avro, or by a schema registry.
+"""Encodings of keys and values: text, JSON, hexadecimal, base64, Avro, Protobuf, or by a registry.
 
 An encoding converts bytes to printed text, to a field of `--json` and to the value that a path of
 `--where` refers to, and an input back to bytes.
@@ -7,6 +7,7 @@ An encoding converts bytes to printed text, to a field of `--json` and to the va
 import base64
 import json
 import math
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.cli.settings_files import FilePath
 from ottla.search.fields import Decoder, FieldReader, with_header
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from ottla.schema_registry.avro_reading import AvroReader
     from ottla.schema_registry.registry import SchemaRegistry
 
-ENCODINGS = ("text", "json", "hex", "base64", "avro", "registry")
+ENCODINGS = ("text", "json", "hex", "base64", "avro", "protobuf", "registry")
+FilePath = str | os.PathLike[str]
+
+_PROTOBUF_SUFFIXES = (".proto", ".desc", ".protoset", ".binpb", ".pb")
 
 BASE64_SUFFIX = "_base64"
 HEX_SUFFIX = "_hex"
@@ -155,33 +158,48 @@ _PLAIN = {one.name: one for one in (TEXT, _JSON, _HEX, _BASE64)}
 
 
 def encoding_of(
-    side: str, name: str | None, schema: FilePath | None, registry: "SchemaRegistry | None" = None
+    side: str,
+    name: str | None,
+    schema: FilePath | None,
+    registry: "SchemaRegistry | None" = None,
+    message: str | None = None,
 ) -> Encoding:
     """Returns the encoding of a side, `key` or `value`; raises `UserError`.
 
-    A schema option is for Avro, and Avro needs one, unless a registry has the writer's schema.
+    A schema option is for Avro and Protobuf, which need one, unless a registry has the writer's
+    schema. `message` is a type of a Protobuf schema with several.
     """
     schema_option = "--schema" if side == "value" else "--key-schema"
     if name is None and schema is not None:
-        name = "avro"
+        name = kind_of_schema(schema)
     if name is None:
         name = "registry" if registry is not None and side == "value" else "text"
-    if schema is not None and name != "avro":
-        raise UserError(f"{schema_option} is for avro, but the {side} is {name}; omit one of them")
+    if schema is not None and name not in ("avro", "protobuf"):
+        raise UserError(
+            f"{schema_option} is for avro and protobuf, but the {side} is {name}; omit one of them"
+        )
+    if message is not None and name != "protobuf":
+        raise UserError(f"a message is a type of a Protobuf schema, but the {side} is {name}")
     if name in _PLAIN:
         return _PLAIN[name]
     if schema is not None:
-        return avro(schema)
+        return avro(schema) if name == "avro" else protobuf(schema, message or "")
     if registry is not None:
-        from ottla.cli.records.registered import registered
+        from ottla.search.registered import registered
 
         return registered(side, registry)
     if name == "registry":
         raise UserError(f"a {side} that names its schema by id needs --registry URL-OR-DIRECTORY")
+    wanted = f"{schema_option} {'FILE.avsc' if name == 'avro' else 'FILE.proto'}"
     raise UserError(
-        f"an avro {side} needs its schema: {schema_option} FILE.avsc, or --registry URL where it "
-        f"names one by id"
+        f"{'an' if name == 'avro' else 'a'} {name} {side} needs its schema: {wanted}, or "
+        f"--registry URL where it names one by id"
     )
+
+
+def kind_of_schema(path: FilePath) -> str:
+    """The encoding that a schema file is for, by its name."""
+    return "protobuf" if os.fspath(path).endswith(_PROTOBUF_SUFFIXES) else "avro"
 
 
 def avro(path: FilePath) -> Encoding:
@@ -217,6 +235,31 @@ def avro(path: FilePath) -> Encoding:
         return stream.getvalue()
 
     return decoded_encoding("avro", decode, parse)
+
+
+def protobuf(path: FilePath, message: str = "") -> Encoding:
+    """Returns the encoding of one message of a `.proto` file or a descriptor set, as in `ottla
+    load`; without a name the schema's only message. Raises `UserError`.
+    """
+    from pathlib import Path
+
+    from ottla.schema_registry.protobuf_schemas import (
+        MessageTypes,
+        descriptor_set,
+        message_class,
+        parsed_message,
+        read_message,
+    )
+
+    try:
+        kind = message_class(MessageTypes(descriptor_set(Path(path))).named(message))
+    except UserError as error:
+        raise UserError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+    def parse(data: bytes) -> bytes:
+        return parsed_message(kind, data)
+
+    return decoded_encoding("protobuf", lambda data: read_message(kind, data), parse)
 
 
 def read_avro(data: bytes, reader: "AvroReader") -> Any:
