@@ -151,9 +151,7 @@ def test_the_command_shows_the_contexts_that_it_names_or_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "contexts.toml"
-    file.write_text(
-        f'[contexts.test]\ntarget = "{data}"\n[contexts.prod]\ntarget = "{NOWHERE}"\n'
-    )
+    file.write_text(f'[contexts.test]\ntarget = "{data}"\n[contexts.prod]\ntarget = "{NOWHERE}"\n')
     monkeypatch.setenv("OTTLA_CONTEXTS", str(file))
     seen: list[str] = []
 
