@@ -128,7 +128,7 @@ def test_people_sign_in_to_each_cluster_for_itself(tmp_path: Path) -> None:
             assert client.get(f"/clusters/{name}/topics").status_code == 200
 
 
-class _Opened(Exception):
+class _OpenedError(Exception):
     """Instead of serving."""
 
 
@@ -157,9 +157,9 @@ def test_the_command_shows_the_contexts_that_it_names_or_all(
 
     def opened(targets: Any, **given: Any) -> None:
         seen.extend(targets)
-        raise _Opened
+        raise _OpenedError
 
     monkeypatch.setattr(console_command, "open_console", opened)
     found = CliRunner().invoke(console_command.console_command, arguments)
-    assert isinstance(found.exception, _Opened)
+    assert isinstance(found.exception, _OpenedError)
     assert seen == expected
