@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -15,6 +17,7 @@ from ottla.cli.target import Target, parse_target
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
 from ottla.console.state import ConsoleState
+from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import Place
 
 FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -42,6 +45,7 @@ PLACES = (
     "/settings",
     "/settings?q=retention",
     "/jobs",
+    "/audit",
 )
 """Every page, of a console over what `fill` makes."""
 
@@ -99,6 +103,21 @@ class Browser:
         headers = {"origin": HOST, "sec-fetch-site": "same-origin", **more.pop("headers", {})}
         return self.client.post(path, data=fields, headers=headers, **more)
 
+    def change(self, path: str, fields: dict[str, str]) -> Any:
+        """Sends the form of a change, and confirms what is then shown, as a person does."""
+        shown = self.post(path, fields)
+        return self.confirm(path, shown) if 'name="confirm"' in shown.text else shown
+
+    def confirm(self, path: str, shown: Any, **other: str) -> Any:
+        """Sends the form of a preview; types what it asks for."""
+        form = shown.text.partition('class="stack confirm">')[2].partition("</form>")[0]
+        hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', form)
+        typed = re.search(r'<label for="typed">Type <code>(.*?)</code>', form, re.DOTALL)
+        fields = {name: unescape(value) for name, value in hidden}
+        if typed is not None:
+            fields["typed"] = unescape(typed[1])
+        return self.client.post(path, data={**fields, **other}, headers={"origin": HOST})
+
 
 @contextmanager
 def console_over(
@@ -111,11 +130,13 @@ def console_over(
     """`state` are fields of `ConsoleState`, `client` the settings of its connections."""
     if not isinstance(target, Target):
         target = parse_target(str(target), client)
-    made = ConsoleState(target=console_target(target), **state)
-    app = make_app(made, policy or AccessPolicy(secret=b"of this test"))
-    place = Place(made.target, made.target.settings)
-    try:
-        with TestClient(app, base_url=HOST) as found:
-            yield Browser(found, Console(made, place))
-    finally:
-        place.close()
+    with TemporaryDirectory() as directory:
+        state = {"directory": StateDirectory(directory), **state}
+        made = ConsoleState(target=console_target(target), **state)
+        app = make_app(made, policy or AccessPolicy(secret=b"of this test"))
+        place = Place(made.target, made.target.settings)
+        try:
+            with TestClient(app, base_url=HOST) as found:
+                yield Browser(found, Console(made, place))
+        finally:
+            place.close()

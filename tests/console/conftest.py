@@ -25,5 +25,5 @@ def broker(tmp_path: Path) -> Iterator[LocalBroker]:
 
 @pytest.fixture
 def browser(broker: LocalBroker) -> Iterator[Browser]:
-    with console_over(broker.address, allows_writes=True) as found:
+    with console_over(broker.address) as found:
         yield found

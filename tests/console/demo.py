@@ -2,6 +2,7 @@
 
 import json
 import random
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from ottla.client.connecting.target import open_target
 from ottla.console.access import policy_for
 from ottla.console.serving import ConsoleServer
 from ottla.console.state import ConsoleState
+from ottla.console.state_directory import StateDirectory
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS
 
@@ -89,14 +91,21 @@ def demo_broker(directory: Path) -> Iterator[LocalBroker]:
 
 @contextmanager
 def console_of(
-    broker: LocalBroker, *, token: str = "", allows_writes: bool = True, **client: str
+    broker: LocalBroker, *, token: str = "", is_read_only: bool = False, **client: str
 ) -> Iterator[str]:
     """A console that listens; gives its address, as `http://HOST:PORT`."""
     target = console_target(parse_target(broker.address, client))
-    server = ConsoleServer(
-        ConsoleState(target=target, version=ottla.__version__, allows_writes=allows_writes),
-        ("127.0.0.1", 0),
-        lambda address: policy_for(address, token=token, names=(), is_encrypted=False),
-    )
-    with server.in_thread():
-        yield f"http://127.0.0.1:{server.address[1]}"
+    with tempfile.TemporaryDirectory() as directory:
+        state = ConsoleState(
+            target=target,
+            directory=StateDirectory(directory),
+            version=ottla.__version__,
+            is_read_only=is_read_only,
+        )
+        server = ConsoleServer(
+            state,
+            ("127.0.0.1", 0),
+            lambda address: policy_for(address, token=token, names=(), is_encrypted=False),
+        )
+        with server.in_thread():
+            yield f"http://127.0.0.1:{server.address[1]}"

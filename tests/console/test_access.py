@@ -1,5 +1,6 @@
 """Who may ask the console: hosts, origins, tokens and forms; what a browser may do with answers."""
 
+import re
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -75,20 +76,22 @@ def test_a_form_without_its_token_changes_nothing(browser: Browser, token: str) 
 
 def test_the_form_token_of_one_visitor_is_nothing_to_another(broker: LocalBroker) -> None:
     with (
-        console_over(broker.address, allows_writes=True) as one,
-        console_over(broker.address, allows_writes=True) as other,
+        console_over(broker.address) as one,
+        console_over(broker.address) as other,
     ):
         answer = other.post("/topics/orders/produce", {"form_token": one.form_token()})
         assert answer.status_code == 403
 
 
-def test_a_console_is_read_only_unless_it_is_said(broker: LocalBroker) -> None:
-    with console_over(broker.address) as browser:
-        assert "read-only" in browser.text("/topics/orders/produce")
-    with console_over(broker.address, allows_writes=True) as writing:
+def test_a_read_only_console_shows_no_form_and_takes_none(broker: LocalBroker) -> None:
+    with console_over(broker.address) as writing:
         form_token = writing.form_token()
         cookies = dict(writing.client.cookies)
-    with console_over(broker.address) as browser:
+    with console_over(broker.address, is_read_only=True) as browser:
+        assert "read-only" in browser.text("/topics/orders/produce")
+        for place in PLACES:
+            forms = re.findall(r'<form method="post" action="([^"]*)"', browser.text(place))
+            assert forms == ["/look"], place
         browser.client.cookies.update(cookies)
         for path, fields in (
             ("/topics/orders/produce", {"value": "tea"}),
@@ -100,7 +103,7 @@ def test_a_console_is_read_only_unless_it_is_said(broker: LocalBroker) -> None:
             answer = browser.client.post(
                 path, data={"form_token": form_token, **fields}, headers={"origin": HOST}
             )
-            assert answer.status_code == 400, path
+            assert answer.status_code == 403, path
             assert "read-only" in answer.text
         assert browser.json("/topics/orders")["records"] == 6
 
@@ -135,10 +138,14 @@ def test_a_link_with_the_token_opens_the_console_and_loses_the_token(broker: Loc
 
 
 def test_the_token_may_be_typed_or_sent_by_a_program(broker: LocalBroker) -> None:
-    with console_over(broker.address, policy=open_policy(TOKEN), allows_writes=True) as browser:
+    with console_over(broker.address, policy=open_policy(TOKEN)) as browser:
         bearer = {"authorization": f"Bearer {TOKEN}"}
         assert browser.get("/topics", headers=bearer).status_code == 200
         fields = {"value": "tea", "partition": "0"}
+        sent = browser.client.post(
+            "/topics/orders/produce?format=json", data=fields, headers=bearer
+        )
+        fields |= {"confirm": sent.json()["confirm"]}
         sent = browser.client.post(
             "/topics/orders/produce?format=json", data=fields, headers=bearer
         )

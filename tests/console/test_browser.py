@@ -41,6 +41,7 @@ PAGES = (
     "/transactions",
     "/settings",
     "/jobs",
+    "/audit",
     "/nowhere",
 )
 LOOKS: dict[str, Any] = {

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ottla.cli.target import parse_target
 from ottla.console.access import AccessPolicy
 from ottla.console.clusters import make_clusters_app
 from ottla.console.state import ConsoleState
+from ottla.console.state_directory import StateDirectory
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, HOST, PLACES, fill
 from tests.console.test_signing_in import USERS, WITHOUT_USER
@@ -29,18 +31,20 @@ PATHS = re.compile(r'(?:href|action|data-[a-z]+)="(/[^"]*)"')
 def clusters_over(targets: dict[str, Any], **state: Any) -> Iterator[TestClient]:
     """Targets by context; a pair is a target with its client's settings."""
     pairs = {name: one if isinstance(one, tuple) else (one, {}) for name, one in targets.items()}
-    states = [
-        ConsoleState(
-            target=console_target(parse_target(text, client)),
-            name=name,
-            clusters=tuple(targets),
-            **state,
-        )
-        for name, (text, client) in pairs.items()
-    ]
-    app = make_clusters_app(states, AccessPolicy(secret=b"of this test"))
-    with TestClient(app, base_url=HOST) as found:
-        yield found
+    with TemporaryDirectory() as directory:
+        states = [
+            ConsoleState(
+                target=console_target(parse_target(text, client)),
+                directory=StateDirectory(directory),
+                name=name,
+                clusters=tuple(targets),
+                **state,
+            )
+            for name, (text, client) in pairs.items()
+        ]
+        app = make_clusters_app(states, AccessPolicy(secret=b"of this test"))
+        with TestClient(app, base_url=HOST) as found:
+            yield found
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def test_a_cluster_that_is_not_reached_does_not_spoil_the_others(data: str) -> N
 
 def test_every_link_of_a_clusters_pages_stays_in_the_cluster(data: str) -> None:
     own = ("/clusters/test/", "/clusters/prod", "/static/")
-    with clusters_over({"prod": NOWHERE, "test": data}, allows_writes=True) as client:
+    with clusters_over({"prod": NOWHERE, "test": data}) as client:
         for place in PLACES:
             answer = client.get(f"/clusters/test{place}")
             assert answer.status_code == 200, place
@@ -87,12 +91,17 @@ def test_every_link_of_a_clusters_pages_stays_in_the_cluster(data: str) -> None:
 
 
 def test_a_change_leads_to_a_page_of_the_same_cluster(data: str) -> None:
-    with clusters_over({"prod": NOWHERE, "test": data}, allows_writes=True) as client:
+    with clusters_over({"prod": NOWHERE, "test": data}) as client:
         page = "/clusters/test/topics/orders/produce"
         token = re.search(r'name="form_token" value="([0-9a-f]+)"', client.get(page).text)
         assert token is not None
         headers = {"origin": HOST, "sec-fetch-site": "same-origin"}
         fields = {"form_token": token[1], "value": "late", "partition": "0"}
+        shown = client.post(page, data=fields, headers=headers)
+        assert '<a href="/clusters/test/topics/orders/produce">Cancel</a>' in shown.text
+        confirm = re.search(r'name="confirm" value="([^"]+)"', shown.text)
+        assert confirm is not None
+        fields["confirm"] = confirm[1]
         answer = client.post(page, data=fields, headers=headers, follow_redirects=False)
         assert answer.headers["location"].startswith("/clusters/test/topics/orders/messages/0/3?")
 

@@ -215,10 +215,10 @@ def test_a_reset_is_shown_before_it_is_done(broker: LocalBroker, browser: Browse
     (planned,) = preview["planned"]
     assert (planned["before"], planned["after"], planned["lag"]) == (1, 3, 0)
     assert browser.json("/group?name=billing")["partitions"][0]["committed"] == 1
-    answer = browser.post("/group/reset", {"name": "billing", "to": "latest"})
+    answer = browser.change("/group/reset", {"name": "billing", "to": "latest"})
     assert "1 offset changed" in answer.text
     assert browser.json("/group?name=billing")["partitions"][0]["committed"] == 3
-    back = browser.post("/group/reset", {"name": "billing", "to": "-2"})
+    back = browser.change("/group/reset", {"name": "billing", "to": "-2"})
     assert back.status_code == 200
     assert browser.json("/group?name=billing")["partitions"][0]["committed"] == 1
     wrong = browser.get("/group/reset?name=billing&to=somewhere")
@@ -231,7 +231,7 @@ def test_a_message_is_produced_and_shown_whole(browser: Browser) -> None:
         "key": "table 9", "value": '{"tea": [1,\r\n2]}', "headers": "waiter=Eva\r\nurgent",
         "partition": "1",
     }  # fmt: skip
-    answer = browser.post("/topics/orders/produce", fields)
+    answer = browser.change("/topics/orders/produce", fields)
     assert "sent to orders-1" in answer.text
     found = browser.json(answer.url.path)
     assert found["key"]["text"] == "table 9"
@@ -240,7 +240,7 @@ def test_a_message_is_produced_and_shown_whole(browser: Browser) -> None:
         ("waiter", "Eva"),
         ("urgent", "null"),
     ]
-    null = browser.post("/topics/orders/produce", {"key": "table 9", "null_value": "1"})
+    null = browser.change("/topics/orders/produce", {"key": "table 9", "null_value": "1"})
     assert browser.json(null.url.path)["value"]["kind"] == "null"
     download = browser.get(f"{answer.url.path}?download=value")
     assert download.content == b'{"tea": [1,\n2]}'
@@ -248,7 +248,7 @@ def test_a_message_is_produced_and_shown_whole(browser: Browser) -> None:
 
 
 def test_a_setting_is_changed_and_taken_back(browser: Browser) -> None:
-    answer = browser.post("/topics/orders/settings", {"setting": "retention.ms", "value": "7d"})
+    answer = browser.change("/topics/orders/settings", {"setting": "retention.ms", "value": "7d"})
     assert "retention.ms is 604800000 now" in answer.text
     (own,) = [
         one
@@ -257,18 +257,18 @@ def test_a_setting_is_changed_and_taken_back(browser: Browser) -> None:
     ]
     assert (own["value"], own["origin"]) == ("604800000", "its own")
     assert own["effect"]
-    browser.post("/topics/orders/settings", {"setting": "retention.ms", "unset": "1"})
+    browser.change("/topics/orders/settings", {"setting": "retention.ms", "unset": "1"})
     names = [one["name"] for one in browser.json("/topics/orders/settings")["settings"]]
     assert "retention.ms" not in names
-    wrong = browser.post("/topics/orders/settings", {"setting": "retention.ms", "value": "tea"})
+    wrong = browser.change("/topics/orders/settings", {"setting": "retention.ms", "value": "tea"})
     assert wrong.status_code == 400
 
 
 def test_a_directory_at_rest_is_opened_for_one_change(tmp_path: Path) -> None:
     with ottla.open(tmp_path / "data", FEW_LOGS) as log:
         fill(log)
-    with console_over(tmp_path / "data", allows_writes=True) as browser:
-        answer = browser.post("/topics/orders/produce", {"value": "tea", "partition": "0"})
+    with console_over(tmp_path / "data") as browser:
+        answer = browser.change("/topics/orders/produce", {"value": "tea", "partition": "0"})
         assert answer.status_code == 200, answer.text
         assert browser.json("/topics/orders/messages/0/3")["value"]["text"] == "tea"
         with ottla.open(tmp_path / "data") as log:

@@ -121,7 +121,7 @@ def test_what_is_no_target_is_one_line(tmp_path: Path) -> None:
 def test_a_broker_that_only_takes_tls_says_how_to_run_the_console() -> None:
     listeners = [Listener(name="SSL", address=("127.0.0.1", 1), protocol="SSL")]
     with pytest.raises(UserError, match=r"ottla console 127\.0\.0\.1:1 -X security\.protocol=SSL"):
-        ConsoleProcess("127.0.0.1:0", listeners, [("127.0.0.1", 1)], allows_writes=False)
+        ConsoleProcess("127.0.0.1:0", listeners, [("127.0.0.1", 1)], is_read_only=False)
 
 
 @pytest.mark.slow

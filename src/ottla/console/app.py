@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -53,6 +52,7 @@ MOST_STREAMS_OF_VISITOR = 8
 """More than a browser opens to one console over HTTP/1.1."""
 
 FAILED = "this page failed; the console's log says more"
+READ_ONLY = "this console is read-only: it was started with --read-only"
 TOO_MANY = (
     f"Ended, because you have opened more than {MOST_STREAMS_OF_VISITOR} live pages. "
     "Close some, then load this page again."
@@ -205,6 +205,8 @@ class Console(Responses):
             if request.method == "POST":
                 form = await _form(request)
                 denied = self.check_form(request, form)
+                if denied is None and self._state.is_read_only and view.changes:
+                    denied = Denied(status=403, reason=READ_ONLY)
                 if denied is not None:
                     return self.error(request, denied.status, denied.reason, place)
             ask = self._ask(request, place, form)
@@ -213,10 +215,14 @@ class Console(Responses):
         return endpoint
 
     def _ask(self, request: Request, place: Place, form: Mapping[str, str] | None) -> Ask:
+        client = request.client
+        visitor = "token" if request.state.has_bearer else request.state.visitor
         return Ask(
             place=place,
             state=self._state,
-            now_ms=round(time.time() * 1000),
+            now_ms=self._state.now_ms(),
+            visitor=visitor,
+            address="" if client is None else client.host,
             path=request.path_params,
             query=dict(request.query_params),
             form=form,

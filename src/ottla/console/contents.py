@@ -3,6 +3,7 @@
 import json
 import re
 from typing import Any
+from urllib.parse import quote
 
 from ottla.base.patterns import lazy_pattern
 from ottla.console.pages import Fields
@@ -72,6 +73,16 @@ def _escape(found: re.Match[str]) -> str:
 def visible(text: str) -> str:
     """A name chosen by others, with invisible characters escaped."""
     return _INVISIBLE.sub(_escape, text)
+
+
+def counted(count: int, noun: str) -> str:
+    """Examples: 1 record, 1,500 records."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def segment(text: str) -> str:
+    """A name encoded as one segment of a path."""
+    return quote(text, safe="")
 
 
 def message_fields(entry: Entry, *, size: int = LIST_SIZE, is_pretty: bool = False) -> Fields:

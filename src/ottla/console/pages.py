@@ -63,6 +63,15 @@ class Ask:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] | None = None
+    visitor: str = "token"
+    """The browser's id; `token` for a program that has the console's token."""
+    address: str = ""
+    """The visitor's IP address."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The fields of the form, or else of the query."""
+        return self.query if self.form is None else self.form
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
         """A number of the query; the default without one. Raises `QueryError` for another text."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.ext import Extension
@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ottla.base.patterns import lazy_pattern
 from ottla.base.texts import duration_text, size_text, value_text
 from ottla.base.times import FIRST_TIME_MS, LAST_TIME_MS, second_text, time_text
+from ottla.console.contents import counted, segment
 from ottla.console.events import Fragment, event_bytes
 from ottla.console.pages import Page
 from ottla.console.state import ConsoleState, root_of
@@ -59,13 +60,13 @@ class Renderer:
             age=_age,
             number=_number,
             setting=_setting,
-            segment=_segment,
-            counted=_counted,
+            segment=segment,
+            counted=counted,
         )
         self._environment.globals.update(
             navigation=NAVIGATION,
             version=state.version,
-            allows_writes=state.allows_writes,
+            is_read_only=state.is_read_only,
             has_sign_in=state.target.has_sign_in,
             root=state.root,
             cluster=state.name,
@@ -158,12 +159,3 @@ def _number(value: Any) -> str:
 
 def _setting(value: str | None, name: str) -> str:
     return value_text(name, value)
-
-
-def _segment(text: str) -> str:
-    """A name encoded as one segment of a path."""
-    return quote(text, safe="")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,7 +8,10 @@ from dataclasses import field
 from urllib.parse import quote
 
 from ottla.base.values import dataclass
+from ottla.console.audit import AuditLog
+from ottla.console.confirming import Confirmations
 from ottla.console.findings import Looks, Summary, doctor, summaries
+from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import ConsoleTarget, Place
 from ottla.diagnosis.complaints import Complaint
 
@@ -99,8 +102,11 @@ class ConsoleState:
     """The state of one console."""
 
     target: ConsoleTarget
+    directory: StateDirectory
+    """The files that outlive the console."""
     version: str = ""
-    allows_writes: bool = False
+    is_read_only: bool = False
+    """Whether nothing can be changed through the console."""
     tables: tuple[str, ...] = ()
     """The tables whose loads the jobs page shows."""
     name: str = ""
@@ -111,6 +117,7 @@ class ConsoleState:
     summaries: Looks[Summary] = field(default_factory=summaries)
     lags: LagHistory = field(default_factory=LagHistory)
     signed: Signed = field(default_factory=Signed)
+    confirmations: Confirmations = field(default_factory=Confirmations)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the console stops; ends the streams."""
 
@@ -118,6 +125,14 @@ class ConsoleState:
     def root(self) -> str:
         """What precedes the paths of this cluster's pages."""
         return root_of(self.name) if self.name else ""
+
+    @property
+    def audit(self) -> AuditLog:
+        return AuditLog(self.directory)
+
+    @staticmethod
+    def now_ms() -> int:
+        return round(time.time() * 1000)
 
 
 def root_of(cluster: str) -> str:

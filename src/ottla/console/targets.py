@@ -22,6 +22,7 @@ from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8
+PASSWORD_REFERENCE = "sasl.password=${env:PASSWORD}"
 LOOK_AGAIN_S = 10.0
 """The delay before a broker that rejected the console's connection is tried again."""
 
@@ -36,6 +37,8 @@ class ConsoleTarget:
 
     text: str
     """The target as a user writes it in other commands."""
+    options: tuple[str, ...] = ()
+    """The options that a command on the target also needs; a password is a reference."""
     directories: tuple[str, ...]
     addresses: Callable[[], Sequence[Address]]
     settings: ClientSettings
@@ -66,6 +69,14 @@ class Place:
     def user(self) -> str:
         """The user's name; empty without sign-in."""
         return self.settings.security.username
+
+    @property
+    def command_words(self) -> tuple[str, ...]:
+        """What names the target and the user in a command to paste."""
+        words = (self.target.text, *self.target.options)
+        if not self.target.has_sign_in:
+            return words
+        return (*words, "-X", f"sasl.username={self.user}", "-X", PASSWORD_REFERENCE)
 
     def close(self) -> None:
         """Closes idle connections; those in use are closed after their request."""

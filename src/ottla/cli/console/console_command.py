@@ -13,6 +13,7 @@ from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.cli.output import Output, output_options
+from ottla.cli.settings_files import is_secret
 from ottla.cli.target import Target, TargetCommand, contexts_of, target_argument
 from ottla.cli.terminal import Stopping, with_options
 
@@ -29,10 +30,10 @@ USER, MECHANISM = "sasl.username", "sasl.mechanism"
 
 console_options = with_options(
     click.option(
-        "--allow-writes",
-        "allows_writes",
+        "--read-only",
+        "is_read_only",
         is_flag=True,
-        help="Allow the console to produce, reset groups, change settings and abort transactions.",
+        help="Show everything, and change nothing.",
     ),
     click.option(
         "--token",
@@ -50,6 +51,13 @@ console_options = with_options(
         help="Another host name under which browsers reach the console; repeatable.",
     ),
     click.option(
+        "--state",
+        "state",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Directory of the audit log; by default ~/.local/state/ottla/console.",
+    ),
+    click.option(
         "--table",
         "tables",
         multiple=True,
@@ -64,7 +72,7 @@ console_options = with_options(
     cls=TargetCommand,
     examples=(
         "ottla console data/",
-        "ottla console localhost:9092 --allow-writes",
+        "ottla console localhost:9092 --read-only",
         "ottla console --context prod --context test",
         "ottla console localhost:9092 --listen 0.0.0.0:8095 --name broker.example",
     ),
@@ -93,7 +101,8 @@ def console_command(target: Target, until_eof: bool, output: Output, **given: An
 
     TARGET is a broker, or a data directory, even while a broker runs on it. Several contexts are
     shown side by side; without TARGET these are all contexts, if there are several. Prints the
-    link, and runs until SIGTERM or Ctrl-C. Nothing can be changed without --allow-writes. With -X
+    link, and runs until SIGTERM or Ctrl-C. A change is shown with the command that does the same,
+    done once it is confirmed, and noted in the audit log; with --read-only there are none. With -X
     security.protocol=SASL_SSL and no user, people sign in as users of the broker, with those users'
     rights.
     """
@@ -130,16 +139,19 @@ def open_console(
         from ottla.console.access import policy_for
         from ottla.console.serving import Certificate, ConsoleServer
         from ottla.console.state import ConsoleState
+        from ottla.console.state_directory import StateDirectory
 
     certificate, key = given["certificate"], given["key"]
     pem = None
     if certificate is not None:
         pem = Certificate(certificate=str(certificate), key=None if key is None else str(key))
+    directory = StateDirectory(given["state"] or default_state_path())
     states = [
         ConsoleState(
             target=target,
+            directory=directory,
             version=ottla.__version__,
-            allows_writes=given["allows_writes"],
+            is_read_only=given["is_read_only"],
             tables=given["tables"],
             name=name,
             clusters=tuple(one for one in targets if one),
@@ -154,6 +166,12 @@ def open_console(
 
     shown = states if "" not in targets else states[0]
     return ConsoleServer(shown, parse_address(listen), policy, pem)
+
+
+def default_state_path() -> Path:
+    """Where a user's programs keep what outlives them."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
+    return Path(home, "ottla", "console")
 
 
 def console_target(target: Target) -> "ConsoleTarget":
@@ -180,6 +198,7 @@ def console_target(target: Target) -> "ConsoleTarget":
         security = replace(security, username="", mechanism=mechanism)
     return ConsoleTarget(
         text=target.pasted,
+        options=_command_options(target, has_sign_in=has_sign_in),
         directories=target.directories,
         addresses=target.broker_addresses,
         settings=ClientSettings(
@@ -188,6 +207,21 @@ def console_target(target: Target) -> "ConsoleTarget":
         open_at_rest=target.open,
         has_sign_in=has_sign_in,
     )
+
+
+def _command_options(target: Target, *, has_sign_in: bool) -> tuple[str, ...]:
+    """The settings of connections as options of a command; a context has them already."""
+    if target.text.startswith("@"):
+        return ()
+    texts = []
+    for name, value in target.settings.items():
+        if is_secret(name):
+            # The one who signs in gives a password of their own.
+            if has_sign_in:
+                continue
+            value = "${env:PASSWORD}"
+        texts += ["-X", f"{name}={value}"]
+    return tuple(texts)
 
 
 def _is_without_user(settings: Mapping[str, str]) -> bool:

@@ -43,13 +43,13 @@ class ConsoleProcess:
         listeners: Sequence["Listener"],
         addresses: Sequence[tuple[str, int]],
         *,
-        allows_writes: bool,
+        is_read_only: bool,
     ) -> None:
         """`addresses` are those of the listeners, in their order; raises `UserError`."""
         protocol, (host, port) = _chosen(listeners, addresses)
         broker = address_text(LOOPBACK.get(host, host), port)
         command = [sys.executable, "-m", "ottla", "console", "-b", broker, "--listen", listen]
-        command += ["--until-eof", *(["--allow-writes"] if allows_writes else [])]
+        command += ["--until-eof", *(["--read-only"] if is_read_only else [])]
         if protocol != WITHOUT_TLS[0]:
             command += ["-X", f"security.protocol={protocol}"]
         # The link goes to the log: readers of the output expect only the "ready" line.

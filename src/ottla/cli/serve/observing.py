@@ -33,7 +33,7 @@ class Observing:
     metrics: str | None
     metrics_internal: bool
     console: str | None
-    console_writes: bool
+    console_read_only: bool
     verbose: int
     quiet: bool
     log_format: str
@@ -74,8 +74,8 @@ class Observing:
             return
         from ottla.cli.serve.console import ConsoleProcess
 
-        writes = self.console_writes
-        console = ConsoleProcess(self.console, listeners, addresses, allows_writes=writes)
+        read_only = self.console_read_only
+        console = ConsoleProcess(self.console, listeners, addresses, is_read_only=read_only)
         stack.callback(console.close)
 
     def open_metrics(
@@ -111,7 +111,7 @@ _OPTIONS = (
         metavar="[HOST:PORT]",
         help=f"Show the broker in a browser, at {CONSOLE_ADDRESS} by default; see ottla console.",
     ),
-    click.option("--console-writes", is_flag=True, help="Allow the console to make changes."),
+    click.option("--console-read-only", is_flag=True, help="Let the console change nothing."),
     click.option(
         "--metrics-internal", is_flag=True, help="Also export metrics of internal topics."
     ),

@@ -72,14 +72,16 @@ document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-help]") !== null) {
     document.getElementById("keys").showModal();
   }
-  const copy = event.target.closest("[data-copy-link]");
+  const copy = event.target.closest("[data-copy-link], [data-copy-command]");
   if (copy !== null) {
     const words = copy.textContent;
+    const isLink = "copyLink" in copy.dataset;
+    const text = isLink ? location.href : document.querySelector("[data-command]").textContent;
     try {
-      await navigator.clipboard.writeText(location.href);
+      await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = location.href;
+      copy.textContent = isLink ? text : "Select and copy it by hand";
     }
     setTimeout(() => { copy.textContent = words; }, 1500);
   }

@@ -1,6 +1,7 @@
 """One module for each noun: the views of its pages, by path."""
 
 from ottla.console.views import (
+    audit,
     groups,
     jobs,
     messages,
@@ -23,6 +24,7 @@ VIEWS: dict[str, View] = {
     **transactions.VIEWS,
     **settings.VIEWS,
     **jobs.VIEWS,
+    **audit.VIEWS,
 }
 """Path -> view."""
 

@@ -1,22 +1,35 @@
 """Groups: the list, one group with its lag over time, and a reset with its preview."""
 
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from ottla.base.errors import CorruptionError, UnknownNameError, UserError
+from ottla.base.partitions import TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
 from ottla.client.administration.group_resets import (
     check_nobody_reads,
+    check_there,
     places_to_reset,
     planned_reset,
 )
+from ottla.console.changes import Change, Plan, propose
 from ottla.console.charts import Chart, line_chart
-from ottla.console.contents import visible
+from ottla.console.commands import Command
+from ottla.console.contents import counted, visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
 from ottla.console.state import LagSample
-from ottla.console.views.view import View, check_writes
-from ottla.diagnosis.offset_reset import PLACES, PlannedOffset, Reset, ResetKind, parse_place
+from ottla.console.views.view import View
+from ottla.diagnosis.offset_reset import (
+    PLACES,
+    PlannedOffset,
+    Reset,
+    ResetKind,
+    csv_of,
+    parse_place,
+    read_csv,
+)
 from ottla.storage.reading.read_only_directory import LostPartitionError
 
 PER_PAGE = 50
@@ -119,8 +132,7 @@ def group_fields(ask: Ask, name: str, now_ms: int) -> Fields:
         "partitions": [_lag_fields(one) for one in lags],
         "chart": _chart(samples),
         "samples": [{"at_ms": one.at_ms, "lag": one.lag} for one in samples],
-        "is_changeable": ask.state.allows_writes and not data["members"],
-        "allows_writes": ask.state.allows_writes,
+        "is_changeable": not ask.state.is_read_only and not data["members"],
     }  # fmt: skip
 
 
@@ -145,57 +157,109 @@ def _chart(samples: list[LagSample]) -> Fields:
 
 
 def reset(ask: Ask) -> Page | Redirect:
-    """Previews a reset; a submitted form carries it out."""
-    fields = ask.query if ask.form is None else ask.form
-    name, text = fields.get("name", ""), fields.get("to", "").strip()
-    topics = tuple(fields.get("topics", "").split())
+    """The form; and, once it names a place, what would change, which a person may confirm."""
+    name, text = ask.fields.get("name", ""), ask.fields.get("to", "").strip()
+    topics = tuple(ask.fields.get("topics", "").split())
     data: Fields = {
         "name": name, "shown": visible(name), "to": text, "topics": " ".join(topics),
-        "places": PLACES, "planned": [], "problem": "", "is_changeable": ask.state.allows_writes,
+        "places": PLACES, "planned": [],
     }  # fmt: skip
-    if ask.form is not None:
-        check_writes(ask)
-    if text:
+    pinned = ask.fields.get("offsets", "")
+    status, problem = 200, ""
+    if text or pinned:
         try:
-            planned = _planned(ask, name, topics, text)
-            data["planned"] = [_planned_fields(one) for one in planned]
+            return propose(ask, _reset(ask, name, data, pinned))
         except UserError as error:
             if ask.form is not None:
                 raise
-            data["problem"] = str(error)
-    if ask.form is not None:
-        changed = sum(one["after"] != one["before"] for one in data["planned"])
-        return Redirect(_path_of(name), f"{changed} offset{'' if changed == 1 else 's'} changed")
+            status, problem = 400, str(error)
     return Page(
         template="reset.html",
         title=f"Reset {visible(name)}",
         section="groups",
-        data=data,
-        status=400 if data["problem"] else 200,
+        data=data | {"problem": problem, "confirm": ""},
+        status=status,
     )
 
 
-def _planned(ask: Ask, group: str, topics: tuple[str, ...], text: str) -> list[PlannedOffset]:
-    """Plans a reset, and carries it out for a submitted form, which may be older than the plan."""
-    wanted = _wanted(text, ask.now_ms)
-    if ask.form is None:
-        with ask.place.reading() as admin:
-            return _plan(admin, wanted, group, topics)
-    with ask.place.changing() as cluster:
-        admin = Admin(cluster)
-        planned = _plan(admin, wanted, group, topics)
-        check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
-        admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+def _reset(ask: Ask, group: str, data: Fields, pinned: str) -> Change:
+    """`pinned` are the offsets of a preview, which do not change with the time or the log."""
+    with ask.place.reading() as admin:
+        if pinned:
+            planned = _pinned(admin, group, read_csv("offsets", pinned))
+        else:
+            wanted = _wanted(data["to"], ask.now_ms)
+            planned = _plan(admin, wanted, group, data["topics"].split())
+    changed = [one for one in planned if one.is_changed]
+    done = f"{counted(len(changed), 'offset')} changed"
+
+    def deed() -> Redirect:
+        with ask.place.changing() as cluster:
+            admin = Admin(cluster)
+            check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
+            admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+        return Redirect(_path_of(group), done)
+
+    return Change(
+        title=f"Reset offsets of {group}",
+        lines=("The group must have no members.",),
+        plan=Plan(
+            ("Topic", "#Partition", "#Committed", "#New offset", "Change", "#New lag", "Note"),
+            [_row_of(one) for one in planned],
+            passing=("#New lag", "Note"),
+        ),
+        command=Command(
+            verb=("groups", "commit"),
+            arguments=(group, *(f"{one.place[0]}:{one.place[1]}={one.after}" for one in planned)),
+        ),
+        fields={"name": group, "offsets": csv_of(planned)},
+        button="Commit these offsets",
+        back=_path_of(group),
+        section="groups",
+        template="reset.html",
+        data=data | {"planned": [_planned_fields(one) for one in planned]},
+        deed=deed,
+    )
+
+
+def _row_of(one: PlannedOffset) -> tuple[str | int | None, ...]:
+    lag = one.end_offset - one.after
+    is_moved = one.is_changed and one.before is not None
+    change = f"{one.after - (one.before or 0):+,}" if is_moved else ""
+    note = ("the log’s end" if lag == 0 else "the log’s start") if one.is_clamped else ""
+    return (*one.place, one.before, one.after, change, lag, note)
+
+
+def _plan(admin: Admin, wanted: Reset, group: str, topics: Sequence[str]) -> list[PlannedOffset]:
+    committed = _committed(admin, group)
+    places = places_to_reset(admin, group, topics, committed)
+    return planned_reset(admin, wanted, places, committed)
+
+
+def _pinned(admin: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> list[PlannedOffset]:
+    """The plan of a preview, by the group's offsets and the log's ends now."""
+    committed = _committed(admin, group)
+    check_there(admin, list(offsets))
+    planned = []
+    for place, (start, end) in admin.bounds(list(offsets)).items():
+        after = min(max(offsets[place], start), end)
+        planned.append(
+            PlannedOffset(
+                place=place,
+                before=committed.get(place),
+                after=after,
+                end_offset=end,
+                is_clamped=after != offsets[place],
+            )
+        )
     return planned
 
 
-def _plan(admin: Admin, wanted: Reset, group: str, topics: tuple[str, ...]) -> list[PlannedOffset]:
+def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
     known = {one.group for one in admin.list_groups()}
     if group not in known:
         raise UnknownNameError("group", group, known)
-    committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
-    places = places_to_reset(admin, group, topics, committed)
-    return planned_reset(admin, wanted, places, committed)
+    return {key: one.offset for key, one in admin.group_offsets(group).items()}
 
 
 def _wanted(text: str, now_ms: int) -> Reset:

@@ -1,42 +1,105 @@
 """A form to produce a message."""
 
+import json
+from collections.abc import Iterator
+
 from ottla.base.errors import UserError
 from ottla.base.partitions import MAX_PARTITION
-from ottla.base.texts import whole_number
+from ottla.base.texts import size_text, whole_number
 from ottla.client.producing.one_record import OneRecord, send_record
-from ottla.console.pages import Ask, Fields, Page, Redirect
-from ottla.console.views.view import View, check_writes
+from ottla.console.changes import Change, propose
+from ottla.console.commands import Command
+from ottla.console.contents import counted, segment
+from ottla.console.pages import Ask, Page, Redirect
+from ottla.console.views.view import View
+from ottla.record.partitioner import partition_for_key
 
 FIELDS = ("partition", "key", "value", "headers", "null_value")
 
 
 def produce(ask: Ask) -> Page | Redirect:
-    """The form; after sending redirects to the message."""
+    """The form; then what would be sent; after sending, redirects to the message."""
     name = ask.path["topic"]
-    given = ask.form if ask.form is not None else ask.query
-    data: Fields = {"topic": name, "fields": {one: given.get(one, "") for one in FIELDS}}
-    if ask.form is not None:
-        check_writes(ask)
-        record = OneRecord(
+    if ask.form is None:
+        return Page(
+            template="produce.html",
+            title=f"Produce to {name}",
+            section="topics",
             topic=name,
-            partition=_partition(given.get("partition", "")),
-            key=given["key"].encode() if given.get("key") else None,
-            value=None if given.get("null_value") else _text(given.get("value", "")).encode(),
-            headers=tuple(_headers(given.get("headers", ""))),
-            timestamp_ms=ask.now_ms,
+            data={"topic": name, "fields": {one: ask.query.get(one, "") for one in FIELDS}},
         )
-        with ask.place.changing() as cluster:
-            place, offset = send_record(cluster, record)
-        return Redirect(
-            f"/topics/{name}/messages/{place.partition}/{offset}", f"sent to {name}-{place[1]}"
-        )
-    return Page(
-        template="produce.html",
-        title=f"Produce to {name}",
-        section="topics",
-        topic=name,
-        data=data,
+    record = _record(ask, name)
+    with ask.place.reading() as admin:
+        partitions = admin.partitions([name])[name]
+    return propose(
+        ask,
+        Change(
+            title=f"Send one message to {name}",
+            lines=tuple(_lines(record, len(partitions))),
+            command=_command(record),
+            button="Send",
+            back=f"/topics/{segment(name)}/produce",
+            section="topics",
+            topic=name,
+            deed=lambda: _send(ask, record),
+        ),
     )
+
+
+def _record(ask: Ask, topic: str) -> OneRecord:
+    given = ask.fields
+    return OneRecord(
+        topic=topic,
+        partition=_partition(given.get("partition", "")),
+        key=given["key"].encode() if given.get("key") else None,
+        value=None if given.get("null_value") else _text(given.get("value", "")).encode(),
+        headers=tuple(_headers(given.get("headers", ""))),
+        timestamp_ms=ask.now_ms,
+    )
+
+
+def _lines(record: OneRecord, partition_count: int) -> Iterator[str]:
+    if record.partition is not None:
+        yield f"The message goes to partition {record.partition}."
+    elif record.key is not None:
+        index = partition_for_key(record.key, partition_count)
+        yield f"The key has {size_text(len(record.key))}: the message goes to partition {index}."
+    else:
+        yield "The message has no key, and goes to any partition."
+    if record.value is None:
+        yield "Its value is null: in a compacted topic it deletes the key."
+    else:
+        yield f"Its value has {size_text(len(record.value))}."
+    if record.headers:
+        yield f"It has {counted(len(record.headers), 'header')}."
+
+
+def _command(record: OneRecord) -> Command:
+    """The message as a line of JSON, which can hold every text."""
+    line = json.dumps(
+        {
+            "key": None if record.key is None else record.key.decode(),
+            "value": None if record.value is None else record.value.decode(),
+            "headers": [
+                {"key": name, "value": None if value is None else value.decode()}
+                for name, value in record.headers
+            ],
+        }
+    )
+    partition = () if record.partition is None else ("-p", str(record.partition))
+    return Command(
+        verb=("produce",),
+        options=("--json", *partition),
+        arguments=(record.topic,),
+        input=line,
+    )
+
+
+def _send(ask: Ask, record: OneRecord) -> Redirect:
+    with ask.place.changing() as cluster:
+        place, offset = send_record(cluster, record)
+    path = f"/topics/{segment(place.topic)}/messages/{place.partition}/{offset}"
+    return Redirect(path, f"sent to {place.topic}-{place.partition}")
 
 
 def _partition(text: str) -> int | None:

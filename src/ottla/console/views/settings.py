@@ -1,22 +1,22 @@
 """Settings: values, sources and meanings, and the form to change one."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ottla.base.errors import UnknownNameError
 from ottla.base.resource_kinds import ResourceKind
-from ottla.base.texts import setting_value
+from ottla.base.texts import setting_value, value_text
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.config_values import ConfigEntry
 from ottla.config.broker import broker_settings
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect, reason_of
+from ottla.console.changes import Change, Plan, propose
+from ottla.console.commands import Command
+from ottla.console.contents import segment
 from ottla.console.pages import Ask, Fields, Page, Redirect
-from ottla.console.views.view import View, check_writes
+from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import bounds_text, origin_text
-
-if TYPE_CHECKING:
-    pass
 
 OF_A_TOPIC, OF_A_BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
 
@@ -24,11 +24,11 @@ OF_A_TOPIC, OF_A_BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
 def of_topic(ask: Ask) -> Page | Redirect:
     """A topic's settings."""
     name = ask.path["topic"]
-    if ask.form is not None:
-        return _change(ask, OF_A_TOPIC, name, f"/topics/{name}/settings")
     rows = settings_of(TopicConfig)
     with ask.place.reading() as admin:
         entries = admin.describe_configs(OF_A_TOPIC, [name])[name]
+    if ask.form is not None:
+        return propose(ask, _change(ask, entries, OF_A_TOPIC, name))
     settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": name, "of": f"topic {name}"}
     return Page(
@@ -48,9 +48,9 @@ def of_broker(ask: Ask) -> Page | Redirect:
         name = (ask.form or ask.query).get("broker", names[0])
         if name not in names:
             raise UnknownNameError("broker", name, names)
-        if ask.form is not None:
-            return _change(ask, OF_A_BROKER, name, f"/settings?broker={name}")
         entries = admin.describe_configs(OF_A_BROKER, [name])[name]
+    if ask.form is not None:
+        return propose(ask, _change(ask, entries, OF_A_BROKER, name))
     settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": None, "of": f"broker {name}", "broker": name}
     data["is_changeable"] &= ask.place.has_broker
@@ -71,7 +71,7 @@ def _data(ask: Ask, settings: list[Fields]) -> Fields:
         "count": len(settings),
         "q": wanted,
         "shows_all": shows_all,
-        "is_changeable": ask.state.allows_writes,
+        "is_changeable": not ask.state.is_read_only,
         "broker": None,
     }
 
@@ -103,16 +103,44 @@ def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
     }
 
 
-def _change(ask: Ask, kind: ResourceKind, name: str, path: str) -> Redirect:
+def _change(ask: Ask, entries: Mapping[str, ConfigEntry], kind: ResourceKind, name: str) -> Change:
     """Sets one setting, or resets it to its default."""
-    check_writes(ask)
-    form = ask.form or {}
-    key = form.get("setting", "")
-    value = None if form.get("unset") else setting_value(key, form.get("value", "").strip())
-    with ask.place.changing() as cluster:
-        Admin(cluster).alter_configs(kind, name, {key: value})
+    key = ask.fields.get("setting", "")
+    if key not in entries:
+        raise UnknownNameError("setting", key, entries)
+    entry = entries[key]
+    is_unset = bool(ask.fields.get("unset"))
+    value = None if is_unset else setting_value(key, ask.fields.get("value", "").strip())
+    of = f"topic {name}" if kind is OF_A_TOPIC else f"broker {name}"
+    resource = (name,) if kind is OF_A_TOPIC else ()
+    options = () if kind is OF_A_TOPIC else ("--broker", name)
+    path = f"/topics/{segment(name)}/settings" if kind is OF_A_TOPIC else f"/settings?broker={name}"
+    before = "hidden" if entry.is_sensitive else value_text(key, entry.value)
+    after = (
+        f"its default, {value_text(key, entry.default)}"
+        if value is None
+        else value_text(key, value)
+    )
     done = f"{key} was reset to its default" if value is None else f"{key} is {value} now"
-    return Redirect(path, done)
+
+    def deed() -> Redirect:
+        with ask.place.changing() as cluster:
+            Admin(cluster).alter_configs(kind, name, {key: value})
+        return Redirect(path, done)
+
+    return Change(
+        title=f"Unset {key} of {of}" if value is None else f"Set {key} of {of}",
+        plan=Plan(("Setting", "Now", "Then"), [(key, before, after)]),
+        command=Command(
+            verb=("configs", "unset" if value is None else "set"),
+            options=options,
+            arguments=(*resource, key if value is None else f"{key}={value}"),
+        ),
+        back=path,
+        section="topics" if kind is OF_A_TOPIC else "settings",
+        topic=name if kind is OF_A_TOPIC else None,
+        deed=deed,
+    )
 
 
 VIEWS = {

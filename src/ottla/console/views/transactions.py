@@ -9,9 +9,11 @@ from ottla.base.texts import whole_number
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.stuck import abort_by_id
 from ottla.client.refusals import RefusedError
+from ottla.console.changes import Change, propose
+from ottla.console.commands import Command
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
-from ottla.console.views.view import View, check_writes
+from ottla.console.views.view import View
 from ottla.diagnosis.words.transactions import verdict_text, ways_out
 from ottla.storage.diagnosis.open_transactions import (
     CoordinatedTransaction,
@@ -140,27 +142,62 @@ def _listed(one: CoordinatedTransaction) -> Fields:
     }
 
 
-def abort(ask: Ask) -> Redirect:
+def abort(ask: Ask) -> Page | Redirect:
     """Aborts by transactional id, or a hanging transaction by its place."""
-    check_writes(ask)
-    form = ask.form or {}
-    name = form.get("transactional_id", "")
-    with ask.place.changing() as cluster:
-        admin = Admin(cluster)
-        if name:
-            return Redirect("/transactions", visible(abort_by_id(admin, name).text))
-        topic = form.get("topic")
-        partition = whole_number(form.get("partition", ""), MAX_PARTITION)
-        offset = whole_number(form.get("first_offset", ""))
-        if topic is None or partition is None or offset is None:
-            raise UserError("name a transactional id, or topic, partition and offset")
-        admin.abort_at(topic, partition, offset)
-    return Redirect(
-        "/transactions", f"the transaction in {topic}-{partition} from {offset} is aborted"
+    name = ask.fields.get("transactional_id", "")
+    return propose(ask, _abort_by_id(ask, name) if name else _abort_at(ask))
+
+
+def _abort_by_id(ask: Ask, name: str) -> Change:
+    def deed() -> Redirect:
+        with ask.place.changing() as cluster:
+            return Redirect("/transactions", visible(abort_by_id(Admin(cluster), name).text))
+
+    return Change(
+        title=f"Abort the transaction of {name}",
+        lines=(
+            "Its records are never read by consumers of committed records.",
+            "Its producer is fenced: it fails at its next request.",
+        ),
+        command=Command(verb=("transactions", "abort"), options=("--transactional-id", name)),
+        button="Abort",
+        back="/transactions",
+        section="transactions",
+        deed=deed,
+    )
+
+
+def _abort_at(ask: Ask) -> Change:
+    topic = ask.fields.get("topic")
+    partition = whole_number(ask.fields.get("partition", ""), MAX_PARTITION)
+    offset = whole_number(ask.fields.get("first_offset", ""))
+    if topic is None or partition is None or offset is None:
+        raise UserError("name a transactional id, or topic, partition and offset")
+
+    def deed() -> Redirect:
+        with ask.place.changing() as cluster:
+            Admin(cluster).abort_at(topic, partition, offset)
+        done = f"the transaction in {topic}-{partition} from {offset} is aborted"
+        return Redirect("/transactions", done)
+
+    return Change(
+        title=f"Abort the transaction in {topic}-{partition} from offset {offset}",
+        lines=(
+            "The marker is written to this partition only.",
+            "Its records are never read by consumers of committed records.",
+        ),
+        command=Command(
+            verb=("transactions", "abort"),
+            options=("-t", topic, "-p", str(partition), "--start-offset", str(offset)),
+        ),
+        button="Abort",
+        back="/transactions",
+        section="transactions",
+        deed=deed,
     )
 
 
 VIEWS = {
     "/transactions": View(transactions),
-    "/transactions/abort": View(lambda ask: abort(ask), takes_forms=True),
+    "/transactions/abort": View(abort, takes_forms=True),
 }

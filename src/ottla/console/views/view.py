@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from ottla.base.errors import RefusalError
 from ottla.base.values import dataclass
 from ottla.console.pages import Ask, Page, Redirect
 
@@ -15,9 +14,5 @@ class View:
 
     show: Callable[[Ask], Page | Redirect | Response]
     takes_forms: bool = False
-
-
-def check_writes(ask: Ask) -> None:
-    """Raises `RefusalError` if the console is read-only."""
-    if not ask.state.allows_writes:
-        raise RefusalError("this console is read-only; ottla console --allow-writes changes that")
+    changes: bool = True
+    """Whether its forms change something, which a read-only console refuses."""

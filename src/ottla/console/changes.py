@@ -1,0 +1,207 @@
+"""A change as a value: what its preview shows, and the deed. Every write of the console is one.
+
+    def delete(ask: Ask) -> Page | Redirect:
+        change = Change(
+            title="Delete topic orders",
+            lines=("The topic is deleted with its 3 partitions.",),
+            command=Command(verb=("topics", "delete"), options=("--yes",), arguments=("orders",)),
+            typed="orders",
+            section="topics",
+            back="/topics",
+            deed=lambda: ...,
+        )
+        return propose(ask, change)
+
+A view makes the change anew for each request, from the request's fields and the cluster. It is
+carried out if the form brings the confirmation of exactly this preview, and is shown otherwise.
+"""
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import compress
+from typing import Any
+
+from ottla.base.errors import OttlaError, RefusalError, UnreachableError
+from ottla.base.values import dataclass
+from ottla.client.refusals import RefusedError
+from ottla.console.access import FORM_TOKEN_FIELD
+from ottla.console.audit import AuditEntry, Outcome
+from ottla.console.commands import Command
+from ottla.console.confirming import Confirmed
+from ottla.console.contents import visible
+from ottla.console.pages import Ask, Fields, Page, Redirect
+
+logger = logging.getLogger(__name__)
+
+CONFIRM_FIELD, TYPED_FIELD = "confirm", "typed"
+_NOT_OF_THE_CHANGE = (FORM_TOKEN_FIELD, CONFIRM_FIELD, TYPED_FIELD, "done", "format")
+SHOWN_VISITOR = 8
+Cell = str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A table of what changes: the columns' titles, those of numbers with `#` before them.
+
+    `passing` are columns that may be others when it is carried out, such as a lag.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    passing: tuple[str, ...] = ()
+
+    def decisive(self) -> list[list[Cell]]:
+        """The rows without the columns that are passing."""
+        lasting = [one not in self.passing for one in self.columns]
+        return [list(compress(row, lasting)) for row in self.rows]
+
+    def fields(self) -> Fields:
+        return {
+            "columns": [
+                {"title": one.removeprefix("#"), "is_number": one.startswith("#")}
+                for one in self.columns
+            ],
+            "rows": [
+                [visible(cell) if isinstance(cell, str) else cell for cell in row]
+                for row in self.rows
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A write. What a person confirms is `title`, `lines`, `warnings`, `plan` and `command`; if one
+    of them is another at the confirmation, it is shown again.
+    """
+
+    title: str
+    """What is done, as an order: `Delete topic orders`."""
+    deed: Callable[[], Redirect]
+    """Carries it out; returns the page that shows it, and what was done as a sentence."""
+    command: Command
+    back: str
+    """The page for who does not confirm."""
+    section: str
+    lines: tuple[str, ...] = ()
+    """What will happen, a sentence each."""
+    figures: tuple[str, ...] = ()
+    """What is so at this moment, such as sizes. They may be others when it is carried out."""
+    warnings: tuple[str, ...] = ()
+    plan: Plan | None = None
+    typed: str = ""
+    """For a change that loses something: the name that the person types to confirm."""
+    button: str = ""
+    """The words of the button; by default the title."""
+    fields: Mapping[str, str] | None = None
+    """The fields that make this change again; by default those of the request. With them a change
+    holds on to what was shown: `to=1500` for the `to=end` of the request.
+    """
+    problem: str = ""
+    """Why it cannot be carried out now; there is then no button."""
+    topic: str | None = None
+    template: str = "change.html"
+    """One that extends `change.html`, with a form above the preview."""
+    data: Fields = field(default_factory=dict)
+    """More data for the template."""
+
+
+def propose(ask: Ask, change: Change) -> Page | Redirect:
+    """Carries out a change that the request confirms; shows the preview of another.
+
+    Raises what the deed raises, after the audit log has it.
+    """
+    if ask.form is None or not (given := ask.form.get(CONFIRM_FIELD, "")):
+        return _preview(ask, change)
+    if change.problem:
+        return _preview(ask, change, change.problem, 409)
+    if ask.form.get(TYPED_FIELD, "").strip() != change.typed:
+        return _preview(ask, change, f"Type {visible(change.typed)} to confirm.", 400)
+    verdict = ask.state.confirmations.take(ask.visitor, _shown(ask, change), given)
+    if verdict is not Confirmed.YES:
+        return _preview(ask, change, verdict.value, 409)
+    return _carry_out(ask, change)
+
+
+def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> Page:
+    can_confirm = not ask.state.is_read_only and not change.problem
+    confirm = ask.state.confirmations.new(ask.visitor, _shown(ask, change)) if can_confirm else ""
+    data: Fields = {
+        "title": visible(change.title),
+        "lines": [visible(one) for one in change.lines],
+        "figures": [visible(one) for one in change.figures],
+        "warnings": [visible(one) for one in change.warnings],
+        "plan": None if change.plan is None else change.plan.fields(),
+        "command": change.command.text(ask.place.command_words),
+        "typed": change.typed,
+        "button": visible(change.button or change.title),
+        "problem": visible(problem or change.problem),
+        "fields": dict(_fields(ask, change)),
+        "confirm": confirm,
+        "back": change.back,
+    }
+    return Page(
+        template=change.template,
+        title=visible(change.title),
+        section=change.section,
+        topic=change.topic,
+        data=change.data | data,
+        status=status,
+    )
+
+
+def _fields(ask: Ask, change: Change) -> Mapping[str, str]:
+    fields = ask.fields if change.fields is None else change.fields
+    return {name: text for name, text in fields.items() if name not in _NOT_OF_THE_CHANGE}
+
+
+def _shown(ask: Ask, change: Change) -> bytes:
+    """What a confirmation is for: all that decides what is done."""
+    plan = None if change.plan is None else change.plan.decisive()
+    command = change.command.text(ask.place.command_words)
+    decisive: list[Any] = [
+        dict(ask.path), sorted(_fields(ask, change).items()), change.title, change.lines,
+        change.warnings, plan, command, change.typed,
+    ]  # fmt: skip
+    return json.dumps(decisive).encode()
+
+
+def _carry_out(ask: Ask, change: Change) -> Redirect:
+    """Does it between two lines of the audit log; without the first it is not done."""
+    entry = AuditEntry(
+        id=secrets.token_hex(8),
+        at_ms=ask.now_ms,
+        outcome=Outcome.BEGUN,
+        user=ask.place.user,
+        visitor=ask.visitor[:SHOWN_VISITOR],
+        address=ask.address,
+        target=ask.place.target.text,
+        title=change.title,
+        command=change.command.text(ask.place.command_words),
+    )
+    ask.state.audit.add(entry)
+    try:
+        found = change.deed()
+    except Exception as error:
+        outcome = Outcome.REFUSED if _is_refusal(error) else Outcome.FAILED
+        said = str(error) if isinstance(error, (OttlaError, OSError)) else type(error).__name__
+        _add_outcome(ask, replace(entry, outcome=outcome, said=said))
+        raise
+    _add_outcome(ask, replace(entry, outcome=Outcome.DONE, said=found.done))
+    return found
+
+
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, (RefusedError, RefusalError)) and not isinstance(
+        error, UnreachableError
+    )
+
+
+def _add_outcome(ask: Ask, entry: AuditEntry) -> None:
+    """The change has happened, or has not: what the page says does not depend on this line."""
+    try:
+        ask.state.audit.add(replace(entry, at_ms=ask.state.now_ms()))
+    except OttlaError as error:
+        logger.error("%s: %s: %s", entry.outcome.value, entry.title, error)
