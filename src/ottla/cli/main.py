@@ -204,6 +204,10 @@ quotas_group = LazyGroup(
             "Limit a user, a client id or an address.",
         ),
         "remove": ("ottla.cli.quotas.quota_commands:remove_command", "Remove limits."),
+        "explain": (
+            "ottla.cli.quotas.quota_commands:explain_command",
+            "Explain which limits a client is under.",
+        ),
     },
     examples=("ottla quotas list localhost:9092",),
     help="Limit what users, client ids and addresses may send and fetch.",

@@ -224,7 +224,7 @@ def test_a_broker_tells_its_rules_and_not_its_super_users(tmp_path: Path) -> Non
         AclWords(principal="User:ana", operations=("READ",), resources={"topic": "-orders"}),
         AclWords(principal="User:a b:c", role="consumer", resources={"topic": "t", "group": "'"}),
         AclWords(principal="User:*", operations=("ALTER", "DESCRIBE"), resources={"cluster": ""},
-                 host="10.0.0.9", is_denied=True),
+                 host="10.0.0.9", permission="DENY"),
         AclWords(principal="User:a", operations=("WRITE",), is_prefixed=True,
                  resources={"transactional_id": "pay", "topic": "\n"}),
     ],

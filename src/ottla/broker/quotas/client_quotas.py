@@ -223,7 +223,22 @@ def _pause_ms(rate: WindowedRate, limit: Limit, now_ms: float) -> int:
 
 
 def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Limit | None:
-    """Returns the most specific quota for a client.
+    """Returns the most specific quota for a client."""
+    return next((limit for _, limit in applying(quotas, kind, user, client_id)), None)
+
+
+def applying(
+    quotas: Quotas, kind: QuotaKind, user: str, client_id: str
+) -> Iterator[tuple[QuotaEntity, Limit]]:
+    """Yields the quotas for a client, each with its limit; the first one is enforced."""
+    for entity, shared_by in precedence(user, client_id):
+        limits: Mapping[str, float] = quotas.get(entity, {})
+        if kind.value in limits:
+            yield entity, Limit(limits[kind.value], shared_by)
+
+
+def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, QuotaEntity], ...]:
+    """The quotas that a client may be under, the most specific first, each with who shares it.
 
     A user takes precedence over a client id, a name over the default. Clients share a user's quota;
     under a quota of a user and a client id, or of a client id, each has its own rate.
@@ -231,7 +246,7 @@ def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Li
     by_both: QuotaEntity = ((CLIENT_ID, client_id), (USER, user))
     by_user: QuotaEntity = ((USER, user),)
     by_client: QuotaEntity = ((CLIENT_ID, client_id),)
-    order: tuple[tuple[QuotaEntity, QuotaEntity], ...] = (
+    return (
         (by_both, by_both),
         (((CLIENT_ID, None), (USER, user)), by_both),
         (by_user, by_user),
@@ -241,8 +256,3 @@ def find_limit(quotas: Quotas, kind: QuotaKind, user: str, client_id: str) -> Li
         (by_client, by_client),
         (((CLIENT_ID, None),), by_client),
     )
-    for entity, shared_by in order:
-        limits: Mapping[str, float] = quotas.get(entity, {})
-        if kind.value in limits:
-            return Limit(limits[kind.value], shared_by)
-    return None

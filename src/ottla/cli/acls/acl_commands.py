@@ -1,7 +1,6 @@
 """`ottla acls list`, `add`, `remove` and `may`."""
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +9,7 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, read_server_properties
 from ottla.cli.target import Target, TargetCommand, target_argument
-from ottla.cli.terminal import with_options
+from ottla.cli.terminal import confirm, with_options, yes_option
 
 if TYPE_CHECKING:
     from ottla.client.administration.acl_words import AclWords
@@ -31,11 +30,7 @@ resource_options = with_options(
 )
 
 
-def entry_options(of_denial: str) -> Callable[[Any], Any]:
-    return with_options(
-        click.option("--host", metavar="ADDRESS", help="Host of the client; * is every host."),
-        click.option("--deny", is_flag=True, help=of_denial),
-    )
+host_option = click.option("--host", metavar="ADDRESS", help="Host of the client; * is every host.")
 
 
 @click.command(
@@ -49,12 +44,12 @@ def entry_options(of_denial: str) -> Callable[[Any], Any]:
 @output_options("Print principals only, one per line.")
 def list_command(target: Target, principal: str | None, output: Output, **resources: Any) -> None:
     """List ACLs: all of them, or those of some resources or of a principal."""
-    from ottla.client.administration.acl_words import acl_fields
+    from ottla.client.administration.acl_words import ANY_PRINCIPAL, acl_fields
     from ottla.client.administration.security import SecurityAdmin
 
     with target.reading() as cluster:
         known = SecurityAdmin(cluster)
-        filters = _words(resources, principal or "").resource_filters()
+        filters = _words(resources, principal or ANY_PRINCIPAL).resource_filters()
         found = [acl for one in filters for acl in known.describe_acls(one)]
     found.sort()
     output.listing(
@@ -84,7 +79,8 @@ def list_command(target: Target, principal: str | None, output: Output, **resour
     help="Allow what a producer or a consumer needs, instead of naming operations.",
 )
 @resource_options
-@entry_options("Deny the operations instead of allowing them.")
+@host_option
+@click.option("--deny", is_flag=True, help="Deny the operations instead of allowing them.")
 @output_options()
 def add_command(
     target: Target,
@@ -108,31 +104,48 @@ def add_command(
 @click.command(
     "remove",
     cls=TargetCommand,
-    examples=("ottla acls remove localhost:9092 User:ana --topic orders",),
+    examples=(
+        "ottla acls remove localhost:9092 User:ana --topic orders",
+        "ottla acls remove localhost:9092 any --group billing --yes",
+    ),
 )
 @target_argument()
 @click.argument("principal", metavar="PRINCIPAL")
 @click.argument("operations", metavar="[OPERATION]...", nargs=-1)
 @resource_options
-@entry_options("Remove only denials.")
+@host_option
+@click.option("--deny", is_flag=True, help="Remove only denials.")
+@click.option("--allow", is_flag=True, help="Remove only allowances.")
+@click.option("--all-resources", is_flag=True, help="Remove ACLs on whatever resource.")
+@yes_option
 @output_options()
 def remove_command(
     target: Target,
     principal: str,
     operations: tuple[str, ...],
+    is_confirmed: bool,
     output: Output,
     **given: Any,
 ) -> None:
-    """Remove a principal's ACLs on resources, for the named operations or for all."""
-    from ottla.client.administration.acl_words import acl_fields, acl_sentence
+    """Remove a principal's ACLs on resources, for the named operations or for all.
+
+    PRINCIPAL is any for those of everyone. At a terminal the command asks before it removes ACLs of
+    every principal, or of every resource.
+    """
+    from ottla.client.administration.acl_words import ANY_PRINCIPAL, acl_fields, acl_sentence
     from ottla.client.administration.security import SecurityAdmin
 
-    filters = _words(given, principal, operations).filters()
+    words = _words(given, principal, operations)
+    filters = words.filters()
+    if words.is_wide:
+        of = "of every principal" if principal == ANY_PRINCIPAL else f"of {principal}"
+        on = " on whatever resource" if words.is_anything else ""
+        confirm(f"Remove the ACLs {of}{on}?", is_confirmed=is_confirmed)
     with target.open() as cluster:
         gone = SecurityAdmin(cluster).delete_acls(filters)
     if not gone:
         raise UnknownNameError("ACL", f"of {principal} like that", ())
-    for acl in gone:
+    for acl in sorted(gone):
         output.say(f"removed: {acl_sentence(acl)}", {**acl_fields(acl), "is_deleted": True})
 
 
@@ -218,6 +231,9 @@ def _words(
     """What the options say."""
     from ottla.client.administration.acl_words import RESOURCES, AclWords
 
+    if given.get("allow") and given.get("deny"):
+        raise UserError("--allow and --deny exclude each other; without both, either is removed")
+    permission = "DENY" if given.get("deny") else "ALLOW" if given.get("allow") else None
     return AclWords(
         principal=principal,
         resources={option: given[option] if option != "cluster" else ""
@@ -226,5 +242,6 @@ def _words(
         role=role,
         is_prefixed=given["prefixed"],
         host=given.get("host"),
-        is_denied=given.get("deny", False),
+        permission=permission,
+        is_anything=given.get("all_resources", False),
     )  # fmt: skip

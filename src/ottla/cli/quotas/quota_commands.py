@@ -1,12 +1,10 @@
-"""`ottla quotas list`, `set` and `remove`."""
+"""`ottla quotas list`, `set`, `remove` and `explain`."""
 
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.base.errors import UnknownNameError, UserError
-from ottla.base.patterns import lazy_pattern
-from ottla.base.texts import setting_value
+from ottla.base.errors import UnknownNameError
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -15,15 +13,7 @@ from ottla.cli.terminal import with_options
 if TYPE_CHECKING:
     from ottla.client.administration.quota_values import Quota
 
-LIMITS = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-    "connection_creation_rate",
-)
 DEFAULT = "(default)"
-_NUMBER = lazy_pattern(r"\d+(\.\d+)?")
 
 entity_options = with_options(
     click.option("--user", metavar="NAME", help=f"User; {DEFAULT} is every other one."),
@@ -39,9 +29,10 @@ entity_options = with_options(
 def list_command(target: Target, output: Output, **names: str | None) -> None:
     """List quotas: all of them, or those of one user, client id or address."""
     from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quota_words import entity_of
     from ottla.client.administration.quotas import QuotaAdmin
 
-    entity = _entity(**names)
+    entity = entity_of(**names)
     with target.reading() as cluster:
         found = QuotaAdmin(cluster).describe_quotas(entity)
     found.sort(key=lambda one: sorted(map(str, one.entity.items())))
@@ -73,11 +64,12 @@ def set_command(
 ) -> None:
     """Set limits of a user, a client id or an address; bytes may be written as 10M."""
     from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quota_words import entity_of, limit_number, required
     from ottla.client.administration.quotas import QuotaAdmin
 
-    entity = _required(**names)
+    entity = required(entity_of(**names))
     pairs = [parse_setting(one, "producer_byte_rate=10M", option="limit") for one in limits]
-    values = {name: _number(name, text) for name, text in pairs}
+    values = {name: limit_number(name, text) for name, text in pairs}
     with target.open() as cluster:
         QuotaAdmin(cluster).alter_quotas(entity, values)
     texts = ", ".join(f"{name}={value:.10g}" for name, value in values.items())
@@ -98,11 +90,12 @@ def remove_command(
 ) -> None:
     """Remove limits of a user, a client id or an address: those named, or all."""
     from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quota_words import check_limit, entity_of, required
     from ottla.client.administration.quotas import QuotaAdmin
 
-    entity = _required(**names)
+    entity = required(entity_of(**names))
     for name in limits:
-        _check_limit(name)
+        check_limit(name)
     with target.open() as cluster:
         admin = QuotaAdmin(cluster)
         found = [one for one in admin.describe_quotas(entity) if dict(one.entity) == dict(entity)]
@@ -117,34 +110,54 @@ def remove_command(
     )
 
 
-def _entity(user: str | None, client_id: str | None, ip: str | None) -> dict[str, str | None]:
-    given = {"user": user, "client-id": client_id, "ip": ip}
-    if ip is not None and (user is not None or client_id is not None):
-        raise UserError("--ip stands alone: addresses have limits of their own")
-    return {
-        kind: None if name == DEFAULT else name for kind, name in given.items() if name is not None
-    }
+@click.command(
+    "explain",
+    cls=TargetCommand,
+    examples=("ottla quotas explain localhost:9092 --user ana --client-id loader",),
+)
+@target_argument()
+@click.option(
+    "--user", metavar="NAME", default="", help="User; by default clients without a login."
+)
+@click.option("--client-id", metavar="ID", default="", help="Client id.")
+@output_options("Print the names of the limits only, one per line.")
+def explain_command(target: Target, user: str, client_id: str, output: Output) -> None:
+    """Explain which quotas a client is under, and which of them have no effect on it.
 
+    The most specific quota applies: that of a user before that of a client id, a name before the
+    default.
+    """
+    from ottla.client.administration.quota_values import entity_text
+    from ottla.client.administration.quota_words import applied_quotas
+    from ottla.client.administration.quotas import QuotaAdmin
 
-def _required(**names: str | None) -> dict[str, str | None]:
-    entity = _entity(**names)
-    if not entity:
-        raise UserError("name what is limited: --user NAME, --client-id ID or --ip ADDRESS")
-    return entity
-
-
-def _check_limit(name: str) -> None:
-    if name not in LIMITS:
-        raise UnknownNameError("limit", name, LIMITS)
-
-
-def _number(name: str, text: str) -> float:
-    _check_limit(name)
-    plain = setting_value(".bytes" if name.endswith("byte_rate") else name, text)
-    if not _NUMBER.fullmatch(plain):
-        example = "10M" if name.endswith("byte_rate") else "50"
-        raise UserError(f"{name}={text}: a limit is a number, such as {example}")
-    return float(plain)
+    with target.reading() as cluster:
+        found = applied_quotas(QuotaAdmin(cluster).describe_quotas(), user, client_id)
+    output.listing(
+        found,
+        ("limit", "#value", "quota of", "shared by the clients of", "without effect"),
+        (
+            (
+                one.limit,
+                f"{one.value:,.10g}",
+                entity_text(one.entity),
+                entity_text(one.shared_by),
+                "; ".join(f"{entity_text(each)}: {value:,.10g}" for each, value in one.overridden),
+            )
+            for one in found
+        ),
+        fields=lambda one: {
+            "limit": one.limit,
+            "value": one.value,
+            "entity": dict(one.entity),
+            "shared_by": dict(one.shared_by),
+            "overridden": [
+                {"entity": dict(each), "value": value} for each, value in one.overridden
+            ],
+        },
+        name=lambda one: one.limit,
+        none="no quota applies to such a client",
+    )
 
 
 def _name(one: "Quota", kind: str) -> str:

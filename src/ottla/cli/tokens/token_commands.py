@@ -126,16 +126,40 @@ def renew_command(target: Target, secret_file: Path, period: str | None, output:
     examples=("ottla tokens expire localhost:9092 --secret-file job.token",),
 )
 @target_argument()
-@secret_option
+@click.argument("token_id", metavar="[TOKEN]", required=False)
+@click.option(
+    "--secret-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File with the token's secret, instead of the token's id.",
+)
 @click.option("--in", "period", metavar="TIME", help="Time from now; by default immediately.")
 @output_options()
-def expire_command(target: Target, secret_file: Path, period: str | None, output: Output) -> None:
-    """Expire a token, immediately or after a time."""
+def expire_command(
+    target: Target,
+    token_id: str | None,
+    secret_file: Path | None,
+    period: str | None,
+    output: Output,
+) -> None:
+    """Expire a token, immediately or after a time.
+
+    TOKEN is the id of a token that `ottla tokens list` shows to you.
+    """
     from ottla.client.administration.security import SecurityAdmin
+    from ottla.client.administration.security_values import find_token
 
     period_ms = -1 if period is None else int(parse_seconds("--in", period) * 1000)
+    if (token_id is None) is (secret_file is None):
+        raise UserError("name a token, by its id or by --secret-file FILE")
     with target.open() as cluster:
-        expires_ms = SecurityAdmin(cluster).expire_delegation_token(_secret(secret_file), period_ms)
+        admin = SecurityAdmin(cluster)
+        if secret_file is not None:
+            secret = _secret(secret_file)
+        else:
+            assert token_id is not None
+            secret = find_token(admin.describe_delegation_token(), token_id).secret
+        expires_ms = admin.expire_delegation_token(secret, period_ms)
     output.say(
         "ended" if period is None else f"valid until {second_text(expires_ms)}",
         {"expires_ms": expires_ms},

@@ -28,6 +28,9 @@ ROLES = {
 }  # fmt: skip
 """The operations that `--role` stands for, as in kafka-acls.sh."""
 
+ANY_PRINCIPAL = "any"
+"""For every principal, where rules are listed or removed; no principal looks like it."""
+
 OPTIONS = {kind: option for option, kind in RESOURCES.items()}
 
 
@@ -41,7 +44,10 @@ class AclWords:
     role: str | None = None
     is_prefixed: bool = False
     host: str | None = None
-    is_denied: bool = False
+    permission: str | None = None
+    """ALLOW or DENY; without it rules are added as ALLOW, and removed either way."""
+    is_anything: bool = False
+    """Whether rules are removed of every resource."""
 
     def bindings(self) -> list[AclBinding]:
         """The rules to add; raises `UserError`."""
@@ -54,7 +60,7 @@ class AclWords:
                 principal=self.principal,
                 host=self.host or "*",
                 operation=operation_name(one),
-                permission="DENY" if self.is_denied else "ALLOW",
+                permission=self.permission or "ALLOW",
             )
             for option, names in self._operations_by_option().items()
             for one in names
@@ -64,21 +70,34 @@ class AclWords:
         return acls
 
     def filters(self) -> list[AclBindingFilter]:
-        """What is removed: without operations all, without a host those of any host. Raises
-        `UserError`.
+        """What is removed: without operations all, without a host those of any host. The principal
+        `any` is every one. Raises `UserError`.
         """
-        self._check_given()
-        check_principal(self.principal)
-        permission = "DENY" if self.is_denied else "ANY"
+        if self.is_anything and self.resources:
+            raise UserError("--all-resources stands alone, without a resource")
+        if not self.is_anything:
+            self._check_given()
+        if self.principal != ANY_PRINCIPAL:
+            check_principal(self.principal)
         return [
-            replace(one, host=self.host, permission=permission, operation=operation_name(operation))
+            replace(
+                one,
+                host=self.host,
+                permission=self.permission or "ANY",
+                operation=operation_name(operation),
+            )
             for one in self.resource_filters()
             for operation in self.operations or ("any",)
         ]
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it removes rules of every principal, or of every resource."""
+        return self.is_anything or self.principal == ANY_PRINCIPAL
+
     def resource_filters(self) -> list[AclBindingFilter]:
-        """Filters for the resources and the principal alone; an empty principal is any."""
-        principal = self.principal or None
+        """Filters for the resources and the principal alone."""
+        principal = None if self.principal == ANY_PRINCIPAL else self.principal
         if not self.resources:
             return [AclBindingFilter(principal=principal)]
         return [AclBindingFilter(**self._resource(one), principal=principal)
@@ -124,8 +143,10 @@ class AclWords:
             found.append("--prefixed")
         if self.host is not None:
             found.append(f"--host={self.host}")
-        if self.is_denied:
-            found.append("--deny")
+        if self.permission is not None:
+            found.append(f"--{self.permission.lower()}")
+        if self.is_anything:
+            found.append("--all-resources")
         return tuple(found)
 
 

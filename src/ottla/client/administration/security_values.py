@@ -1,8 +1,9 @@
 """Passwords, access rules and delegation tokens: values, independent of how they were read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 
+from ottla.base.errors import UnknownNameError
 from ottla.base.principal import Principal
 from ottla.base.values import dataclass
 
@@ -90,3 +91,11 @@ class DelegationToken:
     expires_ms: int
     max_ms: int
     secret: bytes = field(repr=False)
+
+
+def find_token(tokens: Iterable[DelegationToken], token_id: str) -> DelegationToken:
+    """The token of an id; raises `UnknownNameError`."""
+    by_id = {one.token_id: one for one in tokens}
+    if token_id not in by_id:
+        raise UnknownNameError("delegation token", token_id, by_id)
+    return by_id[token_id]

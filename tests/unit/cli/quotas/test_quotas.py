@@ -26,6 +26,38 @@ def test_limits_are_set_listed_and_removed(broker: Administered) -> None:
     assert len(broker.json("quotas", "list", "TARGET")) == 1
 
 
+def test_the_quota_that_applies_is_named_with_those_that_have_no_effect(
+    broker: Administered,
+) -> None:
+    for words in (
+        ("--client-id", "loader", "producer_byte_rate=10M"),
+        ("--user", "ana", "producer_byte_rate=5M", "request_percentage=50"),
+        ("--user", "(default)", "producer_byte_rate=1M"),
+    ):
+        broker.lines("quotas", "set", "TARGET", *words)
+    words = ("quotas", "explain", "TARGET", "--client-id", "loader")
+    rate, percentage = broker.json(*words, "--user", "ana")
+    assert rate == {
+        "limit": "producer_byte_rate",
+        "value": 5e6,
+        "entity": {"user": "ana"},
+        "shared_by": {"user": "ana"},
+        "overridden": [
+            {"entity": {"user": None}, "value": 1e6},
+            {"entity": {"client-id": "loader"}, "value": 1e7},
+        ],
+    }
+    assert (percentage["limit"], percentage["value"]) == ("request_percentage", 50)
+    (other,) = broker.json(*words, "--user", "bob")
+    assert (other["entity"], other["shared_by"]) == ({"user": None}, {"user": "bob"})
+    assert [line.split()[:2] for line in broker.lines(*words)[2:]] == [
+        ["producer_byte_rate", "1,000,000"]
+    ]
+    assert broker.lines("quotas", "explain", "TARGET", "--user", "x", "-q") == [
+        "producer_byte_rate"
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

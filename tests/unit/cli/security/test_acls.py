@@ -48,6 +48,24 @@ def test_rules_are_added_listed_and_removed(directory: Administered) -> None:
 
 
 @pytest.mark.slow
+def test_rules_of_everyone_and_on_whatever_resource_are_removed(directory: Administered) -> None:
+    for name, operation in (("User:ana", "read"), ("User:bob", "read"), ("User:bob", "write")):
+        directory.lines("acls", "add", "TARGET", name, operation, "--topic", "orders")
+    directory.lines("acls", "add", "TARGET", "User:ana", "read", "--topic", "orders", "--deny")
+    directory.lines("acls", "add", "TARGET", "User:ana", "read", "--group", "g")
+    assert directory.lines("acls", "remove", "TARGET", "any", "read", "--topic", "orders") == [
+        "removed: allow User:ana read on topic orders",
+        "removed: deny User:ana read on topic orders",
+        "removed: allow User:bob read on topic orders",
+    ]
+    directory.lines("acls", "add", "TARGET", "User:ana", "read", "--topic", "orders", "--deny")
+    every = ("acls", "remove", "TARGET", "User:ana", "--all-resources")
+    assert directory.lines(*every, "--allow") == ["removed: allow User:ana read on group g"]
+    assert directory.lines(*every) == ["removed: deny User:ana read on topic orders"]
+    assert directory.lines("acls", "list", "TARGET", "-q") == ["User:bob"]
+
+
+@pytest.mark.slow
 def test_whether_somebody_may_do_something_is_answered_by_the_rule_that_decides(
     directory: Administered, tmp_path: Path
 ) -> None:
@@ -81,6 +99,8 @@ def test_whether_somebody_may_do_something_is_answered_by_the_rule_that_decides(
             2,
             "--role consumer applies to topic and group, not cluster",
         ),
+        ("acls remove TARGET any --all-resources --topic t", 2, "--all-resources stands alone"),
+        ("acls remove TARGET any --topic t --deny --allow", 2, "--allow and --deny exclude"),
         ("acls may TARGET User:ana read", 2, "name one resource, such as --topic orders"),
         ("acls may TARGET User:ana read --topic t --group g", 2, "name one resource"),
         ("acls may TARGET User:ana reed --topic t", 1, "there is no topic operation reed"),

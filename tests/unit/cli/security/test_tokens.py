@@ -50,6 +50,20 @@ def test_a_token_is_made_listed_renewed_and_ended(tokens: Any, tmp_path: Path) -
     assert tokens("ana", "list")[1] == ["there are no delegation tokens that you may see"]
 
 
+def test_a_token_is_ended_by_its_id(tokens: Any, tmp_path: Path) -> None:
+    token = tokens("ana", "create", "--secret-file", str(tmp_path / "a"))[1][0]
+    code, said = tokens("ana", "expire", token, "--in", "1h")
+    assert (code, said[0].startswith("valid until")) == (0, True)
+    assert tokens("ana", "expire", token) == (0, ["ended"])
+    assert tokens("ana", "expire", token)[0] == 1
+    both = ("expire", token, "--secret-file", str(tmp_path / "a"))
+    for words in (both, ("expire",)):
+        assert tokens("ana", *words) == (
+            2,
+            ["ottla: name a token, by its id or by --secret-file FILE"],
+        )
+
+
 def test_what_is_wrong_is_one_line(tokens: Any, tmp_path: Path) -> None:
     there, wrong = tmp_path / "there", tmp_path / "wrong"
     there.write_text("YWJj\n")
