@@ -25,6 +25,7 @@ FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partit
 HOST = "http://127.0.0.1:8095"
 PLACES = (
     "/",
+    "/cluster",
     "/topics",
     "/topics?figures=1&internal=1&sort=size",
     "/topics-figures?names=orders",

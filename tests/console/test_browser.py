@@ -25,6 +25,7 @@ pytestmark = [
 PATIENCE_MS = PATIENCE_S * 1000
 PAGES = (
     "/",
+    "/cluster",
     "/topics",
     "/topics/orders",
     "/topics/orders/log/0",

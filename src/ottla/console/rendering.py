@@ -30,6 +30,7 @@ OWN_PATH = lazy_pattern(r'(\s(?:href|action|data-[a-z]+)=")/(?!static/|token")')
 TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION = (
     ("overview", "/", "Overview"),
+    ("cluster", "/cluster", "Cluster"),
     ("topics", "/topics", "Topics"),
     ("groups", "/groups", "Groups"),
     ("transactions", "/transactions", "Transactions"),

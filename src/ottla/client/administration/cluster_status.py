@@ -1,7 +1,7 @@
 """The status of a cluster: brokers, leaders, in-sync replicas, lags, and the resulting problems."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -11,7 +11,8 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
-from ottla.client.administration.descriptions import PartitionDescription
+from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
+from ottla.client.administration.log_directories import ClusterDescription
 from ottla.client.administration.replicas import Reassignment
 from ottla.client.refusals import RefusedError
 from ottla.diagnosis.complaints import Complaint, Remedy
@@ -88,6 +89,7 @@ class BrokerStatus:
     preferred_count: int
     """How many partitions it should lead."""
     largest_lag: int | None
+    rack: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,22 +112,32 @@ class ClusterStatus:
 
 
 def cluster_status(
-    admin: Admin, topics: Sequence[str] | None = None, *, needs_controller: bool = True
+    admin: Admin,
+    topics: Sequence[str] | None = None,
+    *,
+    needs_controller: bool = True,
+    is_brief: bool = False,
 ) -> ClusterStatus:
     """The current status as reported by the brokers, of some topics or of all.
+
+    A brief one has log end offsets and `min_in_sync` only of topics in which a partition is being
+    moved, or lacks a leader or a replica: brokers need long to tell them of thousands of topics.
 
     Raises `UserError`.
     """
     cluster = admin.describe_cluster()
     described = admin.describe_topics(topics, internal=True)
-    settings = admin.topics_settings([one.name for one in described])
     moves, has_controller = _moves(admin, needs_controller=needs_controller)
+    detailed = [one.name for one in described if not is_brief or _is_unusual(one, moves)]
+    settings = admin.topics_settings(detailed)
     found = {
         TopicPartition(topic.name, one.partition): one
         for topic in described
         for one in topic.partitions
     }
-    ends = _ends(admin, cluster.brokers, found)
+    names = set(detailed)
+    of_detailed = {place: one for place, one in found.items() if place.topic in names}
+    ends = _ends(admin, cluster.brokers, of_detailed)
     partitions = tuple(
         PartitionStatus(
             place=place,
@@ -134,7 +146,11 @@ def cluster_status(
             replicas=one.replicas,
             in_sync=one.in_sync,
             min_in_sync=int(settings.get(place.topic, {}).get(MIN_ISR) or 1),
-            ends={broker: ends[broker][place] for broker in one.replicas if place in ends[broker]},
+            ends={
+                broker: its[place]
+                for broker in one.replicas
+                if place in (its := ends.get(broker, {}))
+            },
             reassignment=moves.get(place),
             offline=one.offline,
         )
@@ -143,9 +159,18 @@ def cluster_status(
     return ClusterStatus(
         cluster_id=cluster.cluster_id,
         controller=cluster.controller_id,
-        brokers=_brokers(cluster.brokers, partitions),
+        brokers=_brokers(cluster, partitions),
         partitions=partitions,
         has_controller=has_controller,
+    )
+
+
+def _is_unusual(topic: TopicDescription, moves: Container[TopicPartition]) -> bool:
+    return any(
+        one.leader == NO_LEADER
+        or len(one.in_sync) < len(one.replicas)
+        or TopicPartition(topic.name, one.partition) in moves
+        for one in topic.partitions
     )
 
 
@@ -180,8 +205,9 @@ def _ends(
 
 
 def _brokers(
-    addresses: Mapping[int, tuple[str, int]], partitions: Sequence[PartitionStatus]
+    cluster: ClusterDescription, partitions: Sequence[PartitionStatus]
 ) -> tuple[BrokerStatus, ...]:
+    addresses = cluster.brokers
     leaders = Counter(one.leader for one in partitions)
     preferred = Counter(one.preferred_leader for one in partitions)
     replicas = Counter(broker for one in partitions for broker in one.replicas)
@@ -199,6 +225,7 @@ def _brokers(
             leader_count=leaders[broker],
             preferred_count=preferred[broker],
             largest_lag=lags.get(broker),
+            rack=cluster.racks.get(broker, ""),
         )
         for broker in sorted(addresses.keys() | replicas.keys())
     )

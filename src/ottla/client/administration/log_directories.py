@@ -1,6 +1,7 @@
 """The disks of brokers: directories, their sizes, and moves between them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from itertools import groupby
 
 from ottla.base.error_codes import ErrorCode
@@ -46,11 +47,12 @@ class LogDirectoryDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """A cluster: its id, and its brokers' addresses by their ids."""
+    """A cluster: its id, and its brokers' addresses and racks by their ids."""
 
     cluster_id: str
     controller_id: int
     brokers: Mapping[int, tuple[str, int]]
+    racks: Mapping[int, str] = field(default_factory=dict)
 
 
 class LogDirectoryAdmin(Asking):
@@ -75,6 +77,7 @@ class LogDirectoryAdmin(Asking):
             cluster_id=answer.cluster_id,
             controller_id=answer.controller_id,
             brokers={one.broker_id: (one.host, one.port) for one in answer.brokers},
+            racks={one.broker_id: one.rack for one in answer.brokers if one.rack},
         )
 
     def cluster_id(self) -> str:

@@ -2,6 +2,7 @@
 
 from ottla.console.views import (
     audit,
+    cluster,
     groups,
     jobs,
     messages,
@@ -16,6 +17,7 @@ from ottla.console.views.view import View
 
 VIEWS: dict[str, View] = {
     **overview.VIEWS,
+    **cluster.VIEWS,
     **topics.VIEWS,
     **partitions.VIEWS,
     **messages.VIEWS,

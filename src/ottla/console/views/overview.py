@@ -4,6 +4,7 @@ from collections import Counter
 
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
+from ottla.console.views.cluster import directory_fields
 from ottla.console.views.topics import INTERNAL
 from ottla.console.views.view import View
 from ottla.diagnosis.complaints import Complaint
@@ -69,18 +70,7 @@ def _facts(place: Place) -> Fields:
         "topic_count": len(topics),
         "internal_count": sum(one.startswith(INTERNAL) for one in topics),
         "partition_count": sum(map(len, topics.values())),
-        "directories": [
-            {
-                "broker": one.broker,
-                "path": one.path,
-                "error": one.error.name if one.error else "",
-                "size": sum(one.sizes.values()),
-                "partition_count": len(one.sizes),
-                "usable_size": one.usable_size if one.usable_size >= 0 else None,
-                "total_size": one.total_size if one.total_size >= 0 else None,
-            }
-            for one in directories
-        ],
+        "directories": [directory_fields(one) for one in directories],
         "groups": dict(sorted(states.items())),
     }
 
