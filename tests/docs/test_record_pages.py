@@ -7,6 +7,14 @@ from ottla.base.ids import Uuid
 from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.api_messages import encode_record
 from ottla.codec.compression import Compression
+from ottla.coordinator.share import records as share_records
+from ottla.coordinator.share.persisted_state import (
+    PersistedState,
+    SharePartitionKey,
+    snapshot_record,
+    update_record,
+)
+from ottla.coordinator.share.records_in_flight import DeliveryState, StateBatch
 from ottla.coordinator.transaction.records import (
     TransactionLogKey,
     TransactionLogValue,
@@ -79,6 +87,27 @@ def test_the_records_of_a_transaction_on_the_page_are_what_is_written() -> None:
         transaction_start_timestamp_ms=TIME_MS + 10,
     )
     assert examples("transaction-state.md") == [encode_key(key), encode_value(value)]
+
+
+def test_the_records_of_a_share_group_on_the_page_are_what_is_written() -> None:
+    partition = SharePartitionKey("jobs", Uuid(bytes(range(1, 17))), 3)
+    state = PersistedState(
+        state_epoch=5,
+        leader_epoch=7,
+        start_offset=40,
+        batches=(StateBatch(42, 44, DeliveryState.AVAILABLE, 2),),
+        complete_count=0,
+        create_ms=TIME_MS,
+    )
+    acknowledged = StateBatch(43, 43, DeliveryState.ACKNOWLEDGED, 2)
+    records = [
+        *snapshot_record(partition, state, TIME_MS + 250),
+        *update_record(partition, 1, (7, -1, 1, [acknowledged])),
+    ]
+    encoders = [share_records.encode_key, share_records.encode_value] * 2
+    assert examples("share-group-state.md") == [
+        encode(one) for encode, one in zip(encoders, records, strict=True)
+    ]
 
 
 def test_the_metadata_record_on_the_page_is_what_is_written() -> None:
