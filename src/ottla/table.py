@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING
 from ottla.base.arguments import check_partition_offsets
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.tables import CompleteHour, DataFile, FileRole, Table, columns_of, loaded_partitions
+from ottla.tables import (
+    CompleteHour,
+    DataFile,
+    FileRole,
+    Table,
+    columns_of,
+    guarantee,
+    loaded_partitions,
+    values_in,
+)
 from ottla.tables import complete_hours as _complete_hours
 
 if TYPE_CHECKING:
@@ -50,7 +59,7 @@ class Moment:
 
         Raises `UserError` if more than one state is given, or the table does not have it any more.
         """
-        version = self._version_of(table)
+        version = self.version_of(table)
         paths = table.log.files(version)
         if version is None:
             return paths
@@ -65,7 +74,10 @@ class Moment:
             )
         return paths
 
-    def _version_of(self, table: Table) -> int | None:
+    def version_of(self, table: Table) -> int | None:
+        """The version of the table that has the rows; `None` for the current one; raises as
+        `files_of` does.
+        """
         if self.offsets is not None:
             check_partition_offsets(self.offsets)
         given = (self.version, self.time_ms, self.offsets)
@@ -153,17 +165,19 @@ def dataset(
     table = Table(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
-    paths = moment.files_of(table)
     schema = columns_of(table.layout())
-    has_values = any(file.count("=") for file in paths)
-    found = pyarrow.dataset.dataset(
-        [table.store.arrow_path(one) for one in paths],
-        schema=schema,
-        format="parquet",
-        partitioning=pyarrow.dataset.partitioning(flavor="hive") if has_values else None,
-        partition_base_dir=table.store.arrow_path("") if has_values else None,
-        filesystem=table.store.arrow(),
-    )
+    parquet, file_system = pyarrow.dataset.ParquetFileFormat(), table.store.arrow()
+    statistics = table.log.statistics(moment.version_of(table))
+    fragments = [
+        parquet.make_fragment(
+            table.store.arrow_path(path),
+            file_system,
+            # Readers skip files by it.
+            guarantee(schema, values_in(path), statistics.get(path, {})),
+        )
+        for path in moment.files_of(table)
+    ]
+    found = pyarrow.dataset.FileSystemDataset(fragments, schema, parquet, file_system)
     return found if offsets is None else found.filter(_below(offsets))
 
 

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
         whole_files,
     )
     from ottla.tables.files.data_files import DataFiles, interleaved
+    from ottla.tables.files.guarantees import guarantee
     from ottla.tables.files.parquet_files import TARGET_SIZE
-    from ottla.tables.formats.transaction_log import CommitTakenError
+    from ottla.tables.formats.transaction_log import CommitTakenError, values_in
     from ottla.tables.layout import (
         TIMESTAMP_COLUMN,
         LayoutOptions,
@@ -79,8 +80,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
+    "files.guarantees": "guarantee",
     "files.parquet_files": "TARGET_SIZE",
-    "formats.transaction_log": "CommitTakenError",
+    "formats.transaction_log": "CommitTakenError values_in",
     "layout": "TIMESTAMP_COLUMN LayoutOptions Partitioning PartitionUnit TableLayout",
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
     "ledger.coverage": "Piece covered first_gap",

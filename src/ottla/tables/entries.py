@@ -18,6 +18,7 @@ from ottla.base.partitions import OffsetRange
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.record.batch_roll_up import BatchRollUp
+from ottla.tables.columns.statistics import LeafStatistics
 
 FORMAT_NAME = "ottla load manifest"
 FORMAT_VERSION = 2
@@ -74,6 +75,12 @@ class DataFile:
     """Bounds of all keys, inclusive; only in tables with the latest row of each key."""
     rescued_count: int = 0
     """The number of values and keys with fields that are kept in `_rescued`."""
+    statistics: Mapping[tuple[str, ...], LeafStatistics] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Of the whole file, by leaf column, for the table's log alone: the ledger does not have them,
+    so those of earlier commits are empty here.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

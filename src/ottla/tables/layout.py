@@ -13,6 +13,8 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.columns.rows import row_columns
+from ottla.tables.columns.statistics import is_named, leaf_paths
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
 from ottla.tables.values.opening import check_decoding, open_decoder
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
@@ -73,6 +75,8 @@ class TableLayout:
     partitioning: Partitioning | None = None
     is_latest: bool = False
     """Whether the table has only the latest row of each key, instead of a row for each record."""
+    statistics: tuple[str, ...] = ()
+    """The columns of which the table's log has bounds (`value.id`); empty: the first ones."""
 
     @property
     def decoding(self) -> Decoding | None:
@@ -126,6 +130,7 @@ class LayoutOptions:
     """The columns of headers in Spark's notation; empty keeps the table's."""
     partitioning: Partitioning | None = None
     is_latest: bool = False
+    statistics: tuple[str, ...] | None = None
     is_growing: bool = False
     """Whether JSON fields that are not in the schema become columns."""
     login: RegistryLogin | None = None
@@ -144,10 +149,14 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
     if asked.is_latest and asked.key is not None:
         raise UserError("rows are updated by the bytes of their keys: leave out --decode-key")
     layout = TableLayout(
-        decodings=decodings, partitioning=asked.partitioning, is_latest=asked.is_latest
+        decodings=decodings,
+        partitioning=asked.partitioning,
+        is_latest=asked.is_latest,
+        statistics=asked.statistics or (),
     )
     if not layout.is_inferred:
         check_partitioning(layout)
+        check_statistics(layout)
         RecordDecoder(layout.record_decoding)
     return layout
 
@@ -170,19 +179,25 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
             f"load raw ones into another directory"
         )
     has = pinned.record_decoding
+    if asked.statistics is not None:
+        # They are no part of the rows, so they may change at any commit.
+        pinned = replace(pinned, statistics=asked.statistics)
     now = RecordDecoding(
         value=_next_decoding(has.value, asked.decoding, "values"),
         key=_next_decoding(has.key, asked.key, "keys"),
         header=asked.header or has.header,
     )
     if now == has:
+        check_statistics(pinned)
         return pinned
     before, after = RecordDecoder(has).types, RecordDecoder(now).types
     for name in before:
         check_evolution(before[name], after[name], name)
     decodings = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
     new = PinnedDecoding(since_commit=commit_id, record=now)
-    return replace(pinned, decodings=(*decodings, new))
+    found = replace(pinned, decodings=(*decodings, new))
+    check_statistics(found)
+    return found
 
 
 def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
@@ -220,6 +235,8 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
         fields["partitioning"] = {"unit": unit, "column": column}
     if layout.is_latest:
         fields["upsert_by"] = UPSERT_KEY
+    if layout.statistics:
+        fields["statistics"] = list(layout.statistics)
     return fields
 
 
@@ -248,6 +265,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
         if parted is None
         else Partitioning(unit=PartitionUnit(parted["unit"]), column=str(parted["column"])),
         is_latest=fields.get("upsert_by") == UPSERT_KEY,
+        statistics=tuple(map(str, fields.get("statistics", ()))),
     )
 
 
@@ -290,6 +308,19 @@ def check_partitioning(layout: TableLayout) -> None:
             f"--partition-field {layout.partitioning.column}: this is not a timestamp column; use "
             f"timestamp, the record's, or a timestamp in the values' schema (value.at)"
         )
+
+
+def check_statistics(layout: TableLayout) -> None:
+    """Raises `UserError` if a column that is to have statistics is none of the rows."""
+    if not layout.statistics or layout.is_inferred:
+        return
+    leaves = list(leaf_paths(row_columns(layout.decoded_types)))
+    for name in layout.statistics:
+        if not any(is_named(path, [name]) for path in leaves):
+            raise UserError(
+                f"--statistics {name}: the table has no such column outside of lists and maps; "
+                f"name columns and fields such as timestamp, value.id or value.customer"
+            )
 
 
 def _field_type(value: Any, path: str) -> Any:

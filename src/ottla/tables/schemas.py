@@ -13,6 +13,7 @@ from ottla.tables.layout import (
     LayoutOptions,
     TableLayout,
     check_partitioning,
+    check_statistics,
     first_layout,
     next_layout,
 )
@@ -118,6 +119,7 @@ def _inferred(layout: TableLayout, sample: "pa.Table") -> TableLayout:
     record = replace(pinned.record, value=decoding)
     found = replace(layout, decodings=(replace(pinned, record=record),))
     check_partitioning(found)
+    check_statistics(found)
     return found
 
 

@@ -15,6 +15,7 @@ from ottla.base.extras import needed_for
 from ottla.base.files import FileSystem, join
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
+from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import (
     Action,
     DataFile,
@@ -25,7 +26,6 @@ from ottla.tables.entries import (
     is_of_commit,
     parse_fields,
 )
-from ottla.tables.files.columns import row_columns
 from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.parquet_files import ParquetStyle, read_footer
 from ottla.tables.formats.delta import DeltaLog
@@ -316,6 +316,7 @@ def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFi
         partition_columns=_partition_columns(layout),
         facts=entry_fields(entry),
         committed_ms=entry.committed_ms,
+        statistics=layout.statistics,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import ottla
+import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.extras import install_command
@@ -41,6 +42,7 @@ pytest.importorskip("pyiceberg")
 pytest.importorskip("sqlalchemy")
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import pyarrow_to_schema
@@ -599,3 +601,30 @@ def test_delete_files_of_another_program_are_named_and_never_read_as_if_there_we
     monkeypatch.setattr(opened.log, "_files_of", lambda *_: [mask])
     with pytest.raises(UserError, match=r"by delete files.* 1 of them are in use; rewrite"):
         opened.current_files()
+
+
+def test_a_query_reads_the_files_alone_whose_bounds_have_its_values(tmp_path: Path) -> None:
+    decoding = Decoding(format=ValueFormat.JSON, schema="id bigint, name string")
+    for _ in range(3):
+        load_new(tmp_path, 2, layout=LayoutOptions(decoding=decoding))
+        with ottla.open(tmp_path / "log") as log:
+            log.append("orders", b'{"id": 7, "name": "%s"}' % (b"z" * 40))
+    load_new(tmp_path, 1, layout=LayoutOptions(decoding=decoding))
+    table = catalog(tmp_path).load_table("shop.orders")
+    planned = {
+        wanted: len(list(table.scan(row_filter=wanted).plan_files()))
+        for wanted in (
+            "value.id = 8",
+            "value.id = 7",
+            "value.id is null",
+            "value.name is not null",
+            f"value.name = '{'z' * 40}'",
+            "offset = 8",
+        )
+    }
+    assert list(planned.values()) == [0, 3, 0, 3, 3, 1]
+    assert table.scan(row_filter=f"value.name = '{'z' * 40}'").to_arrow().num_rows == 3
+    rows = ottla.table.dataset(TABLE)
+    by_offset, by_id = pc.field("offset") == 8, pc.field("value", "id") == 7
+    assert len(list(rows.get_fragments(by_offset))) == rows.filter(by_offset).count_rows() == 1
+    assert len(list(rows.get_fragments(by_id))) == rows.filter(by_id).count_rows() == 3

@@ -186,6 +186,12 @@ with_load_options = with_options(
         "value.at.",
     ),
     click.option(
+        "--statistics",
+        metavar="COLUMN,...",
+        help="Columns whose bounds and nulls the table's log has for each file, so that queries "
+        "skip files: value.id,value.at. By default the first 32.",
+    ),
+    click.option(
         "--allow-gaps",
         is_flag=True,
         help="Continue although retention removed records unread; the ledger names them.",
@@ -351,9 +357,14 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         header=header_columns(given["header_columns"]) if given["header_columns"] else "",
         partitioning=partitioning,
         is_latest=given["upsert_by"] is not None,
+        statistics=_names(given["statistics"]),
         is_growing=given["grow"],
         login=read_registry_login(given["registry_config"]),
     )
+
+
+def _names(given: str | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(one.strip() for one in given.split(",") if one.strip())
 
 
 def _decoding(given: Mapping[str, Any]) -> "Decoding | None":

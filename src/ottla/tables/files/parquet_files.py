@@ -1,6 +1,6 @@
 """Reads and writes a table's Parquet files and describes them by their footers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +9,13 @@ from urllib.parse import unquote
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.tables.columns.statistics import (
+    Path,
+    file_statistics,
+    nan_metadata,
+    nan_paths,
+    shortened_bytes,
+)
 from ottla.tables.entries import QUARANTINE_DIRECTORY, DataFile, FileRole
 from ottla.tables.files.field_ids import with_field_ids
 from ottla.tables.stores.store import TableStore
@@ -51,8 +58,15 @@ def open_parquet(store: TableStore, path: str) -> "pq.ParquetFile":
     return PlainParquetFile(store.arrow_path(path), filesystem=store.arrow())
 
 
-def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> list[DataFile]:
-    """The rows of a data file by partition, from its footer.
+def read_footer(
+    store: TableStore,
+    path: str,
+    *,
+    with_keys: bool = False,
+    statistics: Sequence[str] | None = None,
+) -> list[DataFile]:
+    """The rows of a data file by partition, from its footer; with the `statistics` of the named
+    columns, or of the first if none is named.
 
     Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
     are read. Raises `UserError` if it has rows without a partition or an offset.
@@ -68,7 +82,8 @@ def read_footer(store: TableStore, path: str, *, with_keys: bool = False) -> lis
         first_offset=0,
         last_offset=0,
         role=_role(path),
-        values=_values(path),
+        values=directory_values(path),
+        statistics={} if statistics is None else file_statistics(footer, statistics),
     )
     found: dict[int, DataFile] = {}
     for number in range(footer.num_row_groups):
@@ -162,6 +177,7 @@ class ParquetOutput:
         self._stack = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._partition = 0
+        self._with_nan: set[Path] = set()
         self._held: list[pa.RecordBatch] = []
         self.held_size = 0
         """Bytes of rows that are not in a row group yet."""
@@ -181,6 +197,7 @@ class ParquetOutput:
             self.flush()
             self._partition = partition
         if rows.num_rows:
+            self._with_nan |= nan_paths(rows)
             self._held.append(rows)
             self.held_size += rows.nbytes
         if self.held_size >= ROW_GROUP_SIZE:
@@ -199,6 +216,8 @@ class ParquetOutput:
         """Closes the file; returns whether it exists: without rows no file is created."""
         with self._stack:
             self.flush()
+            if self._writer is not None and self._with_nan:
+                self._writer.add_key_value_metadata(nan_metadata(self._with_nan))
         return self._writer is not None
 
     def _open(self, schema: "pa.Schema") -> "pq.ParquetWriter":
@@ -248,7 +267,7 @@ def _role(path: str) -> FileRole:
     return FileRole.QUARANTINE if in_quarantine else FileRole.ROWS
 
 
-def _values(path: str) -> dict[str, str]:
+def directory_values(path: str) -> dict[str, str]:
     """Columns in the path, as in Hive's directory names."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, sign, value in pairs if sign}
@@ -291,14 +310,7 @@ def _keys(group: Any) -> tuple[bytes, bytes] | None:
     found = _statistics(group, "key")
     if found is None or not found.has_min_max or found.physical_type != "BYTE_ARRAY":
         return None
-    first, last = bytes(found.min), bytes(found.max)
-    if len(last) > KEY_SIZE:
-        # the smallest bytes above all that begin with the prefix
-        prefix = last[:KEY_SIZE].rstrip(b"\xff")
-        if not prefix:
-            return None
-        last = prefix[:-1] + bytes([prefix[-1] + 1])
-    return first[:KEY_SIZE], last
+    return shortened_bytes((bytes(found.min), bytes(found.max)), KEY_SIZE)
 
 
 def _rescued_count(group: Any) -> int:

@@ -14,8 +14,10 @@ checkpoint is written every `CHECKPOINT_INTERVAL` versions.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.base.errors import UserError
@@ -24,13 +26,14 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.objects.arrow_store import STORAGE_OPTIONS
 from ottla.objects.refusal import refusal
+from ottla.tables.columns.statistics import ALWAYS, LeafStatistics, Path, nested, shortened
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, grown_schema
 from ottla.tables.formats.transaction_log import (
     Change,
     Committed,
     LogState,
-    bounds,
+    column_statistics,
     commit_taken,
     no_table,
     partition_values,
@@ -58,6 +61,9 @@ _FACTS = "ottla"
 MAPPING = "delta.columnMapping.mode"
 _COLUMNS_BEFORE = "ottla-columns-before"
 """In `commitInfo` of a transaction that only replaces columns: the previous columns."""
+
+_TEXT_SIZE = 32
+"""The characters of the bounds of a text, as in Delta's writers."""
 
 _NO_COMMIT = -1
 _IN_ORDER = ("min.partition", "min.offset", "path")
@@ -142,6 +148,13 @@ class DeltaLog:
         table = self._current() if version is None else self._at(version)
         self._check_whole(table)
         return self._files_of(table)
+
+    def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
+        import pyarrow as pa
+
+        table = self._current() if version is None else self._at(version)
+        actions = self._asked(lambda: table.get_add_actions(flatten=False))
+        return {one["path"]: _parsed_statistics(one) for one in pa.table(actions).to_pylist()}
 
     def version_at(self, time_ms: int) -> int:
         # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
@@ -237,7 +250,7 @@ class DeltaLog:
             [self._add(change, file) for file in whole_files(change.added)],
             "error",
             list(change.partition_columns),
-            configuration={"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)},
+            configuration=_settings(change),
             storage_options=STORAGE_OPTIONS if self._store.is_shared else None,
             commit_properties=_properties(change),
             post_commithook_properties=_no_hooks(),
@@ -408,6 +421,15 @@ def _schema(schema: "pa.Schema") -> "Schema":
     return Schema.from_arrow(schema)
 
 
+def _settings(change: Change) -> dict[str, str | None]:
+    """The properties of a new table."""
+    settings: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
+    if change.statistics:
+        # So that other writers write the same.
+        settings["delta.dataSkippingStatsColumns"] = ",".join([*ALWAYS, *change.statistics])
+    return settings
+
+
 def _grown(table: "DeltaTable", change: Change) -> "Schema":
     """The table's columns with new columns and fields, and wider types."""
     import pyarrow as pa
@@ -454,22 +476,70 @@ def _committed(fields: Mapping[str, Any]) -> Committed:
 
 def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
     """The statistics with which readers skip files without matching rows."""
-    lowest, highest = (dict[str, Any](one) for one in bounds(parts))
-    if "timestamp" in lowest:
-        lowest["timestamp"] = _time(lowest["timestamp"])
-        # Statistics have milliseconds, like Kafka's timestamps.
-        highest["timestamp"] = _time(highest["timestamp"] + 999)
+    known = column_statistics(parts)
+    bounds = {path: _json_bounds(*one.bounds) for path, one in known.items() if one.bounds}
+    there = {path: one for path, one in bounds.items() if one is not None}
     return {
         "numRecords": sum(one.row_count for one in parts),
-        "minValues": lowest,
-        "maxValues": highest,
-        "nullCount": {"partition": 0, "offset": 0},
+        "minValues": nested({path: lowest for path, (lowest, _) in there.items()}),
+        "maxValues": nested({path: highest for path, (_, highest) in there.items()}),
+        "nullCount": nested({path: one.null_count for path, one in known.items()}),
     }
 
 
-def _time(time_us: int) -> str:
-    seconds, rest = divmod(time_us // 1000, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z"
+def _parsed_statistics(action: Mapping[str, Any]) -> dict[Path, LeafStatistics]:
+    """The statistics of an added file, of any writer."""
+    nulls, lows, ups = (
+        dict(_leaves((), action.get(name) or {})) for name in ("null_count", "min", "max")
+    )
+    return {
+        path: LeafStatistics(
+            null_count=null_count,
+            bounds=None if None in (low := lows.get(path), up := ups.get(path)) else (low, up),
+        )
+        for path, null_count in nulls.items()
+        if null_count is not None
+    }
+
+
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for name, inner in value.items():
+        yield from _leaves((*path, name), inner)
+
+
+def _json_bounds(lowest: Any, highest: Any) -> tuple[Any, Any] | None:
+    """Bounds as Delta writes them; `None` for those that it has not."""
+    match lowest:
+        case datetime():
+            return _time_bounds(lowest, highest)
+        case str():
+            return shortened((lowest, highest), _TEXT_SIZE)
+        case bool() | bytes():
+            return None
+        case int():
+            return lowest, highest
+        case date():
+            return lowest.isoformat(), highest.isoformat()
+        case float() | Decimal():
+            numbers = float(lowest), float(highest)
+            is_exact = numbers == (lowest, highest) and all(map(math.isfinite, numbers))
+            return numbers if is_exact else None
+    return None
+
+
+def _time_bounds(lowest: datetime, highest: datetime) -> tuple[str, str] | None:
+    # Statistics have milliseconds, like Kafka's timestamps.
+    rest = -highest.microsecond % 1000
+    if highest > datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=rest):
+        return None
+    return _time(lowest), _time(highest + timedelta(microseconds=rest))
+
+
+def _time(time: datetime) -> str:
+    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _is_whole(content: bytes) -> bool:

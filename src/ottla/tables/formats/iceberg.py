@@ -27,13 +27,14 @@ from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Tran
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.typedef import Record
-from pyiceberg.types import NestedField, PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType
 from pyiceberg.utils.config import Config
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
+from ottla.tables.columns.statistics import LeafStatistics, Path, shortened, shortened_bytes
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, numbers
 from ottla.tables.files.plain_parquet import plain_type
@@ -43,7 +44,7 @@ from ottla.tables.formats.transaction_log import (
     CommitTakenError,
     Committed,
     LogState,
-    bounds,
+    column_statistics,
     commit_taken,
     no_table,
     partition_values,
@@ -61,6 +62,8 @@ FACTS = "ottla.facts"
 
 _ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
+_TEXT_SIZE = 16
+"""The characters or bytes of the bounds of a text, as in Iceberg's writers."""
 _PROPERTIES = {
     # Each commit writes the complete metadata.
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
@@ -173,6 +176,15 @@ class IcebergLog:
 
         return [self._relative(one.file_path) for one in sorted(found, key=place)]
 
+    def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
+        table = self._current()
+        snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
+        leaves = list(_leaves((), table.schema().fields))
+        return {
+            self._relative(one.file_path): _parsed_statistics(one, leaves)
+            for one in self._files_of(table, snapshot)
+        }
+
     def version_at(self, time_ms: int) -> int:
         log = self._current().metadata.snapshot_log
         before = [one.snapshot_id for one in log if one.timestamp_ms <= time_ms]
@@ -255,15 +267,6 @@ class IcebergLog:
                 f"{self._address}: another program has changed how the table is partitioned; "
                 f"load into another table"
             )
-        lowest, highest = bounds(parts)
-        fields = {name: metadata.schema().find_field(name) for name in lowest}
-
-        def by_id(found: Mapping[str, int]) -> dict[int, bytes]:
-            return {
-                fields[name].field_id: to_bytes(_primitive(fields[name]), one)
-                for name, one in found.items()
-            }
-
         return IcebergFile.from_args(
             content=DataFileContent.DATA,
             file_path=f"{self._location}/{parts[0].path}",
@@ -271,10 +274,8 @@ class IcebergLog:
             partition=Record(*(values[name] for name in names)),
             record_count=sum(one.row_count for one in parts),
             file_size_in_bytes=parts[0].size,
-            lower_bounds=by_id(lowest),
-            upper_bounds=by_id(highest),
-            null_value_counts={fields[name].field_id: 0 for name in ("partition", "offset")},
             spec_id=metadata.default_spec_id,
+            **_metrics(metadata.schema(), parts),
         )
 
     def _state_of(self, table: Table) -> LogState:
@@ -393,6 +394,80 @@ def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:
     )
     with transaction.update_schema() as update:
         update.union_by_name(wanted)
+
+
+def _metrics(schema: Schema, parts: Sequence[DataFile]) -> dict[str, Any]:
+    """Bounds and counts of columns, by field id."""
+    row_count = sum(one.row_count for one in parts)
+    known = {
+        field: one
+        for path, one in column_statistics(parts).items()
+        if isinstance((field := _field_at(schema, path)).field_type, PrimitiveType)
+    }
+    bounds = {
+        field: found
+        for field, one in known.items()
+        if one.bounds and (found := _short_bounds(one.bounds)) is not None
+    }
+    return {
+        "value_counts": {field.field_id: row_count for field in known},
+        "null_value_counts": {field.field_id: one.null_count for field, one in known.items()},
+        "nan_value_counts": {
+            field.field_id: 0
+            for field, one in known.items()
+            if isinstance(field.field_type, FloatType | DoubleType) and not one.has_nan
+        },
+        "lower_bounds": {
+            field.field_id: to_bytes(_primitive(field), low) for field, (low, _) in bounds.items()
+        },
+        "upper_bounds": {
+            field.field_id: to_bytes(_primitive(field), up) for field, (_, up) in bounds.items()
+        },
+    }
+
+
+def _leaves(path: Path, fields: Sequence[NestedField]) -> Iterator[tuple[Path, NestedField]]:
+    for field in fields:
+        if isinstance(field.field_type, StructType):
+            yield from _leaves((*path, field.name), field.field_type.fields)
+        elif isinstance(field.field_type, PrimitiveType):
+            yield (*path, field.name), field
+
+
+def _parsed_statistics(
+    file: IcebergFile, leaves: Sequence[tuple[Path, NestedField]]
+) -> dict[Path, LeafStatistics]:
+    """The statistics of a file, of any writer."""
+    nulls = file.null_value_counts or {}
+    lows, ups = file.lower_bounds or {}, file.upper_bounds or {}
+    return {
+        path: LeafStatistics(
+            null_count=nulls[field.field_id],
+            bounds=(
+                from_bytes(_primitive(field), lows[field.field_id]),
+                from_bytes(_primitive(field), ups[field.field_id]),
+            )
+            if field.field_id in lows and field.field_id in ups
+            else None,
+        )
+        for path, field in leaves
+        if field.field_id in nulls
+    }
+
+
+def _short_bounds(bounds: tuple[Any, Any]) -> tuple[Any, Any] | None:
+    if isinstance(bounds[0], str):
+        return shortened(bounds, _TEXT_SIZE)
+    return shortened_bytes(bounds, _TEXT_SIZE) if isinstance(bounds[0], bytes) else bounds
+
+
+def _field_at(schema: Schema, path: Path) -> NestedField:
+    """The field of a leaf column, whose names may have dots."""
+    fields = schema.fields
+    for name in path:
+        field = next(one for one in fields if one.name == name)
+        fields = getattr(field.field_type, "fields", ())
+    return field
 
 
 def _primitive(field: NestedField) -> PrimitiveType:

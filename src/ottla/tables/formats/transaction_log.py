@@ -6,16 +6,20 @@ quarantine) is attached to each commit as facts, which `ledger.py` stores perman
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.tables.columns.statistics import LeafStatistics, Path
 from ottla.tables.entries import DataFile
+from ottla.tables.files.parquet_files import directory_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -47,6 +51,8 @@ class Change:
     facts: Mapping[str, Any]
     """The ledger's facts of the commit, as JSON types."""
     committed_ms: int
+    statistics: Sequence[str] = ()
+    """The columns that are to have statistics, if they are named."""
     field_ids: Mapping[str, int] = field(default_factory=dict)
     """The field ids with which the files were written, from `TransactionLog.field_ids`."""
 
@@ -92,6 +98,9 @@ class TransactionLog(Protocol):
         Raises `UserError` for a version that no longer exists.
         """
 
+    def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
+        """The statistics of each data file, as far as its writer gave any."""
+
     def version_at(self, time_ms: int) -> int:
         """The version that was current at that time; raises `UserError` before the first."""
 
@@ -129,26 +138,41 @@ def version_made(log: TransactionLog, address: str, change: Change) -> int:
 
 def partition_values(file: DataFile) -> dict[str, str | None]:
     """The columns in the directory's name."""
-    return {
-        name: None if value == _NULL_DIRECTORY else value for name, value in file.values.items()
-    }
+    return _with_nulls(file.values)
 
 
-def bounds(parts: Sequence[DataFile]) -> tuple[dict[str, int], dict[str, int]]:
-    """The lowest and highest values of columns in a file; `timestamp` in microseconds.
+def values_in(path: str) -> dict[str, str | None]:
+    """The columns in a file's path."""
+    return _with_nulls(directory_values(path))
 
-    Readers use them to skip files without matching rows.
+
+def _with_nulls(values: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: None if value == _NULL_DIRECTORY else value for name, value in values.items()}
+
+
+def column_statistics(parts: Sequence[DataFile]) -> dict[Path, LeafStatistics]:
+    """The statistics of the columns of a file, with which readers skip it.
+
+    Those of `partition` and `offset` are there in any case. Timestamps are in microseconds.
     """
-    lowest = {
-        "partition": min(one.partition for one in parts),
-        "offset": min(one.first_offset for one in parts),
-    }
-    highest = {
-        "partition": max(one.partition for one in parts),
-        "offset": max(one.last_offset for one in parts),
+    partitions = [one.partition for one in parts]
+    firsts, lasts = [one.first_offset for one in parts], [one.last_offset for one in parts]
+    known = {
+        **parts[0].statistics,
+        ("partition",): _without_nulls(min(partitions), max(partitions)),
+        ("offset",): _without_nulls(min(firsts), max(lasts)),
     }
     times = [one.times for one in parts if one.times is not None]
     if len(times) == len(parts):
-        lowest["timestamp"] = min(first for first, _ in times)
-        highest["timestamp"] = max(last for _, last in times)
-    return lowest, highest
+        first, last = min(first for first, _ in times), max(last for _, last in times)
+        known["timestamp",] = _without_nulls(time_of(first), time_of(last))
+    return known
+
+
+def _without_nulls(lowest: Any, highest: Any) -> LeafStatistics:
+    return LeafStatistics(null_count=0, bounds=(lowest, highest))
+
+
+def time_of(time_us: int) -> datetime:
+    """A time in microseconds since 1970 as Python's."""
+    return _EPOCH + timedelta(microseconds=time_us)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ottla.base.partitions import OffsetRange
 from ottla.tables.entries import DataFile, directory_like, whole_files
 from ottla.tables.files.data_files import part_batches
-from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle, open_parquet, read_footer
+from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle, open_parquet
 from ottla.tables.stores.store import TableStore
 from ottla.tables.writing.transaction import Transaction
 
@@ -39,7 +39,8 @@ def copy_others(
             continue
         directory = directory_like(parts[0], transaction.directory)
         target = f"{directory}/part-copied-{number:05d}.parquet"
-        copies += _copy(transaction.table.store, parts, ranges, target, transaction.style)
+        if _copy(transaction.table.store, parts, ranges, target, transaction.style):
+            copies += transaction.written([target])
     return tuple(copies)
 
 
@@ -49,8 +50,8 @@ def _copy(
     ranges: Mapping[int, OffsetRange],
     target: str,
     style: ParquetStyle,
-) -> list[DataFile]:
-    """Copies the rows of a file except those of the ranges; no file if no row is left.
+) -> bool:
+    """Copies the rows of a file except those of the ranges; returns whether any row is left.
 
     `target` is relative to the table. The columns are unchanged.
     """
@@ -68,9 +69,7 @@ def _copy(
                     pc.less(offsets, read.from_offset), pc.greater_equal(offsets, read.until_offset)
                 )
                 output.write(batch.filter(is_outside), part.partition)
-        if not output.close():
-            return []
-    return read_footer(store, target)
+        return output.close()
 
 
 def _is_within(part: DataFile, wanted: OffsetRange) -> bool:

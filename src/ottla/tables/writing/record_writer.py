@@ -14,8 +14,8 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.record.rows import RowMaker, decoded_columns
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.columns.rows import change_columns, quarantine_columns, row_columns
 from ottla.tables.entries import changes_of, quarantine_of
-from ottla.tables.files.columns import change_columns, quarantine_columns, row_columns
 from ottla.tables.files.parquet_files import ParquetStyle
 from ottla.tables.layout import Partitioning
 from ottla.tables.stores.store import open_store

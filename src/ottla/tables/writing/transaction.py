@@ -103,7 +103,12 @@ class Transaction:
             return tuple(
                 part
                 for path in paths
-                for part in read_footer(self.table.store, path, with_keys=self.layout.is_latest)
+                for part in read_footer(
+                    self.table.store,
+                    path,
+                    with_keys=self.layout.is_latest,
+                    statistics=self.layout.statistics,
+                )
             )
         except FileNotFoundError as error:
             raise TaskError(

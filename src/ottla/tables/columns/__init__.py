@@ -1,0 +1,1 @@
+"""What the columns of rows are named, and what is said of their values."""
