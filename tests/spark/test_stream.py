@@ -129,6 +129,45 @@ def test_a_query_continues_the_checkpoint_of_a_job_of_sparks_own_source(
     assert stream.rows() == [row for row in everything if row[2] >= (150 if row[1] == 0 else 5)]
 
 
+def test_sparks_own_source_can_continue_from_a_checkpoint_of_ottla(
+    local_session: LocalSession, log: Path, tmp_path: Path
+) -> None:
+    stream = Stream(local_session, tmp_path, path=str(log), maxOffsetsPerTrigger="110")
+    stream.run()
+    found = [read_as_sparks_own_source(local_session, json.dumps(one)) for one in stream.batches()]
+    assert found == [
+        {("orders", 0): 100, ("orders", 1): 10},
+        {("orders", 0): 200, ("orders", 1): 20},
+    ]
+
+
+def read_as_sparks_own_source(session: LocalSession, text: str) -> dict[tuple[str, int], int]:
+    """Offsets as its `JsonUtils.partitionOffsets` reads them, with the same library and types."""
+    java: Any = session.spark._jvm
+    mapper = java.com.fasterxml.jackson.databind.ObjectMapper()
+    mapper.registerModule(java.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+    load = java.java.lang.Thread.currentThread().getContextClassLoader().loadClass
+    types, of_scala = mapper.getTypeFactory(), load("scala.collection.immutable.Map")
+    numbers = types.constructMapLikeType(
+        of_scala, load("java.lang.Integer"), load("java.lang.Long")
+    )
+    topics = mapper.readValue(
+        text,
+        types.constructMapLikeType(
+            of_scala, types.constructType(load("java.lang.String")), numbers
+        ),
+    )
+    found = {}
+    topic = topics.iterator()
+    while topic.hasNext():
+        pair = topic.next()
+        number = pair._2().iterator()
+        while number.hasNext():
+            one = number.next()
+            found[pair._1(), one._1()] = one._2()
+    return found
+
+
 def test_a_stream_over_the_wire_commits_what_it_has_read(
     local_session: LocalSession, served: tuple[ottla.Log, str], tmp_path: Path
 ) -> None:

@@ -1,19 +1,17 @@
 """Where micro-batches begin and end, and what a checkpoint says of them."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import TriggerLimits
 from ottla.sources.stream.continuity import LossKind, Position
-from ottla.sources.stream.stream_offset import StreamOffset, parse_stream_offset
+from ottla.sources.stream.stream_offset import StreamOffset
 from ottla.sources.stream.stream_plan import BatchPlan, ends_of, go_on, is_due, plan_batch
 
 ID, NEW_ID = Uuid(b"1" * 16), Uuid(b"2" * 16)
@@ -55,49 +53,6 @@ def planned(
     plan: BatchPlan = plan_batch(known, StreamOffset(positions=end), log, PartedLog())
     ranges = {place: (one.from_offset, one.until_offset) for place, one in plan.ranges.items()}
     return ranges, [(one.kind, one.from_offset, one.until_offset) for one in plan.losses]
-
-
-def test_an_offset_survives_the_checkpoint() -> None:
-    offset = StreamOffset(positions={A0: at(5), A1: at(9), B0: Position(offset=1)}, started={A0: 2})
-    found = json.loads(json.dumps(offset.to_json()))
-    assert parse_stream_offset(found) == offset
-    ours = found.pop(":ottla")
-    assert found == {"a": {"0": 5, "1": 9}, "b": {"0": 1}}
-    assert list(ours["topic_ids"]) == ["a"]
-
-
-def test_the_same_offset_is_the_same_text() -> None:
-    one = StreamOffset(positions={A0: at(5), B0: at(1)}).to_json()
-    other = StreamOffset(positions={B0: at(1), A0: at(5)}).to_json()
-    assert json.dumps(one) == json.dumps(other)
-
-
-def test_offsets_of_sparks_own_source_are_taken() -> None:
-    found = parse_stream_offset({"a": {"0": 5}})
-    assert found.positions == {A0: Position(offset=5)}
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        {"version": 1},
-        {"a": {"0": 5}, ":ottla": {"version": 2}},
-        {"a": {"0": 5}, ":ottla": []},
-        {"version": 1, "offsets": {}, "topic_ids": {"a": "?"}, "leader_epochs": {}},
-        {"a": 5},
-        {"a": {"0": "5"}},
-        {"a": {"x": 5}},
-    ],
-)
-def test_what_is_no_offset_is_refused(told: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="the checkpoint holds no offsets of this source"):
-        parse_stream_offset(told)
-
-
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_checkpoint_of_another_version_is_refused_with_what_to_do(version: int) -> None:
-    with pytest.raises(UserError, match=f"checkpoint.*version {version}, and.* knows 2 only: use"):
-        parse_stream_offset({"a": {"0": 5}, ":ottla": {"version": version}})
 
 
 def test_without_a_limit_a_batch_takes_all_there_is() -> None:

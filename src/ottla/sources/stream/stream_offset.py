@@ -1,14 +1,21 @@
 """The position of a stream as JSON in Spark's checkpoint: offsets, and what identifies the log.
 
-    {"orders": {"0": 12}, ":ottla": {"version": 2, "topic_ids": {"orders": "2Xk..."},
-     "leader_epochs": {"orders": {"0": 3}}, "started": {"orders": {"0": 5}}}}
+    {"orders": {"0": 12}, ":ottla {...}": {}}
 
-The offsets are as in Spark's own Kafka source, and appear in a query's progress; no topic can have
-the name `:ottla`. `started` is only in the end of a query's first batch and gives the start of that
+The offsets are as in Spark's own Kafka source, and appear in a query's progress. What identifies
+the log is in the name of a topic without partitions, which no topic can have, so that Spark's own
+source, which reads topics, partitions and offsets, finds nothing in it and can continue:
+
+    {"version": 3, "topic_ids": {"orders": "2Xk..."}, "leader_epochs": {"orders": {"0": 3}},
+     "started": {"orders": {"0": 5}}}
+
+`started` is only in the end of a query's first batch and gives the start of that
 batch: a query that is killed in it begins there again, whatever the latest offsets are by then.
-Offsets of Spark's own source, without the entry `:ottla`, are accepted.
+Offsets of Spark's own source, without that name, are accepted, and those of version 2, which was
+the value of the name `:ottla` (Spark's own source stopped at it).
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,8 +26,11 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.sources.stream.continuity import Position
 
-VERSION = 2
+VERSION = 3
 OURS = ":ottla"
+"""How the name begins that no topic can have."""
+
+_VERSION_OF_MEMBER = 2
 
 INITIAL: Mapping[str, Any] = {"initial": True}
 """The offset that Spark passes before a query's first batch, when no offsets are chosen yet."""
@@ -63,7 +73,7 @@ class StreamOffset:
         ours = {"version": VERSION, "topic_ids": ids, "leader_epochs": _nested(epochs)}
         if self.started is not None:
             ours["started"] = _nested(self.started)
-        return {**offsets_json(self.positions), OURS: ours}
+        return {**offsets_json(self.positions), f"{OURS} {json.dumps(ours)}": {}}
 
 
 def offsets_json(positions: Positions) -> dict[str, dict[str, int]]:
@@ -74,11 +84,10 @@ def offsets_json(positions: Positions) -> dict[str, dict[str, int]]:
 def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
     """The inverse of `to_json`; raises `UserError` for JSON that is not from this source."""
     try:
-        offsets = {name: value for name, value in found.items() if name != OURS}
-        ours = found.get(OURS)
+        offsets = {name: value for name, value in found.items() if not name.startswith(OURS)}
+        ours = _ours(found)
         if ours is None:
             return StreamOffset(positions=_positions(_flat(offsets), {}, {}))
-        check_version(ours["version"], VERSION)
         ids = {topic: parse_uuid(text) for topic, text in ours["topic_ids"].items()}
         started = ours.get("started")
         return StreamOffset(
@@ -89,6 +98,19 @@ def parse_stream_offset(found: Mapping[str, Any]) -> StreamOffset:
         raise UserError(f"the checkpoint's offsets: {error}") from error
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"the checkpoint holds no offsets of this source: {found}") from error
+
+
+def _ours(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What identifies the log, as this source wrote it; `None` in offsets of Spark's own source."""
+    for name, value in found.items():
+        if name == OURS:
+            check_version(value["version"], _VERSION_OF_MEMBER)
+            return dict(value)
+        if name.startswith(OURS):
+            ours = json.loads(name.removeprefix(OURS))
+            check_version(ours["version"], VERSION)
+            return dict(ours)
+    return None
 
 
 def _positions(
