@@ -13,8 +13,8 @@ from ottla.loading.job import LoadOptions
 from ottla.loading.load import LoadReport
 from ottla.sources.log_source import OffsetsGoneError
 from ottla.spark.load import load
+from ottla.spark.restarts import run_to_end
 from ottla.spark.session import LocalSession
-from tests.spark.streaming import attempts
 from tests.support.auditing import audited
 from tests.support.busy_broker import BusyBroker, value_of
 from tests.support.topics import table_rows
@@ -50,7 +50,7 @@ def test_a_stream_reads_once_all_that_was_not_removed(
     )
     writer = rows.load().writeStream.format("parquet")
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = attempts(
+    query = run_to_end(
         lambda: writer.start(str(tmp_path / "table")), StreamingQuery.processAllAvailable
     )[-1]
     broker.start(max(SECONDS, crash_seconds))

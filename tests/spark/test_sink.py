@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming import StreamingQuery
 
 import ottla
 from ottla.embedded.log import Log
 from ottla.record.partitioner import partition_for_key
+from ottla.spark.restarts import run_to_end
 from ottla.spark.session import LocalSession
 from ottla.storage.reading.read_only_directory import open_for_reading
-from tests.spark.streaming import attempts
 
 PARTITIONS = 4
 SERVERS = "kafka.bootstrap.servers"
@@ -237,7 +236,7 @@ def test_a_stream_of_mode_complete_appends_despite_other_columns_and_unknown_opt
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
     )  # fmt: skip
-    attempts(writer.start, StreamingQuery.awaitTermination)
+    run_to_end(writer.start)
     assert sorted(row[2] for row in served.rows()) == [b"a", b"b"]
 
 
@@ -274,7 +273,7 @@ def test_a_stream_continues_where_its_checkpoint_says_and_writes_each_row_once(
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
         )
-        attempts(writer.start, StreamingQuery.awaitTermination)
+        run_to_end(writer.start)
 
     for number in range(2):
         spark.range(number * 100, number * 100 + 100).selectExpr("cast(id as string)").coalesce(

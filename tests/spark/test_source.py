@@ -107,7 +107,10 @@ def test_a_table_says_where_its_options_go_and_reads_with_those_of_a_query(
     ("options", "words"),
     [
         ({"subscribe": "sales"}, "has no topic sales; it has orders"),
-        ({"endingOffset": "latest"}, "ottla has no option 'endingoffset'"),
+        (
+            {"startingOffsets": '{"orders": {"0": 1}}'},
+            r"\[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED\] startingOffsets says nothing about",
+        ),
         ({"endingOffsets": '{"orders": {"0": 301, "1": 1}}'}, "asks for 301, but .* end at 300"),
     ],
 )
@@ -116,8 +119,18 @@ def test_a_mistake_is_named(
 ) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match=words):
+    with pytest.raises(AnalysisException, match=words) as raised:
         read(local_session, log, **options).count()
+    assert "Traceback" not in str(raised.value)
+
+
+def test_what_sparks_own_source_ignores_is_ignored(local_session: LocalSession, log: Path) -> None:
+    ignored = {"maxOffsetsPerTrigger": "5", "endingOffset": "latest", "kafka.a.plugin": "x"}
+    assert read(local_session, log, **ignored).count() == 320
+    reader = local_session.spark.read.format("ottla")
+    assert reader.option("assign", '{"orders": [1, 7]}').load(str(log)).count() == 20
+    reader = local_session.spark.read.format("ottla")
+    assert reader.option("subscribePattern", "^sales$").load(str(log)).count() == 0
 
 
 def test_the_running_session_is_used_and_left_running(local_session: LocalSession) -> None:

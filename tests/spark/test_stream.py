@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming import StreamingQuery
 
 import ottla
-from ottla.spark.progress import description, offsets_behind_latest
+from ottla.spark.progress import description, offsets_behind_latest, readable
+from ottla.spark.restarts import run_to_end
 from ottla.spark.session import LocalSession
-from tests.spark.streaming import attempts
 from tests.support.topics import append, log_rows
 
 client = pytest.importorskip("confluent_kafka")
@@ -41,7 +40,7 @@ class Stream:
             .option("checkpointLocation", str(self._checkpoint))
             .trigger(availableNow=True)
         )
-        queries = attempts(lambda: writer.start(str(self._table)), StreamingQuery.awaitTermination)
+        queries = run_to_end(lambda: writer.start(str(self._table)))
         self.progress = [one for query in queries for one in query.recentProgress]
         # A slow machine's last report is of the look that found nothing more.
         return sum(one.numInputRows for one in self.progress)
@@ -203,6 +202,10 @@ def test_a_querys_progress_has_offsets_as_sparks_own_source_writes_them(
     assert ends["orders"] == {"0": 100, "1": 10}
     assert latest == {"orders": {"0": 200, "1": 20}}
     assert description(first) == "ottla[orders]"
+    (shown,) = readable(stream.progress[0])["sources"]
+    assert shown["description"] == "ottla[orders]"
+    assert shown["endOffset"] == {"orders": {"0": 100, "1": 10}}
+    assert shown["metrics"]["avgOffsetsBehindLatest"] == "55.0"
     assert offsets_behind_latest(first) == {
         "minOffsetsBehindLatest": 10.0,
         "maxOffsetsBehindLatest": 100.0,
@@ -220,8 +223,10 @@ def test_a_loss_ends_the_query_with_its_exact_offsets(
     stream.run()
     log.append_batch("orders", 0, more(30))
     log.broker.admin.delete_records({("orders", 0): 215})
-    with pytest.raises(StreamingQueryException, match="orders-0: offsets 200 to 214 are lost"):
+    words = r"\[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE\] orders-0: offsets 200 to 214 are lost"
+    with pytest.raises(StreamingQueryException, match=words) as raised:
         stream.run()
+    assert "Traceback" not in str(raised.value)
     assert stream.run(failOnDataLoss="false") == 15
 
 

@@ -55,6 +55,9 @@ _WITHOUT_EFFECT = frozenset(
 )
 """Settings of Kafka's consumer that do not change which records are read."""
 
+SECURITY = ("ssl.", "sasl.", "security.")
+"""Prefixes of the settings of TLS and logins."""
+
 _SHOWN_KEYS = frozenset({"ssl.keystore.key", "ssl.key.pem"})
 """Secrets whose names do not contain the words that Spark redacts."""
 
@@ -92,6 +95,14 @@ def parse_client_options(options: Mapping[str, str]) -> dict[str, str]:
                     CLIENT_PREFIX, name, CLIENT_PREFIX, CLIENT_PREFIX,
                 )  # fmt: skip
     return found
+
+
+def is_ignored_or_refused(name: str) -> bool:
+    """Whether a setting, without its prefix, is ignored or refused by name.
+
+    Unknown settings of TLS and logins are refused: a warning would come too late.
+    """
+    return name in _WITHOUT_EFFECT or name in _REFUSED or name.startswith(SECURITY)
 
 
 def warn_without_effect(option: str) -> None:

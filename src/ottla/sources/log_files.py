@@ -216,11 +216,6 @@ class LogFiles:
         for topic in self._choice.named or ():
             if topic not in topics:
                 raise self._unknown(TopicPartition(topic, 0))
-        for place in self._choice.assigned:
-            if place not in there:
-                raise self._unknown(place)
-        if not there:
-            raise UserError(f"{', '.join(self._paths)}: no topic fits subscribePattern")
 
     def _holds(self, place: TopicPartition) -> bool:
         return any(directory.holds(*place) for directory in self._directories)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
 from ottla.record.batch_roll_up import BatchRollUp
+from ottla.sources.conditions import RANGE_NOT_READ, ConditionError
 from ottla.sources.splits import SplitOptions
 from ottla.storage.index.transaction_index import AbortedTransaction
 
@@ -63,13 +63,14 @@ class Split(OffsetRange):
     tier: "TierShare | None" = None
 
 
-class OffsetsGoneError(UserError):
+class OffsetsGoneError(ConditionError):
     """Offsets of a split are no longer in the log, which now begins at `start_offset`."""
 
     def __init__(self, place: TopicPartition, offset: int, start_offset: int) -> None:
         super().__init__(
             f"{place}: offsets {offset} to {start_offset - 1} were removed while they were read; "
-            f"run it again"
+            f"run it again",
+            RANGE_NOT_READ,
         )
         self.start_offset = start_offset
 
@@ -78,7 +79,11 @@ class LogSource(Protocol):
     """The chosen partitions. Methods raise `UserError` if the log cannot be read."""
 
     def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
-        """Current ids and offsets; without `allow_missing` every named topic must exist."""
+        """Current ids and offsets; without `allow_missing` every named topic must exist.
+
+        As in Spark's own source, assigned partitions that do not exist are left out, and a pattern
+        may match no topic.
+        """
 
     def offsets_for_times(
         self, wanted: Mapping[TopicPartition, int]

@@ -7,6 +7,12 @@ from collections.abc import Iterable, Sequence
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind, NoMatch
+from ottla.sources.conditions import (
+    OFFSETS_NOT_ASSIGNED,
+    START_AFTER_END,
+    TIMES_NOT_ASSIGNED,
+    ConditionError,
+)
 from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import ReadOptions
 from ottla.sources.stream.continuity import Position, continued, report
@@ -64,7 +70,9 @@ def _check_partitions(bound: Bound, there: Iterable[TopicPartition]) -> None:
         ("names partitions that are not read:", set(bound.for_each) - places),
     ):
         if found:
-            raise UserError(f"{bound.option} {fault} {', '.join(map(str, sorted(found)))}")
+            words = f"{bound.option} {fault} {', '.join(map(str, sorted(found)))}"
+            is_of_times = bound.kind is BoundKind.TIMES
+            raise ConditionError(words, TIMES_NOT_ASSIGNED if is_of_times else OFFSETS_NOT_ASSIGNED)
 
 
 def _checked(
@@ -78,7 +86,8 @@ def _checked(
             f"end at {partition.end_offset}"
         )
     if until_offset < from_offset:
-        raise UserError(f"{place}: the read would end at {until_offset}, before {from_offset}")
+        words = f"{place}: the read would end at {until_offset}, before {from_offset}"
+        raise ConditionError(words, START_AFTER_END)
     found = continued(place, Position(offset=from_offset), partition)
     report([found.loss] if found.loss else [], fail=options.fail_on_data_loss)
     assert found.offset is not None

@@ -6,10 +6,19 @@ calls each one `PythonMicroBatchStream`. So it is computed from the offsets in t
 
 import json
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.base.partitions import TopicPartition
-from ottla.sources.stream.stream_offset import parse_stream_offset
+from ottla.sources.stream.stream_offset import OURS, parse_stream_offset
+
+_OFFSETS = ("startOffset", "endOffset", "latestOffset")
+
+
+class QueryProgress(Protocol):
+    """`query.lastProgress`, or `event.progress` of a listener."""
+
+    @property
+    def json(self) -> str: ...
 
 
 class SourceProgress(Protocol):
@@ -43,6 +52,36 @@ def offsets_behind_latest(source: SourceProgress) -> dict[str, float]:
         "maxOffsetsBehindLatest": float(max(behind)),
         "avgOffsetsBehindLatest": sum(behind) / len(behind),
     }
+
+
+def readable(progress: QueryProgress) -> dict[str, Any]:
+    """A query's progress as Spark's own Kafka source would appear in it, as a JSON object.
+
+    Each source of Ottla has its topics as the description, offsets of topics only, and `metrics`.
+    Other sources, and a source before its first batch, are as Spark reports them.
+    """
+    found: dict[str, Any] = json.loads(progress.json)
+    found["sources"] = [_readable(one) for one in found["sources"]]
+    return found
+
+
+def _readable(source: dict[str, Any]) -> dict[str, Any]:
+    if not any(name.startswith(OURS) for name in source.get("endOffset") or {}):
+        return source
+    texts = {name: source[name] and json.dumps(source[name]) for name in _OFFSETS}
+    one = _Source(texts["endOffset"], texts["latestOffset"])
+    shown = {
+        name: value and {topic: ends for topic, ends in value.items() if not topic.startswith(OURS)}
+        for name, value in ((name, source[name]) for name in _OFFSETS)
+    }
+    metrics = {name: str(value) for name, value in offsets_behind_latest(one).items()}
+    return {**source, "description": description(one), **shown, "metrics": metrics}
+
+
+class _Source:
+    def __init__(self, end: str | None, latest: str | None) -> None:
+        self.endOffset = end
+        self.latestOffset = latest
 
 
 def _offsets(text: str) -> Mapping[TopicPartition, int]:

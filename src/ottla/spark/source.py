@@ -13,9 +13,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ottla.base.errors import UserError
 from ottla.sources.opening import open_log
-from ottla.sources.options import ReadOptions, parse_options
+from ottla.sources.options import ReadOptions
 from ottla.sources.pruning import Condition, prune, read_filters
 from ottla.sources.ranges import resolve_ranges
+from ottla.spark.plain_errors import plain_errors
+from ottla.spark.read_options import batch_options, schema_options, stream_options
+from ottla.spark.restarts import warn_if_slow
 from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
 from ottla.spark.worker import hang_up_quietly_in_daemon, quieten
 
@@ -45,34 +48,40 @@ class OttlaSource(DataSource):  # type: ignore[misc]
     def name(cls) -> str:
         return "ottla"
 
+    @plain_errors()
     def schema(self) -> str:
         quieten()
         self._check_path()
-        return parse_options(self.options).spark_schema
+        return schema_options(self.options).spark_schema
 
     def _check_path(self) -> None:
         """Spark sets the path of a table as an address, and does not pass it to the reader."""
         if self.options.get("path", "").startswith("file:"):
             raise UserError(f"path {self.options['path']}: {NO_TABLE}")
 
+    @plain_errors()
     def reader(self, schema: "StructType") -> "OttlaReader":
         quieten()
         if not self.options:
             raise UserError(f"the options of CREATE TABLE are not known here: {NO_TABLE}")
         kind = FilteringReader if _takes_filters() else OttlaReader
-        return kind(parse_options(self.options), schema)
+        return kind(batch_options(self.options), schema)
 
+    @plain_errors()
     def streamReader(self, schema: "StructType") -> "OttlaStreamReader":  # noqa: N802
         from ottla.spark.stream import OttlaStreamReader
 
         quieten()
-        return OttlaStreamReader(parse_options(self.options), schema)
+        warn_if_slow()
+        return OttlaStreamReader(stream_options(self.options), schema)
 
+    @plain_errors()
     def writer(self, schema: "StructType", overwrite: bool) -> "OttlaWriter":
         from ottla.spark.sink.writer import OttlaWriter
 
         return OttlaWriter(self.options, schema, overwrite)
 
+    @plain_errors()
     def streamWriter(  # noqa: N802
         self, schema: "StructType", overwrite: bool
     ) -> "OttlaStreamWriter":
@@ -92,6 +101,7 @@ class OttlaReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
         self._spark_schema = schema
 
+    @plain_errors()
     def partitions(self) -> list[SplitPartition]:
         options = self._options
         log = open_log(options)

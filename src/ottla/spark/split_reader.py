@@ -13,6 +13,7 @@ from ottla.sources.opening import open_log
 from ottla.sources.options import COLUMN_TYPES, ReadOptions
 from ottla.sources.splits import SplitOptions
 from ottla.sources.stream.continuity import Loss, LossKind, report
+from ottla.spark.plain_errors import plain_errors
 from ottla.spark.worker import exempt_imports, quieten
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def read_partition(
     quieten()
     # If there are no partitions, Spark passes a plain `InputPartition`.
     if isinstance(partition, SplitPartition):
-        log = open_log(options)
-        fail = options.fail_on_data_loss
-        yield from read_rows(log, partition.split, schema, fail_on_data_loss=fail)
+        with plain_errors():
+            log = open_log(options)
+            fail = options.fail_on_data_loss
+            yield from read_rows(log, partition.split, schema, fail_on_data_loss=fail)
         exempt_imports()
 
 

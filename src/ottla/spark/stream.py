@@ -40,6 +40,7 @@ from ottla.sources.stream.stream_offset import (
 )
 from ottla.sources.stream.stream_plan import ends_of, go_on, is_due, plan_batch
 from ottla.sources.wire.wire_client import WireClient
+from ottla.spark.plain_errors import plain_errors
 from ottla.spark.split_reader import SplitPartition, check_schema, read_partition, split_options
 
 if TYPE_CHECKING:
@@ -87,9 +88,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return ReadMinRows(limits.min_offsets)
         return ReadAllAvailable()
 
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._pinned = self._source().partitions(allow_missing=True)
 
+    @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch; `start` itself if there is none."""
         if start == INITIAL:
@@ -110,6 +113,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return None
         return offsets_json({one.place: Position(offset=one.end_offset) for one in there})
 
+    @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
         """The tasks of a batch; `end` was determined earlier, perhaps by another process."""
         until = parse_stream_offset(end)

@@ -9,10 +9,15 @@ import logging
 from collections.abc import Iterable
 from enum import Enum
 
-from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.sources.conditions import (
+    OFFSET_CHANGED,
+    PARTITIONS_DELETED,
+    RANGE_NOT_READ,
+    ConditionError,
+)
 from ottla.sources.log_source import LogPartition
 
 logger = logging.getLogger(__name__)
@@ -27,6 +32,16 @@ class LossKind(Enum):
     TRUNCATED = "the log was truncated, and may hold other records there"
     RECREATED = "the topic was deleted and re-created"
     GONE = "the partition is no longer there"
+
+
+_CONDITIONS = {
+    LossKind.RETENTION: RANGE_NOT_READ,
+    LossKind.DELETE_RECORDS: RANGE_NOT_READ,
+    LossKind.REMOVED: RANGE_NOT_READ,
+    LossKind.TRUNCATED: OFFSET_CHANGED,
+    LossKind.RECREATED: OFFSET_CHANGED,
+    LossKind.GONE: PARTITIONS_DELETED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +116,12 @@ def is_recreated(before: Uuid | None, now: Uuid | None) -> bool:
 
 
 def report(losses: Iterable[Loss], *, fail: bool) -> None:
-    """Raises `UserError` that names every loss, or logs a line for each."""
+    """Raises `ConditionError` that names every loss, or logs a line for each."""
     found = list(losses)
     if found and fail:
         text = "; ".join(map(str, found))
-        raise UserError(f"{text} (failOnDataLoss=false reads on{_where(found)})")
+        words = f"{text} (failOnDataLoss=false reads on{_where(found)})"
+        raise ConditionError(words, _CONDITIONS[found[0].kind])
     for loss in found:
         logger.warning("%s; %s", loss, _continuation(loss))
 

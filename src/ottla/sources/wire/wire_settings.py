@@ -57,8 +57,7 @@ def parse_wire_settings(client: Mapping[str, str]) -> WireSettings:
     security, rest = split_security(client)
     for name in rest:
         if name not in _KNOWN and name != GROUP_ID:
-            known = {GROUP_ID, *_KNOWN, *SECURITY_SETTINGS}
-            options = [CLIENT_PREFIX + one for one in known]
+            options = [CLIENT_PREFIX + one for one in SETTINGS]
             raise UnknownNameError("option", CLIENT_PREFIX + name, options)
     fields = read_fields(rest, _KNOWN, CLIENT_PREFIX)
     return WireSettings(security=parse_security(security), **fields)
@@ -84,3 +83,6 @@ _KNOWN: Fields = {
     "fetch.wait.max.ms": ("max_wait_ms", _int32),
 }
 """Setting name -> the field of `WireSettings`, and its parser."""
+
+SETTINGS = frozenset({GROUP_ID, *_KNOWN, *SECURITY_SETTINGS})
+"""All settings that have an effect."""

@@ -125,18 +125,12 @@ class BrokerLog:
 
     def _chosen(self, *, allow_missing: bool) -> dict[TopicPartition, Uuid | None]:
         """The chosen partitions with the ids of their topics."""
-        address = self._client.address
         names = self._choice.named
         if names is None:
             names = tuple(self._choice.topics(self._client.topics()))
-            if not names and not allow_missing:
-                raise UserError(f"{address}: no topic fits subscribePattern")
         there = self._client.partitions_of(names)
         if not allow_missing:
             for topic in sorted(set(names) - {place.topic for place in there}):
+                address = self._client.address
                 raise UserError(f"{address} has no topic {topic}; create it, or name another one")
-        found = {place: there[place] for place in there if self._choice.takes(place)}
-        for place in self._choice.assigned:
-            if place not in found and not allow_missing:
-                raise UserError(f"{address} has no partition {place}")
-        return found
+        return {place: there[place] for place in there if self._choice.takes(place)}

@@ -13,6 +13,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.record.packing import PackedRecords, RecordColumns, pack_records
 from ottla.record.partitioner import partitions_for_keys
+from ottla.sources.conditions import NULL_TOPIC, ConditionError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +71,8 @@ class RowPacker:
             return
         topics = batch.column("topic")
         if topics.null_count:
-            raise UserError("a row's column topic is null; fill it, or give the option topic")
+            words = "a row's column topic is null; fill it, or give the option topic"
+            raise ConditionError(words, NULL_TOPIC)
         for topic in pc.unique(topics).to_pylist():
             yield topic, batch.filter(pc.equal(topics, topic))
 

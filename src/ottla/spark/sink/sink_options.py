@@ -15,7 +15,7 @@ from ottla.base.values import dataclass
 from ottla.client.connecting.cluster import ClientSettings
 from ottla.client.connecting.security import SECURITY_SETTINGS, parse_security, split_security
 from ottla.codec.compression import CODECS, Compression
-from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX
+from ottla.sources.client_options import BOOTSTRAP_OPTION, CLIENT_PREFIX, SECURITY
 from ottla.sources.option_texts import (
     Fields,
     parse_addresses,
@@ -60,9 +60,6 @@ _REFUSED = {
     "partitioner.ignore.keys": "give the rows a column partition",
     "transactional.id": "the sink names its transactions itself",
 }
-
-_SECURITY = ("ssl.", "sasl.", "security.")
-"""Prefixes of settings that are refused if they are unknown: a warning would come too late."""
 
 _HARMLESS = frozenset({"sasl.client.callback.handler.class"})
 """For another login than Kafka's client makes: without it a login works or is refused."""
@@ -159,7 +156,7 @@ def _check_missable(name: str) -> None:
     """Raises `UserError` for a setting whose user would not get what it asks for."""
     if name in _REFUSED:
         raise UserError(f"option {CLIENT_PREFIX}{name} is not for this sink: {_REFUSED[name]}")
-    if name.startswith(_SECURITY) and name not in _HARMLESS:
+    if name.startswith(SECURITY) and name not in _HARMLESS:
         raise UserError(
             f"the sink ottla has no option {CLIENT_PREFIX + name!r}; of security there are "
             f"{_names(CLIENT_PREFIX + one for one in SECURITY_SETTINGS)}"

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from ottla.base.errors import UserError
 from ottla.base.events import pass_over
 from ottla.sources.client_options import warn_without_effect
+from ottla.spark.plain_errors import plain_errors
 from ottla.spark.sink.sink_options import check_columns, parse_sink_options
 from ottla.spark.sink.sink_state import TaskReport
 from ottla.spark.sink.transactions import (
@@ -107,14 +108,17 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
         name = str(uuid.uuid4())
         self._job = Job(sink=PREFIX + name, run=name)
 
+    @plain_errors()
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         return self._write(self._job, iterator)
 
+    @plain_errors()
     def commit(self, messages: Messages) -> None:
         if self._options.is_exactly_once:
             with connected(self._options) as cluster:
                 commit_write(cluster, self._job, _reports(messages), self._on_step)
 
+    @plain_errors()
     def abort(self, messages: Messages) -> None:
         self._abort(self._job, messages)
 
@@ -122,6 +126,7 @@ class OttlaWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
 class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes a stream's batches, each once."""
 
+    @plain_errors()
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> TaskMessage:
         context = TaskContext.get()
         local_properties = [
@@ -133,12 +138,14 @@ class OttlaStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[
         query, run = local_properties
         return self._write(Job(sink=PREFIX + query, run=run, batch=int(batch)), iterator)
 
+    @plain_errors()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         job = _job(messages)
         if job is not None and self._options.is_exactly_once:
             with connected(self._options) as cluster:
                 commit_batch(cluster, job, _reports(messages), self._on_step)
 
+    @plain_errors()
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         job = _job(messages)
         if job is not None:
