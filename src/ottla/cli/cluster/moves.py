@@ -79,7 +79,7 @@ def drain_command(
         known = [one.broker for one in status.brokers]
         if broker not in known:
             raise UserError(f"there is no broker {broker}; there are {', '.join(map(str, known))}")
-        moves = plan_drain(status.partitions, broker, _live(status))
+        moves = plan_drain(status.partitions, broker, status.live)
         _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
 
 
@@ -121,7 +121,7 @@ def reassign_command(
     Without --to, --replicas, --plan and --cancel, list the moves that are under way.
     """
     from ottla.client.administration.cluster_status import cluster_status
-    from ottla.client.administration.replica_plans import plan_given, plan_to
+    from ottla.client.administration.replica_plans import broker_ids, plan_given, plan_to
 
     with target.admin() as admin:
         names = matching("topic", patterns, admin.list_topics(internal=True)) if patterns else None
@@ -137,7 +137,7 @@ def reassign_command(
         else:
             if names is None:
                 raise UserError("name the topics to move; '*' means all of them")
-            chosen = _live(status) if brokers is None else _broker_ids(brokers, _live(status))
+            chosen = status.live if brokers is None else broker_ids(brokers, status.live)
             moves = plan_to(status.partitions, chosen, replicas)
             _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
 
@@ -190,24 +190,6 @@ def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
             f"{path}: is not a plan of moves: {error}; it must look like "
             '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}'
         ) from error
-
-
-def _broker_ids(text: str, live: Collection[int]) -> list[int]:
-    try:
-        found = [int(one) for one in text.split(",")]
-    except ValueError:
-        raise UserError(f"--to {text}: name brokers by their ids, such as 1,2,3") from None
-    for one in found:
-        if one not in live:
-            there = ", ".join(map(str, live))
-            raise UserError(f"--to {text}: broker {one} is not up; brokers that are up: {there}")
-    if len(set(found)) < len(found):
-        raise UserError(f"--to {text}: a broker is named twice")
-    return found
-
-
-def _live(status: "ClusterStatus") -> list[int]:
-    return [one.broker for one in status.brokers if one.address is not None]
 
 
 def _carry_out(

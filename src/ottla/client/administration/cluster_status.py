@@ -103,6 +103,11 @@ class ClusterStatus:
     has_controller: bool = True
 
     @property
+    def live(self) -> list[int]:
+        """The brokers that are up."""
+        return [one.broker for one in self.brokers if one.address is not None]
+
+    @property
     def is_sound(self) -> bool:
         return (
             self.has_controller

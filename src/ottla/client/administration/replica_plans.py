@@ -91,5 +91,20 @@ def plan_given(
     return [one for one in moves if one.before != one.after]
 
 
+def broker_ids(text: str, live: Collection[int]) -> list[int]:
+    """The brokers of a text such as `1,2,3`; raises `UserError` for one that is not up."""
+    try:
+        found = [int(one) for one in text.split(",")]
+    except ValueError:
+        raise UserError(f"--to {text}: name brokers by their ids, such as 1,2,3") from None
+    for one in found:
+        if one not in live:
+            there = ", ".join(map(str, live))
+            raise UserError(f"--to {text}: broker {one} is not up; brokers that are up: {there}")
+    if len(set(found)) < len(found):
+        raise UserError(f"--to {text}: a broker is named twice")
+    return found
+
+
 def _moved(partition: PartitionStatus, after: Sequence[int]) -> Move:
     return Move(place=partition.place, before=partition.wanted_replicas, after=tuple(after))

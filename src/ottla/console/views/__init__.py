@@ -6,6 +6,7 @@ from ottla.console.views import (
     groups,
     jobs,
     messages,
+    moves,
     overview,
     partitions,
     producing,
@@ -18,6 +19,7 @@ from ottla.console.views.view import View
 VIEWS: dict[str, View] = {
     **overview.VIEWS,
     **cluster.VIEWS,
+    **moves.VIEWS,
     **topics.VIEWS,
     **partitions.VIEWS,
     **messages.VIEWS,

@@ -1,0 +1,124 @@
+"""The cluster's page, moves between brokers and elections, of one broker and of three."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.testing import LocalBroker
+from tests.console.asking import FEW_LOGS, Browser, console_over, fill
+from tests.support.patience import PATIENCE_S
+from tests.support.running_cluster import RunningCluster
+
+
+def test_a_broker_alone_leads_all_its_partitions(broker: LocalBroker, browser: Browser) -> None:
+    found = browser.json("/cluster")
+    (only,) = found["brokers"]
+    assert (only["id"], only["address"], only["is_controller"]) == (1, broker.address, True)
+    assert only["leader_count"] == only["preferred_count"] == found["partition_count"]
+    assert (found["offline_count"], found["wrong"], found["moves"]) == (0, [], [])
+    (directory,) = found["directories"]
+    assert directory["size"] == only["size"] > 0
+    assert "Every partition has a leader" in browser.text("/cluster")
+
+
+def test_files_without_a_broker_have_partitions_and_directories_and_no_brokers(
+    tmp_path: Path,
+) -> None:
+    with ottla.open(tmp_path / "data", FEW_LOGS) as log:
+        fill(log)
+    with console_over(tmp_path / "data") as browser:
+        found = browser.json("/cluster")
+        assert (found["brokers"], found["has_broker"]) == ([], False)
+        assert found["partition_count"] == sum(
+            one["partition_count"] for one in found["directories"]
+        )
+        page = browser.text("/cluster")
+        assert "No broker runs here" in page
+        assert "/cluster/reassign" not in page
+
+
+def test_what_need_not_be_done_has_no_button(browser: Browser) -> None:
+    for path, words in (
+        ("/cluster/elect", "Every partition is led by its preferred broker."),
+        ("/cluster/cancel", "No partition is moving."),
+        ("/cluster/reassign?topics=orders&to=1", "The partitions are on these brokers already."),
+    ):
+        page = browser.text(path)
+        assert words in page, path
+        assert 'name="confirm"' not in page, path
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("topics=nothing", "nothing"),
+        ("topics=orders&to=7", "broker 7 is not up"),
+        ("topics=orders&to=one", "name brokers by their ids"),
+        ("topics=orders&to=1,1", "a broker is named twice"),
+        ("topics=orders&replicas=2", "2 replicas need as many brokers"),
+        ("topics=orders&replicas=none", "a whole number from 1"),
+    ],
+)
+def test_a_plan_that_cannot_be_names_what_is_wrong(
+    browser: Browser, query: str, words: str
+) -> None:
+    answer = browser.get(f"/cluster/reassign?{query}")
+    assert answer.status_code == 400
+    assert words in answer.text
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    pytest.importorskip("kazoo.client")
+    more = {"zookeeper_session_timeout_ms": "18000"}
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), **more) as running:
+        yield running
+
+
+def until(ask: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE_S
+    while not (found := ask()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.slow
+def test_partitions_move_and_leaders_are_elected_by_the_console(cluster: RunningCluster) -> None:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.create_topic("moved", partitions=3, replication_factor=1)
+    with console_over(cluster.bootstrap) as browser:
+        brokers = browser.json("/cluster")["brokers"]
+        assert [one["id"] for one in brokers] == [1, 2, 3]
+        assert sum(one["is_controller"] for one in brokers) == 1
+        shown = browser.get("/cluster/reassign?topics=moved&to=1,2&replicas=2")
+        assert "ottla cluster reassign" in shown.text
+        assert "--to 1,2 --replicas 2 --no-wait --yes moved" in shown.text
+        browser.confirm("/cluster/reassign", shown)
+
+        def replicas() -> dict[int, list[int]]:
+            (topic,) = admin_topics(cluster, "moved")
+            return {one.partition: sorted(one.replicas) for one in topic.partitions}
+
+        until(lambda: set(map(tuple, replicas().values())) == {(1, 2)})
+        until(lambda: browser.json("/cluster")["moves"] == [])
+        elected = browser.get("/cluster/elect?topics=moved")
+        if 'name="confirm"' in elected.text:
+            browser.confirm("/cluster/elect", elected)
+
+        def is_led() -> bool:
+            (topic,) = admin_topics(cluster, "moved")
+            return all(one.leader == one.replicas[0] for one in topic.partitions)
+
+        until(is_led)
+        log = [one["title"] for one in browser.json("/audit")["entries"]]
+        assert "Move partitions" in log
+
+
+def admin_topics(cluster: RunningCluster, name: str) -> Any:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        return admin.describe_topics([name])
