@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from ottla.cli.console.console_command import console_target
 from ottla.cli.target import Target, parse_target
 from ottla.console.access import AccessPolicy
 from ottla.console.app import make_app
+from ottla.console.decoding import Decodings
 from ottla.console.state import ConsoleState
 from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import Place
@@ -126,6 +127,7 @@ def console_over(
     *,
     policy: AccessPolicy | None = None,
     client: dict[str, str] | None = None,
+    decodings: Decodings | None = None,
     **state: Any,
 ) -> Iterator[Browser]:
     """`state` are fields of `ConsoleState`, `client` the settings of its connections."""
@@ -133,7 +135,8 @@ def console_over(
         target = parse_target(str(target), client)
     with TemporaryDirectory() as directory:
         state = {"directory": StateDirectory(directory), **state}
-        made = ConsoleState(target=console_target(target), **state)
+        shown = replace(console_target(target), decodings=decodings or Decodings())
+        made = ConsoleState(target=shown, **state)
         app = make_app(made, policy or AccessPolicy(secret=b"of this test"))
         place = Place(made.target, made.target.settings)
         try:

@@ -66,7 +66,10 @@ def test_the_form_keeps_what_was_written(browser: Browser) -> None:
         assert field in found
     assert 'name="per" value="many" spellcheck="false" aria-invalid="true"' in found
     search = browser.get("/topics/orders/messages?text=tea&limit=abc&from=2").text
-    for field in ('name="text" type="search" value="tea"', 'name="limit" value="abc"'):
+    for field in (
+        'name="text" type="search" value="tea"',
+        'name="limit" aria-invalid="true" aria-describedby="problem" value="abc"',
+    ):
         assert field in search
     assert "limit=abc: limit is a whole number from 1 to 500" in search
 

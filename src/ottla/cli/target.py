@@ -84,6 +84,8 @@ broker that wrote it may be in a file that the command does not know. The author
 that ACLs can be listed and changed; they do not restrict a command on a directory.
 """
 
+REGISTRY_SETTINGS = ("schema.registry.", "basic.auth.", "bearer.auth.")
+
 HOW_TO_NAME = (
     "name a data directory or a broker's HOST:PORT first, or set OTTLA_TARGET, "
     "or see ottla context --help"
@@ -100,6 +102,9 @@ class Target:
     addresses: tuple[tuple[str, int], ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     """Client settings by librdkafka's names."""
+    registry: Mapping[str, str] = field(default_factory=dict)
+    """Settings of a schema registry by the names of Confluent's clients, in a context or a file of
+    client settings."""
     tier: "TierPlace | None" = None
     """Where the segments are that the directories no longer have."""
     origin: str = ""
@@ -521,6 +526,20 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 def _resolved(ctx: click.Context, param: click.Parameter, text: str | None) -> Target | None:
     """Returns the target, wherever it is named; raises `UserError`."""
+    found = _found(ctx, text)
+    return None if found is None else _with_registry(found)
+
+
+def _with_registry(found: Target) -> Target:
+    """The target with the settings of its registry apart, which a broker's clients do not know."""
+    ours = {one: text for one, text in found.settings.items() if one.startswith(REGISTRY_SETTINGS)}
+    if not ours:
+        return found
+    left = {one: text for one, text in found.settings.items() if one not in ours}
+    return replace(found, settings=left, registry=ours)
+
+
+def _found(ctx: click.Context, text: str | None) -> Target | None:
     if ctx.resilient_parsing:
         ctx.meta[_TEXT] = text
         return None
@@ -572,7 +591,7 @@ def _several(
         names = list(dict.fromkeys(_names(named.get("context") or ())))
     if len(names) < 2 and not named.get("has_all_contexts"):
         return {}
-    return {one: target_of_context(contexts.named(one), settings) for one in names}
+    return {one: _with_registry(target_of_context(contexts.named(one), settings)) for one in names}
 
 
 def _names(context: str | Sequence[str]) -> list[str]:

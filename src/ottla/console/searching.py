@@ -17,7 +17,9 @@ from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
+from ottla.console.decoding import SIDES, Decodings, RecordDecoding
 from ottla.console.pages import QueryError
+from ottla.search.encodings import json_bytes
 from ottla.search.fields import Entry, FieldReader
 from ottla.search.filters import Condition, Filter, all_conditions, parse_condition
 from ottla.search.positions import WANTED, PositionKind, parse_position, resolve, times_of
@@ -108,29 +110,43 @@ class Found:
     is_done: bool
 
 
-def parse_query(query: SearchQuery, now_ms: int) -> Condition | None:
+def parse_query(query: SearchQuery, now_ms: int, decoding: RecordDecoding) -> Condition | None:
     """The combined condition of all fields; raises `UserError`."""
     several: list[Condition] = []
     if query.key:
-        key = query.key.encode()
-        several.append(Condition(lambda reader, entry: entry.record.key == key, exactly(query.key)))
+        several.append(Condition(_is_key(query.key, decoding), exactly(query.key)))
     if query.text:
-        several.append(Condition(_holds_text(query.text), exactly(query.text)))
+        several.append(Condition(_holds_text(query.text, decoding), exactly(query.text)))
     if query.header:
         several.append(_has_header(query.header))
     if query.where:
         several.append(parse_condition(query.where, now_ms))
+    if not decoding.is_plain:
+        # The bytes of a decoded text need not contain it.
+        several = [Condition(one.test) for one in several]
     return all_conditions(several)
 
 
-def _holds_text(text: str) -> Filter:
+def _is_key(text: str, decoding: RecordDecoding) -> Filter:
+    """Whether the key is the text, or a decoded key is, with or without JSON's quotes."""
+    wanted = text.encode()
+    decoded = (wanted, json_bytes(text))
+
+    def test(reader: FieldReader, entry: Entry) -> bool:
+        return entry.record.key == wanted or decoding.text("key", entry.record) in decoded
+
+    return test
+
+
+def _holds_text(text: str, decoding: RecordDecoding) -> Filter:
+    """Whether the text is in the key or value, as written or as decoded."""
     wanted = text.encode()
 
     def test(reader: FieldReader, entry: Entry) -> bool:
         record = entry.record
-        return (record.value is not None and wanted in record.value) or (
-            record.key is not None and wanted in record.key
-        )
+        return any(
+            data is not None and wanted in data for data in (record.value, record.key)
+        ) or any(wanted in (decoding.text(side, record) or b"") for side in SIDES)
 
     return test
 
@@ -160,12 +176,14 @@ class Search:
         now_ms: int,
         *,
         cursor: Mapping[int, int] | None = None,
+        decoding: RecordDecoding | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`cursor` is where an earlier search stopped, by partition."""
         self.query = query
         self._clock = clock
-        self._condition = parse_query(query, now_ms)
+        self.decoding = decoding or Decodings().of(query.topic)
+        self._condition = parse_query(query, now_ms, self.decoding)
         self._is_newest = query.order != OLDEST
         self._opened = source
         self._source = source.__enter__()
@@ -303,7 +321,7 @@ class Search:
         """Reads the current window until its end or until time is up."""
         assert self._records is not None
         assert self._condition is not None
-        test, reader, window = self._condition.test, FieldReader(), self._round[-1]
+        test, reader, window = self._condition.test, self.decoding.reader(), self._round[-1]
         place = window.lane.place
         for number, record in enumerate(self._records):
             if isinstance(record, Skipped):

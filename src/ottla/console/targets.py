@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 
 from ottla.base.addresses import Address
 from ottla.base.errors import RefusalError, UserError
@@ -17,6 +17,7 @@ from ottla.client.administration.admin import Admin
 from ottla.client.administration.doctor import local_directories
 from ottla.client.connecting.cluster import ClientSettings, Cluster
 from ottla.client.connecting.read_only import open_to_read
+from ottla.console.decoding import Decodings
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
 from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
@@ -44,6 +45,8 @@ class ConsoleTarget:
     settings: ClientSettings
     open_at_rest: Callable[[], AbstractContextManager[Cluster]]
     """Opens directories without a running broker, for one change."""
+    decodings: Decodings = field(default_factory=Decodings)
+    """How keys and values are decoded."""
     has_sign_in: bool = False
     """Whether each visitor signs in as a user of the broker."""
 

@@ -14,13 +14,13 @@ from urllib.request import Request, urlopen
 from ottla.base.errors import UserError
 from ottla.schema_registry.registry import (
     AVRO,
+    PATIENCE_S,
     RegisteredSchema,
     RegistryLogin,
     UnknownSchemaError,
 )
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-PATIENCE_S = 30.0
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 _LONGEST_ANSWER = 16 << 20
@@ -31,7 +31,10 @@ MOST_REFERENCES = 1000
 class HttpRegistry:
     """See `SchemaRegistry`. Results are cached: the schema of an id never changes."""
 
-    def __init__(self, url: str, login: RegistryLogin | None = None) -> None:
+    def __init__(
+        self, url: str, login: RegistryLogin | None = None, *, patience_s: float = PATIENCE_S
+    ) -> None:
+        self._patience_s = patience_s
         self._url = url.rstrip("/")
         self._login = login or RegistryLogin()
         try:
@@ -125,7 +128,7 @@ class HttpRegistry:
             # A redirect to another host must not receive the login.
             request.add_unredirected_header("Authorization", self._authorization)
         try:
-            with urlopen(request, timeout=PATIENCE_S, context=self._context) as answer:
+            with urlopen(request, timeout=self._patience_s, context=self._context) as answer:
                 return json.loads(answer.read(_LONGEST_ANSWER))
         except HTTPError as error:
             with error:

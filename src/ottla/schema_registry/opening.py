@@ -2,11 +2,13 @@
 
 from functools import lru_cache
 
-from ottla.schema_registry.registry import RegistryLogin, SchemaRegistry
+from ottla.schema_registry.registry import PATIENCE_S, RegistryLogin, SchemaRegistry
 
 
 @lru_cache(maxsize=16)
-def open_registry(address: str, login: RegistryLogin | None = None) -> SchemaRegistry:
+def open_registry(
+    address: str, login: RegistryLogin | None = None, *, patience_s: float = PATIENCE_S
+) -> SchemaRegistry:
     """A registry at an http address, or a directory of schemas; cached by its arguments.
 
     Raises `UserError` if the address is neither.
@@ -14,7 +16,7 @@ def open_registry(address: str, login: RegistryLogin | None = None) -> SchemaReg
     if address.startswith(("http://", "https://")):
         from ottla.schema_registry.http import HttpRegistry
 
-        return HttpRegistry(address, login)
+        return HttpRegistry(address, login, patience_s=patience_s)
     from ottla.schema_registry.directory import DirectoryRegistry
 
     return DirectoryRegistry(address)

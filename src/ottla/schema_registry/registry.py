@@ -11,6 +11,9 @@ AVRO = "AVRO"
 JSON = "JSON"
 PROTOBUF = "PROTOBUF"
 
+PATIENCE_S = 30.0
+"""How long a response may take."""
+
 
 class UnknownSchemaError(UserError):
     """The registry is reachable, but has no such schema."""

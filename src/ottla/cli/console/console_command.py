@@ -12,6 +12,7 @@ import click
 from ottla.base.addresses import parse_address
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
+from ottla.cli.console.decoding_options import decoding_options, decodings
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import is_secret
 from ottla.cli.target import Target, TargetCommand, contexts_of, target_argument
@@ -74,6 +75,7 @@ console_options = with_options(
         "ottla console data/",
         "ottla console localhost:9092 --read-only",
         "ottla console --context prod --context test",
+        "ottla console localhost:9092 --registry http://localhost:8081 --schema bills=bills.avsc",
         "ottla console localhost:9092 --listen 0.0.0.0:8095 --name broker.example",
     ),
 )
@@ -86,6 +88,7 @@ console_options = with_options(
     help="Address to listen on; port 0 is any free one.",
 )
 @console_options
+@decoding_options
 @click.option(
     "--tls-certificate", "certificate", type=click.Path(path_type=Path), metavar="FILE",
     help="PEM file of a certificate, to serve HTTPS.",
@@ -110,7 +113,8 @@ def console_command(target: Target, until_eof: bool, output: Output, **given: An
     if not several:
         target.check_directories()
     targets = several or {"": target}
-    server = open_console({name: console_target(one) for name, one in targets.items()}, **given)
+    shown = {name: _decoding_target(one, given) for name, one in targets.items()}
+    server = open_console(shown, **given)
     with Stopping(server.stop):
         if until_eof:
             threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
@@ -123,6 +127,13 @@ def console_command(target: Target, until_eof: bool, output: Output, **given: An
         gc.freeze()
         gc.set_threshold(COLLECT_AFTER)
         server.run()
+
+
+def _decoding_target(target: Target, given: Mapping[str, Any]) -> "ConsoleTarget":
+    """The console's target with the decodings of the options and of its settings."""
+    from dataclasses import replace
+
+    return replace(console_target(target), decodings=decodings(given, target.registry))
 
 
 def open_console(

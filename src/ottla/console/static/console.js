@@ -72,20 +72,37 @@ document.addEventListener("click", async (event) => {
   if (event.target.closest("[data-help]") !== null) {
     document.getElementById("keys").showModal();
   }
-  const copy = event.target.closest("[data-copy-link], [data-copy-command]");
+  const copy = event.target.closest("[data-copy-link], [data-copy]");
   if (copy !== null) {
     const words = copy.textContent;
-    const isLink = "copyLink" in copy.dataset;
-    const text = isLink ? location.href : document.querySelector("[data-command]").textContent;
+    const part = copy.dataset.copy && document.querySelector(copy.dataset.copy);
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(part ? part.textContent : location.href);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = isLink ? text : "Select and copy it by hand";
+      copy.textContent = part ? "Select and copy it by hand" : location.href;
     }
     setTimeout(() => { copy.textContent = words; }, 1500);
   }
+  const whole = event.target.closest("a[data-whole]");
+  if (whole !== null && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    await showWhole(whole);
+  }
 });
+
+// A value that its row has only the beginning of: the message's own page has the whole.
+async function showWhole(link) {
+  try {
+    const answer = await fetch(link.href, { headers: { accept: "application/json" } });
+    if (!answer.ok) throw new Error(answer.status);
+    const { value } = await answer.json();
+    link.closest("td").querySelector("code").textContent = value.text + (value.is_cut ? "…" : "");
+    link.remove();
+  } catch {
+    location.href = link.href;
+  }
+}
 
 // Times are UTC in the page: where the browser has another zone, they are its own, UTC beside them.
 const AGES = [["year", 31_536_000], ["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];

@@ -1,6 +1,7 @@
 """Messages: search, one message, download, and tail."""
 
 from dataclasses import asdict
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -9,6 +10,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.refusals import RefusedError
 from ottla.console.contents import WHOLE_SIZE, message_fields
+from ottla.console.decoding import SIDES, RecordDecoding
 from ottla.console.pages import Ask, Fields, Page, QueryError
 from ottla.console.searching import (
     NEWEST,
@@ -47,6 +49,23 @@ def query_of(ask: Ask) -> SearchQuery:
     )
 
 
+def decoding_of(ask: Ask) -> RecordDecoding:
+    """How this page decodes its topic, as the query chooses; raises `QueryError`."""
+    topic, decodings = ask.path["topic"], ask.place.target.decodings
+    key, value = (ask.choice(f"{side}_as", decodings.choices(topic, side)) for side in SIDES)
+    return decodings.of(topic, key, value)
+
+
+def decoding_fields(ask: Ask, decoding: RecordDecoding) -> Fields:
+    """What can be chosen, and what is, in the page's form and in its links."""
+    topic, decodings = ask.path["topic"], ask.place.target.decodings
+    return {
+        "encodings": {side: list(decodings.choices(topic, side)) for side in SIDES},
+        "decoding": {f"{side}_as": decoding.choice(side) for side in SIDES},
+        "decode": f"?{urlencode(decoding.choices)}" if decoding.choices else "",
+    }
+
+
 def open_search(ask: Ask) -> Search:
     """Opens the search of a request; raises `UserError`."""
     isolation = ask.choice("isolation", ISOLATIONS)
@@ -55,6 +74,7 @@ def open_search(ask: Ask) -> Search:
         query_of(ask),
         ask.now_ms,
         cursor=parse_cursor(ask.query.get("after", "")),
+        decoding=decoding_of(ask),
     )
 
 
@@ -79,7 +99,9 @@ def messages(ask: Ask) -> Page:
         "parameter": "",
         "is_waiting": False,
     }  # fmt: skip
+    data |= decoding_fields(ask, ask.place.target.decodings.of(name))
     try:
+        data |= decoding_fields(ask, decoding_of(ask))
         query = query_of(ask)
         data["has_filter"] = query.has_filter
         if ask.flag("stream") and query.has_filter:
@@ -107,7 +129,8 @@ def _search(ask: Ask, data: Fields) -> None:
     search = open_search(ask)
     try:
         found = search.step(PLAIN_SECONDS)
-        data["messages"] = [message_fields(one) for one in found.entries]
+        search.decoding.begin()
+        data["messages"] = [message_fields(one, search.decoding) for one in found.entries]
         data["progress"] = asdict(found.progress)
         if search.has_more or not found.is_done:
             data["after"] = cursor_text(search.cursor)
@@ -133,8 +156,10 @@ def message(ask: Ask) -> Page | Response:
         )
     with ask.place.records(read_committed=False, fetch_size=ONE_RECORD) as source:
         bound = source.bounds([place])[place]
-    data = message_fields(entry, size=WHOLE_SIZE, is_pretty=True)
-    data |= {
+    decoding = decoding_of(ask)
+    data = message_fields(entry, decoding, size=WHOLE_SIZE, is_pretty=True)
+    data |= decoding_fields(ask, decoding) | {
+        "hints": {side: decoding.hint(side, entry.record) for side in SIDES},
         "start_offset": bound.from_offset,
         "end_offset": bound.until_offset,
         "asked_offset": offset,
@@ -173,7 +198,9 @@ def _number(text: str) -> int:
 def tail(ask: Ask) -> Page:
     """New messages as they arrive; without scripts the newest ones, reloaded every few seconds."""
     name = ask.path["topic"]
+    decoding = decoding_of(ask)
     data: Fields = {"topic": name, "partition": ask.query.get("partition", ""), "messages": []}
+    data |= decoding_fields(ask, decoding)
     search = Search(
         ask.place.records(read_committed=True, fetch_size=FETCH_SIZE),
         SearchQuery(
@@ -182,7 +209,9 @@ def tail(ask: Ask) -> Page:
         ask.now_ms,
     )
     try:
-        data["messages"] = [message_fields(one) for one in search.step(PLAIN_SECONDS).entries]
+        found = search.step(PLAIN_SECONDS).entries
+        decoding.begin()
+        data["messages"] = [message_fields(one, decoding) for one in found]
     finally:
         search.close()
     return Page(

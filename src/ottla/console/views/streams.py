@@ -8,10 +8,10 @@ from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.console.contents import message_fields
 from ottla.console.events import EventStream, Fragment
-from ottla.console.pages import Ask
+from ottla.console.pages import Ask, Fields
 from ottla.console.searching import chosen_places, cursor_text, parse_partitions
 from ottla.console.views.groups import group_fields
-from ottla.console.views.messages import FETCH_SIZE, open_search
+from ottla.console.views.messages import FETCH_SIZE, decoding_fields, decoding_of, open_search
 from ottla.search.fields import Entry
 
 SEARCH_STEP_S = 0.25
@@ -28,6 +28,7 @@ class SearchStream:
 
     def __init__(self, ask: Ask) -> None:
         self._search = open_search(ask)
+        self._decode = decoding_fields(ask, self._search.decoding)["decode"]
         self._is_done = False
 
     def step(self) -> list[Fragment] | None:
@@ -37,7 +38,8 @@ class SearchStream:
         self._is_done = found.is_done
         events = []
         if found.entries:
-            rows = {"messages": [message_fields(one) for one in found.entries]}
+            self._search.decoding.begin()
+            rows = self._rows(found.entries)
             events.append(Fragment(event="messages", data=rows, template="message_rows.html"))
         has_more = self._search.has_more or not found.is_done
         progress = asdict(found.progress) | {
@@ -45,6 +47,13 @@ class SearchStream:
             "after": cursor_text(self._search.cursor) if has_more else "",
         }
         return [*events, Fragment(event="progress", data=progress)]
+
+    def _rows(self, entries: list[Entry]) -> Fields:
+        decoding = self._search.decoding
+        return {
+            "messages": [message_fields(one, decoding) for one in entries],
+            "decode": self._decode,
+        }
 
     def close(self) -> None:
         self._search.close()
@@ -58,6 +67,8 @@ class TailStream:
 
     def __init__(self, ask: Ask) -> None:
         name = ask.path["topic"]
+        self._decoding = decoding_of(ask)
+        self._decode = decoding_fields(ask, self._decoding)["decode"]
         self._opened = ask.place.records(read_committed=True, fetch_size=FETCH_SIZE)
         self._source = self._opened.__enter__()
         try:
@@ -89,7 +100,11 @@ class TailStream:
         self._reached.update({place: one.until_offset for place, one in new.items()})
         events = []
         if entries:
-            rows = {"messages": [message_fields(one) for one in entries]}
+            self._decoding.begin()
+            rows: Fields = {
+                "messages": [message_fields(one, self._decoding) for one in entries],
+                "decode": self._decode,
+            }
             events.append(Fragment(event="messages", data=rows, template="message_rows.html"))
         rate = {"count": count, "shown": len(entries), "per_second": round(count / seconds)}
         return [*events, Fragment(event="rate", data=rate)]
