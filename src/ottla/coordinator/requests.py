@@ -12,6 +12,7 @@ NO_GENERATION: Final = -1
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
+SHARE: Final = "share"
 """The names of the group protocols in settings and requests."""
 
 

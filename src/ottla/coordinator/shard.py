@@ -1,4 +1,5 @@
-"""The group coordinator: a state machine of classic and consumer groups and committed offsets.
+"""The group coordinator: a state machine of classic, consumer and share groups and committed
+offsets.
 
 Operations take values and a time, and return a `Decision` without changing state. The caller
 appends its records to `__consumer_offsets`, passes the decision to `adopt`, even if it has no
@@ -7,7 +8,8 @@ to `refused` and uses the returned decision instead. At start the caller replays
 `loaded`.
 
 A group id belongs to one protocol at a time. A group without members changes protocol with the
-first member that uses the other one, and keeps its offsets; a group with members does not change.
+first member that uses the other one, and keeps its offsets; a group with members does not change,
+and neither does a share group.
 Kafka's counterparts: `GroupCoordinatorShard`, `GroupMetadataManager`.
 """
 
@@ -37,8 +39,9 @@ from ottla.coordinator.classic.requests import (
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.consumer.group import RECORD_KEYS, ConsumerGroup
 from ottla.coordinator.consumer.heartbeats import Heartbeats
-from ottla.coordinator.consumer.member import JOIN_EPOCH
+from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.consumer.membership import Membership, Sessions
+from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
@@ -62,8 +65,20 @@ from ottla.coordinator.requests import (
     GroupListing,
     MemberClaim,
 )
+from ottla.coordinator.share.group import SHARE_RECORD_KEYS, ShareGroup
+from ottla.coordinator.share.heartbeats import (
+    ShareGroupSettings,
+    ShareHeartbeats,
+    check_share_heartbeat,
+)
+from ottla.coordinator.share.plan import SharePlan
+from ottla.coordinator.share.requests import (
+    ShareGroupDescription,
+    ShareHeartbeatAnswer,
+    ShareHeartbeatRequest,
+)
 
-AnyGroup = ClassicGroup | ConsumerGroup
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
 
 MayTakeLong = Callable[[], None]
 """Raises `TurnsNeededError` if an operation, which has changed nothing yet, may begin again in
@@ -89,6 +104,7 @@ class GroupCoordinatorShard:
         group_configs: GroupConfigLookup,
         timers: Timers[Hashable],
         refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE,
+        share_settings: Callable[[str], ShareGroupSettings] = lambda _: ShareGroupSettings(),
     ) -> None:
         """`refusal` returns the error for a group id that is not available here, or NONE: its
         partition is unreadable, still loading, or led by another broker.
@@ -103,6 +119,7 @@ class GroupCoordinatorShard:
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
+        self._shares = ShareHeartbeats(share_settings, catalog)
         self.being_deleted: set[str] = set()
         self.being_changed: set[str] = set()
         """The groups of which a decision is made in turns."""
@@ -129,7 +146,9 @@ class GroupCoordinatorShard:
         elif isinstance(key, GroupMetadataKey):
             self._replay_classic(key, value)
         elif isinstance(key, RECORD_KEYS):
-            self._replay_consumer(key, value)
+            self._replay_into(ConsumerGroup, key.group_id, key, value)
+        elif isinstance(key, SHARE_RECORD_KEYS):
+            self._replay_into(ShareGroup, key.group_id, key, value)
 
     def _replay_classic(self, key: GroupMetadataKey, value: Message | None) -> None:
         group = self.groups.get(key.group)
@@ -141,13 +160,18 @@ class GroupCoordinatorShard:
             group = self.groups[key.group] = ClassicGroup(key.group)
         group.replay(key, value)
 
-    def _replay_consumer(self, key: Message, value: Message | None) -> None:
-        assert isinstance(key, RECORD_KEYS)
-        group = self.groups.get(key.group_id)
-        if not isinstance(group, ConsumerGroup):
+    def _replay_into(
+        self,
+        kind: type[ConsumerGroup] | type[ShareGroup],
+        group_id: str,
+        key: Message,
+        value: Message | None,
+    ) -> None:
+        group = self.groups.get(group_id)
+        if not isinstance(group, kind):
             if value is None:
                 return
-            group = self.groups[key.group_id] = ConsumerGroup(key.group_id)
+            group = self.groups[group_id] = kind(group_id)
         group.replay(key, value)
         if group.is_removed_by(key, value):
             self._remove(group)
@@ -178,6 +202,8 @@ class GroupCoordinatorShard:
         plan = self._plan(group, Draft(group.group_id, at))
         if isinstance(plan, Rebalance):
             plan.watch()
+        elif isinstance(plan, SharePlan):
+            self._shares.watch(plan)
         else:
             self._sessions.watch(plan)
         self.adopt(plan.decide())
@@ -200,9 +226,11 @@ class GroupCoordinatorShard:
 
     def _plan(
         self, group: AnyGroup, draft: Draft, may_take_long: MayTakeLong = _at_once
-    ) -> Rebalance | ConsumerPlan:
+    ) -> Rebalance | ConsumerPlan | SharePlan:
         if isinstance(group, ClassicGroup):
             return self._rebalance(group, draft, may_take_long)
+        if isinstance(group, ShareGroup):
+            return SharePlan(group, draft)
         return ConsumerPlan(group, draft)
 
     def _rebalance(
@@ -323,7 +351,7 @@ class GroupCoordinatorShard:
         group = self._find(request.group_id)
         if isinstance(group, ClassicGroup):
             return group
-        if group is not None and not group.is_empty:
+        if isinstance(group, ShareGroup) or (group is not None and not group.is_empty):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id != UNKNOWN_MEMBER:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -362,9 +390,9 @@ class GroupCoordinatorShard:
         at: Timestamps,
         may_take_long: MayTakeLong = _at_once,
     ) -> Decision[LeaveAnswer]:
-        """Handles LeaveGroup; in a consumer group every member is unknown to this request."""
+        """Handles LeaveGroup; only in a classic group a member is known to this request."""
         draft = Draft(group_id, at)
-        if isinstance(self.groups.get(group_id), ConsumerGroup):
+        if isinstance(self.groups.get(group_id), ConsumerGroup | ShareGroup):
             errors = (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)
             return draft.decide(LeaveAnswer(errors=errors))
         try:
@@ -402,7 +430,7 @@ class GroupCoordinatorShard:
         group = self._find(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if request.epoch != JOIN_EPOCH:
+        if request.epoch != JOIN_EPOCH or isinstance(group, ShareGroup):
             text = (
                 f"Consumer group {request.group_id} not found."
                 if group is None
@@ -418,6 +446,46 @@ class GroupCoordinatorShard:
         if group is not None:
             draft.record(GroupMetadataKey(group=group.group_id), None)
         return ConsumerGroup(request.group_id)
+
+    # Members of share groups
+
+    def share_heartbeat(
+        self, request: ShareHeartbeatRequest, at: Timestamps
+    ) -> Decision[ShareHeartbeatAnswer]:
+        """Handles ShareGroupHeartbeat: a member joins, stays or leaves."""
+        try:
+            check_share_heartbeat(request)
+            plan = SharePlan(self._share_group(request), Draft(request.group_id, at))
+            if request.epoch == LEAVE_EPOCH:
+                return plan.decide(self._shares.leave(plan, request))
+            return plan.decide(self._shares.heartbeat(plan, request))
+        except ApiError as error:
+            answer = ShareHeartbeatAnswer(error=error.code, message=error.message)
+            return Draft(request.group_id, at).decide(answer)
+
+    def _share_group(self, request: ShareHeartbeatRequest) -> ShareGroup:
+        group = self._find(request.group_id)
+        if isinstance(group, ShareGroup):
+            return group
+        if group is not None or request.group_id in self.offsets:
+            text = f"Group {request.group_id} is not a share group."
+        elif request.epoch == JOIN_EPOCH:
+            return ShareGroup(request.group_id)
+        else:
+            text = f"Share group {request.group_id} not found."
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+    def share_initialized(
+        self, group_id: str, partitions: Iterable[TopicIdPartition], at: Timestamps
+    ) -> Decision[Acknowledgement]:
+        """The share coordinators have begun the states of partitions, which may be assigned now."""
+        draft = Draft(group_id, at)
+        group = self.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return draft.decide(Acknowledgement(error=ErrorCode.GROUP_ID_NOT_FOUND))
+        plan = SharePlan(group, draft)
+        self._shares.initialized(plan, partitions)
+        return plan.decide(Acknowledgement())
 
     # Offsets
 
@@ -493,6 +561,11 @@ class GroupCoordinatorShard:
             return None
         return group.describe(self._config.group_consumer_assignors)
 
+    def describe_share(self, group_id: str) -> ShareGroupDescription | None:
+        """Describes a share group; `None` if there is none with this id."""
+        group = self.groups.get(group_id)
+        return group.describe() if isinstance(group, ShareGroup) else None
+
     def list_groups(self) -> list[GroupListing]:
         """Lists all groups, including those that only have committed offsets."""
         return [
@@ -555,6 +628,8 @@ class GroupCoordinatorShard:
         plan = self._plan(group, draft, may_take_long)
         if isinstance(plan, Rebalance):
             plan.come_due(key)
+        elif isinstance(plan, SharePlan):
+            self._shares.come_due(plan, key.member_id)
         else:
             self._membership.come_due(plan, key)
         return plan.decide()

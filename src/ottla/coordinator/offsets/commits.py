@@ -141,7 +141,9 @@ class Commits:
         expired = self._expired(group, group_id, places, draft.at.now_ms)
         self.forget(group_id, expired, draft)
         is_left = len(expired) < len(known) or self._offsets.has_pending(group_id)
-        if group is not None and group.is_empty and not is_left:
+        may_go = group is not None and group.is_empty and not is_left
+        # A share group has no offsets here, and does not expire.
+        if group is not None and may_go and group.expiry(draft.at.now_ms, 0) is not None:
             write_tombstones(group, draft)
 
     def _expired(

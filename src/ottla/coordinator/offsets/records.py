@@ -2,7 +2,8 @@
 
 The two bytes before a key are the kind of the record, those before a value its version. A null
 value is a tombstone. Kinds 0 and 1 are commits, 2 is a classic group, 3 to 8 and 16 belong to
-consumer groups (KIP-848). Kafka 4.1 and later no longer write kind 4, and ignore an empty one.
+consumer groups (KIP-848), 10 to 15 to share groups (KIP-932). Kafka 4.1 and later no longer write
+kind 4, and ignore an empty one.
 
 Kafka's counterparts: `GroupCoordinatorRecordHelpers`, `GroupCoordinatorRecordSerde`.
 """
@@ -192,6 +193,88 @@ class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
     timestamp: int = int64("0+")
 
 
+class ShareGroupMemberMetadataKey(Message, versions="10"):
+    group_id: str = string("10")
+    member_id: str = string("10")
+
+
+class ShareGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
+    """The metadata that a member of a share group sent."""
+
+    rack_id: str | None = string("0+", nullable="0+")
+    client_id: str = string("0+")
+    client_host: str = string("0+")
+    subscribed_topic_names: list[str] = array(string, "0+")
+
+
+class ShareGroupMetadataKey(Message, versions="11"):
+    group_id: str = string("11")
+
+
+class ShareGroupMetadataValue(Message, versions="0", flexible="0+"):
+    """The epoch of a share group, and a hash of the topics that it reads."""
+
+    epoch: int = int32("0+")
+    metadata_hash: int = int64("0+")
+
+
+class ShareGroupTargetAssignmentMetadataKey(Message, versions="12"):
+    group_id: str = string("12")
+
+
+class ShareGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
+    """The group epoch for which the target assignment was computed, and when."""
+
+    assignment_epoch: int = int32("0+")
+    assignment_timestamp_ms: int = int64("0+", default=0, tag=0)
+
+
+class ShareGroupTargetAssignmentMemberKey(Message, versions="13"):
+    group_id: str = string("13")
+    member_id: str = string("13")
+
+
+class ShareGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
+
+
+class ShareGroupCurrentMemberAssignmentKey(Message, versions="14"):
+    group_id: str = string("14")
+    member_id: str = string("14")
+
+
+class ShareGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
+    """The current assignment of a member; the state is always 0."""
+
+    member_epoch: int = int32("0+")
+    previous_member_epoch: int = int32("0+")
+    state: int = int8("0+")
+    assigned_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
+
+
+class ShareGroupStatePartitionMetadataKey(Message, versions="15"):
+    group_id: str = string("15")
+
+
+class ShareTopic(Struct):
+    topic_id: Uuid = uuid("0+")
+    topic_name: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class DeletedShareTopic(Struct):
+    topic_id: Uuid = uuid("0+")
+    topic_name: str = string("0+")
+
+
+class ShareGroupStatePartitionMetadataValue(Message, versions="0", flexible="0+"):
+    """The partitions whose state the share coordinators have, are to have, or are to delete."""
+
+    initializing_topics: list[ShareTopic] = array(ShareTopic, "0+")
+    initialized_topics: list[ShareTopic] = array(ShareTopic, "0+")
+    deleting_topics: list[DeletedShareTopic] = array(DeletedShareTopic, "0+")
+
+
 VALUE_CLASSES: Final[dict[type[Message], type[Message]]] = {
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
@@ -202,6 +285,12 @@ VALUE_CLASSES: Final[dict[type[Message], type[Message]]] = {
     ConsumerGroupTargetAssignmentMemberKey: ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupCurrentMemberAssignmentKey: ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupRegularExpressionKey: ConsumerGroupRegularExpressionValue,
+    ShareGroupMemberMetadataKey: ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey: ShareGroupMetadataValue,
+    ShareGroupTargetAssignmentMetadataKey: ShareGroupTargetAssignmentMetadataValue,
+    ShareGroupTargetAssignmentMemberKey: ShareGroupTargetAssignmentMemberValue,
+    ShareGroupCurrentMemberAssignmentKey: ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupStatePartitionMetadataKey: ShareGroupStatePartitionMetadataValue,
 }
 
 KEY_CLASSES: Final[dict[int, type[Message]]] = {

@@ -5,7 +5,7 @@ members are even first, and as much as can be stays where it is then. Each parti
 members as it takes for each member to have a partition. Kafka's counterpart: `SimpleAssignor`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ottla.base.ids import Uuid
 from ottla.coordinator.consumer.assignors import Assignment, Subscriber
@@ -14,10 +14,10 @@ Partition = tuple[Uuid, int]
 
 
 def assign_simple(
-    subscribers: Mapping[str, Subscriber[Uuid]], counts: Mapping[Uuid, int]
+    subscribers: Mapping[str, Subscriber[Uuid]], partitions: Mapping[Uuid, Collection[int]]
 ) -> Assignment[Uuid]:
-    """`counts` are those of partitions by topic; a topic that has none is not assigned."""
-    sharing = _Sharing(subscribers, counts)
+    """`partitions` are those to be assigned, by topic."""
+    sharing = _Sharing(subscribers, partitions)
     sharing.keep()
     sharing.fill()
     sharing.even_out()
@@ -26,20 +26,22 @@ def assign_simple(
 
 class _Sharing:
     def __init__(
-        self, subscribers: Mapping[str, Subscriber[Uuid]], counts: Mapping[Uuid, int]
+        self,
+        subscribers: Mapping[str, Subscriber[Uuid]],
+        partitions: Mapping[Uuid, Collection[int]],
     ) -> None:
         self.assigned: dict[str, set[Partition]] = {one: set() for one in sorted(subscribers)}
         self._targets = {member_id: one.target for member_id, one in subscribers.items()}
         self._readers: dict[Uuid, list[str]] = {}
         for member_id in self.assigned:
             for topic in subscribers[member_id].topics:
-                if counts.get(topic, 0):
+                if partitions.get(topic):
                     self._readers.setdefault(topic, []).append(member_id)
-        self._counts = counts
+        self._counts = {topic: len(its) for topic, its in partitions.items()}
         self._members: dict[Partition, set[str]] = {
             (topic, index): set()
             for topic in sorted(self._readers)
-            for index in range(counts[topic])
+            for index in sorted(partitions[topic])
         }
 
     def _wanted(self, topic: Uuid) -> int:

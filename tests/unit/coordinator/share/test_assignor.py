@@ -21,7 +21,7 @@ def assign(
         member_id: Subscriber(topics=frozenset(its), target=targets.get(member_id, frozenset()))
         for member_id, its in topics.items()
     }
-    return assign_simple(subscribers, counts)
+    return assign_simple(subscribers, {one: range(count) for one, count in counts.items()})
 
 
 def sizes(assignment: Assignment[Uuid]) -> list[int]:
