@@ -152,13 +152,14 @@ topics_group = LazyGroup(
             "ottla.cli.topics.move:move_command",
             "Move partitions to other log directories of their broker.",
         ),
+        "copy": ("ottla.cli.topics.copy:copy_command", "Copy a topic to a new one."),
         "delete": ("ottla.cli.topics.change:delete_command", "Delete topics."),
     },
     examples=(
         "ottla topics create localhost:9092 orders -p 3",
         "ottla topics list localhost:9092",
     ),
-    help="List, describe, create, change and delete topics.",
+    help="List, describe, create, change, copy and delete topics.",
 )
 
 groups_group = LazyGroup(

@@ -1,21 +1,13 @@
 """`ottla delete-records`: deletes a topic's records before a place."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import UnknownNameError, UserError
-from ottla.base.partitions import TopicPartition
 from ottla.cli.completion.names import complete_topics
 from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, yes_option
-
-if TYPE_CHECKING:
-    from ottla.client.administration.topics import TopicAdmin
-    from ottla.diagnosis.offset_reset import PlannedOffset, Reset
 
 
 @click.command(
@@ -53,20 +45,24 @@ def delete_records_command(
 
     Consumers that have not read them continue at the first remaining record.
     """
+    from ottla.client.administration.record_deletions import deleted_count, planned_deletion
     from ottla.client.administration.topics import TopicAdmin
     from ottla.diagnosis.offset_reset import parse_place
 
     reset = parse_place("--before", place, SystemClock().now_ms())
     with target.open() as cluster:
         admin = TopicAdmin(cluster)
-        planned = _planned(admin, topic, partitions, reset)
-        count = sum(map(_count, planned))
+        planned = planned_deletion(admin, topic, partitions, reset)
+        count = sum(map(deleted_count, planned))
         if planned and not how["dry_run"]:
             question = f"Delete {counted(f'{count:,}', 'record')} of {topic}?"
             confirm(question, is_confirmed=how["is_confirmed"])
             admin.delete_records({one.place: one.after for one in planned})
     if planned and output.is_prose:
-        rows = [(one.place.partition, one.before, one.after, f"{_count(one):,}") for one in planned]
+        rows = [
+            (one.place.partition, one.before, one.after, f"{deleted_count(one):,}")
+            for one in planned
+        ]
         print_rows(("#partition", "#first offset", "#then", "#records"), rows)
     what = counted(f"{count:,}", "record")
     output.say(
@@ -77,41 +73,9 @@ def delete_records_command(
                 "partition": one.place.partition,
                 "first_offset_before": one.before,
                 "first_offset": one.after,
-                "records": _count(one),
+                "records": deleted_count(one),
                 "is_done": not how["dry_run"],
             }
             for one in planned
         ),
     )
-
-
-def _planned(
-    admin: "TopicAdmin", topic: str, partitions: tuple[int, ...], reset: "Reset"
-) -> "list[PlannedOffset]":
-    """Returns the partitions' new log start offsets, without those that do not change."""
-    from ottla.diagnosis.offset_reset import ResetKind, plan_reset
-
-    there = admin.partitions([topic])[topic]
-    for index in partitions:
-        if index not in there:
-            raise UnknownNameError("partition", f"{topic}-{index}", map(str, there))
-    places = [TopicPartition(topic, index) for index in partitions or there]
-    bounds = admin.bounds(places)
-    last = max((end for _, end in bounds.values()), default=0)
-    if reset.kind is ResetKind.OFFSET and reset.number > last:
-        # A mistyped digit must not delete everything.
-        raise UserError(
-            f"--before {reset.number}: {topic} ends at offset {last}; "
-            "--before latest deletes all of its records"
-        )
-    at_time = {}
-    if reset.kind is ResetKind.TIME:
-        listed = admin.list_offsets(places, reset.number)
-        at_time = {place: one.offset for place, one in listed.items()}
-    starts = {place: start for place, (start, _) in bounds.items()}
-    return [one for one in plan_reset(reset, starts, bounds, at_time) if one.is_changed]
-
-
-def _count(one: "PlannedOffset") -> int:
-    assert one.before is not None
-    return one.after - one.before

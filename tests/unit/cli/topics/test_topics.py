@@ -165,3 +165,15 @@ def test_a_mistake_in_what_is_to_be_created_leaves_no_directory(
     result = CliRunner().invoke(cli, ["topics", "create", str(tmp_path / "data"), *words.split()])
     assert (result.exit_code, text in result.output) == (2, True), result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_is_copied_to_a_new_one(broker: Administered) -> None:
+    dry = broker.lines("topics", "copy", "TARGET", "orders", "again", "--dry-run")
+    assert dry == ["would copy 100 offsets of orders to again"]
+    (done,) = broker.json(
+        "topics", "copy", "TARGET", "orders", "again", "-o", "retention.bytes=1Mi"
+    )
+    assert (done["records"], done["partitions"], done["is_done"]) == (100, 2, True)
+    (again,) = broker.json("topics", "describe", "TARGET", "again")
+    assert again["settings"]["retention.bytes"] == "1048576"
+    assert [one["next_offset"] for one in again["by_partition"]] == [100, 0]
