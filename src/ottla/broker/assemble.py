@@ -304,7 +304,9 @@ def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSyst
         lambda: broker.settings.config,
     )
     reading = SegmentReading(remote_logs.storage, indexes)
-    return TierReads(remote_logs, reading, lambda: broker.settings.config)
+    reads = TierReads(remote_logs, reading, lambda: broker.settings.config)
+    remote_logs.metadata.on_ready = reads.list_is_read
+    return reads
 
 
 def _join_cluster(broker: Broker) -> None:

@@ -137,7 +137,8 @@ class TierWorker:
             at = read_clock(self._clock)
             found = jobs.begin(at)
             wait_ms = jobs.next_due_ms - at.monotonic_ms
-        if found:
+            has_news = bool(found) or self._broker.answers.has_answers
+        if has_news:
             self._on_change()
         return found, min(max(wait_ms / 1000, PAUSE_S), MAX_WAIT_S)
 

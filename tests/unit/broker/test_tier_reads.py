@@ -12,7 +12,8 @@ from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery, PartitionQue
 from ottla.protocol.messages.fetch import FetchPartition
 from ottla.storage.remote.remote_storage import TierError
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
-from tests.support.brokers import NOW_MS
+from tests.support.brokers import NOW_MS, at
+from tests.support.tier_jobs import remote_logs
 from tests.support.tier_reading import (
     END,
     LOCAL_START,
@@ -463,6 +464,25 @@ def test_a_fetch_waits_until_the_list_of_uploads_is_read(tiered: TieredBroker) -
     assert later is not None
     readings.update(kept)
     assert tiered.answered(500) == 1
+    found = offsets_in(tiered.client.finish(later, fetch_of(), 12))
+    assert found == [list(range(10, 20))]
+
+
+def test_the_list_of_uploads_wakes_the_fetches_that_wait_for_it(
+    tiered: TieredBroker, held: HeldThreads
+) -> None:
+    metadata = remote_logs(tiered.broker).metadata
+    metadata._readings.clear()
+    metadata._ready.clear()
+    later, _ = tiered.client.send(fetch_of(("orders", 10)), 12)
+    assert later is not None
+    assert tiered.answered() == 0
+    while metadata.advance(at(0)):
+        pass
+    assert tiered.broker.answers.has_answers
+    assert tiered.answered() == 0  # Only now it is read.
+    held.run()
+    assert tiered.answered() == 1
     found = offsets_in(tiered.client.finish(later, fetch_of(), 12))
     assert found == [list(range(10, 20))]
 

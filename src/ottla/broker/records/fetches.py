@@ -190,6 +190,7 @@ class Fetches:
                 fetch = query.tier = TierFetch(query.begun_ms + tier.max_wait_ms)
             topic_id = self._topics.get(partition.topic).topic_id
             if not tier.is_ready(partition, topic_id):
+                fetch.awaits_list = True
                 return None
             read = tier.read_of(partition, topic_id, wanted.offset, query.isolation)
             read.skips_markers, read.max_size = query.skips_markers, max_size
@@ -254,7 +255,7 @@ class Fetches:
         self._take_back(query, result, found)
         keys: Sequence[Hashable] = found
         if query.tier is not None:
-            keys, deadline_ms = list(query.tier.reads.values()), query.tier.deadline_ms
+            keys, deadline_ms = query.tier.awaited(), query.tier.deadline_ms
         waiting: LongPoll = WaitingFetch(query, keys, deadline_ms, reads_ahead=query.is_of_follower)
         self.waiting.add(waiting)
         return waiting
@@ -285,11 +286,11 @@ class Fetches:
 
     def _await_reads(self, waiting: LongPoll, fetch: TierFetch, keys: list[Hashable]) -> None:
         waiting.deadline_ms = fetch.deadline_ms
-        for read in fetch.reads.values():
-            keys.append(read)
-            self.waiting.watch(waiting, read)
-            # While other partitions were read, in turns, nobody was woken.
-            waiting.is_woken |= read.is_done
+        for one in fetch.awaited():
+            keys.append(one)
+            self.waiting.watch(waiting, one)
+        # While other partitions were read, in turns, nobody was woken.
+        waiting.is_woken |= any(read.is_done for read in fetch.reads.values())
 
     def _take_back(
         self, query: FetchQuery, result: FetchResult, found: Sequence[Partition]
@@ -312,7 +313,7 @@ class Fetches:
 
     @property
     def has_answers(self) -> bool:
-        return self.waiting.has_woken or (self.tier is not None and self.tier.has_done)
+        return self.waiting.has_woken or (self.tier is not None and self.tier.has_news)
 
     def take_answered(
         self, monotonic_ms: float, is_spent: Callable[[], bool]
@@ -322,8 +323,8 @@ class Fetches:
         """
         answered: list[Waiting[Any]] = []
         if self.tier is not None:
-            for read in self.tier.take_done():
-                self.waiting.wake(read)
+            for one in self.tier.take_news():
+                self.waiting.wake(one)
         for waiting in self.waiting.take_woken():
             if isinstance(waiting, LongFetch):
                 self.waiting.end(waiting)
@@ -337,6 +338,8 @@ class Fetches:
                 answered.append(waiting)
             else:
                 self._take_back(waiting.query, result, found)
+                if waiting.query.tier is not None:
+                    self.waiting.watch_also(waiting, waiting.query.tier.awaited())
             if is_spent():
                 return answered
         for waiting in self.waiting.advance(monotonic_ms):

@@ -25,6 +25,7 @@ from ottla.base.memory_files import MemoryFile
 from ottla.base.values import dataclass
 from ottla.broker.quotas.replication_quota import ReplicationQuota
 from ottla.broker.topics.partition import Partition
+from ottla.broker.waiting.fetch_queries import LISTS
 from ottla.config.broker import BrokerConfig
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.index.transaction_index import AbortedTransaction
@@ -361,6 +362,7 @@ class TierReads:
         self._kept: dict[Hashable, TierRead] = {}
         """Reads that no fetch has been answered with, running or finished, the oldest first."""
         self._done: deque[TierWork] = deque()
+        self._has_list = False
         self._said: dict[str, None] = {}
         self._first_open: dict[Uuid, int | None] = {}
 
@@ -466,11 +468,19 @@ class TierReads:
             )
             self.done(work)
 
-    @property
-    def has_done(self) -> bool:
-        return bool(self._done)
+    def list_is_read(self) -> None:
+        """The list of some partitions' uploads is complete now."""
+        self._has_list = True
 
-    def take_done(self) -> Iterator[TierWork]:
+    @property
+    def has_news(self) -> bool:
+        return self._has_list or bool(self._done)
+
+    def take_news(self) -> Iterator[Hashable]:
+        """What has come that fetches and searches may wait for: reads that are done, and lists."""
+        if self._has_list:
+            self._has_list = False
+            yield LISTS
         while self._done:
             work = self._done.popleft()
             if isinstance(work, TierRead):

@@ -11,7 +11,7 @@ Format page: docs/format/remote-log-metadata.md. Kafka's counterparts:
 `TopicBasedRemoteLogMetadataManager`, `ConsumerTask`, which reads the topic through a client.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Final, Protocol
 
@@ -143,6 +143,9 @@ class RemoteLogMetadata:
         self._sent: dict[int, Publication] = {}
         """What other brokers were asked to append, by the number of the request."""
         self._numbers = count(1)
+        self.on_ready: Callable[[], None] = _pass
+        """Called when some partitions' lists of uploads have been read."""
+        self._ready: set[int] = set()
 
     # What is known
 
@@ -219,7 +222,14 @@ class RemoteLogMetadata:
                 has_more = not reading.is_at_end
         self._ask_leaders(at)
         self._settle(at.monotonic_ms)
+        self._note_ready()
         return has_more
+
+    def _note_ready(self) -> None:
+        every = (*self._readings.items(), *self._asked.items())
+        before, self._ready = self._ready, {place for place, one in every if one.is_ready}
+        if self._ready - before:
+            self.on_ready()
 
     def _ask_leaders(self, at: Timestamps) -> None:
         if not self.is_created:
@@ -252,6 +262,7 @@ class RemoteLogMetadata:
             case MetadataFetch():
                 self._fetched(request, answer, at)
         self._settle(at.monotonic_ms)
+        self._note_ready()
 
     def _hurry(self, place: TopicPartition, at: Timestamps) -> None:
         """Has a record looked for at once that its leader has appended."""
@@ -374,6 +385,10 @@ class RemoteLogMetadata:
             return self._broker.topics.online_partition(*published.place).log
         except ApiError:
             return None
+
+
+def _pass() -> None:
+    """What is done at first when lists have been read."""
 
 
 def new_metadata_topic(config: MetadataTopicConfig) -> NewTopic:

@@ -4,7 +4,7 @@ Kafka's counterparts: `FetchParams`, `ReplicaManager.readFromLog`.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -12,6 +12,9 @@ from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.reader import FetchData
+
+LISTS: Final = "lists of uploads"
+"""What fetches wait for while it is not known which uploads a partition has."""
 
 
 @dataclass(slots=True)
@@ -49,15 +52,20 @@ class TierFetch:
     (`broker/records/tier_reads.py: TierRead`).
 
     They are awaited until `deadline_ms`; when it `is_over`, the fetch is answered with what is
-    there.
+    there. `awaits_list`: it is not known yet which uploads some partition has.
     """
 
-    __slots__ = ("deadline_ms", "is_over", "reads")
+    __slots__ = ("awaits_list", "deadline_ms", "is_over", "reads")
 
     def __init__(self, deadline_ms: float) -> None:
         self.deadline_ms = deadline_ms
         self.is_over = False
+        self.awaits_list = False
         self.reads: dict[tuple[Hashable, int], Any] = {}
+
+    def awaited(self) -> list[Hashable]:
+        """What the fetch waits for: under these keys it is woken."""
+        return [*self.reads.values(), *([LISTS] if self.awaits_list else [])]
 
 
 @dataclass(slots=True)

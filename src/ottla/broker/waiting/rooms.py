@@ -148,6 +148,14 @@ class WaitingRoom(Generic[Query, Result]):
         """`key` is in the fetch's `keys`, or will be."""
         self._by_key.setdefault(key, {})[fetch] = None
 
+    def watch_also(self, fetch: WaitingFetch[Query, Result], keys: Sequence[Hashable]) -> None:
+        """Has a waiting fetch wait for more than it did."""
+        new = [key for key in keys if key not in fetch.keys]
+        if new:
+            fetch.keys = [*fetch.keys, *new]
+        for key in new:
+            self.watch(fetch, key)
+
     def release(self, fetch: WaitingFetch[Query, Result]) -> None:
         """Has a held fetch wait, since its result does not suffice yet."""
         fetch.is_held = False
