@@ -7,8 +7,8 @@ Kafka's counterparts: `RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLo
   copied segments twice (Kafka 3.9). Here the index is asked each time.
 - Retention judges what is read of the log's history, each offset once: Kafka counts an upload that
   another one has overtaken too, and none of which a part only belongs to the log.
-- What a killed process had begun to upload is deleted at once; Kafka leaves it until retention
-  comes to these offsets.
+- What a killed process had begun to upload is deleted at once, and what another broker had begun
+  as soon as the log needs nothing of it; Kafka leaves both until retention comes to these offsets.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -152,7 +152,8 @@ def _other_reason(
             return Reason.AGAIN
         case SegmentState.COPY_SEGMENT_STARTED:
             is_abandoned = segment.segment_id not in log.being_copied and (
-                segment.broker_id == log.broker_id or _is_replaced(segment, index)
+                segment.broker_id == log.broker_id
+                or _counts_no_more(segment, index, log, start)
             )
             return Reason.ABANDONED if is_abandoned else None
     if not log.epochs:
@@ -168,16 +169,25 @@ def _other_reason(
     return None
 
 
-def _is_replaced(segment: RemoteLogSegmentMetadata, index: SegmentIndex) -> bool:
-    """Whether a finished upload has the offsets of one that another broker has begun: that broker
-    was deposed, or it is dead.
+def _counts_no_more(
+    segment: RemoteLogSegmentMetadata, index: SegmentIndex, log: LogState, start: int
+) -> bool:
+    """Whether the log needs nothing of what another broker has begun to upload, and which that
+    broker may still finish: each of its offsets is in a finished upload too, or below the log's
+    start, or has another leader epoch in the log, as after an unclean election.
+
+    Kafka deletes it by the second and the third of these only, and the third only when the epoch
+    precedes all of the log's.
     """
+    at_start = [one.epoch for one in log.epochs if one.start_offset <= start]
     for epoch, first, last in segment.epoch_ranges():
-        due = first
-        for start, end, _ in index.ranges(epoch, first, last):
-            if start != due:
+        due = first if epoch > max(at_start, default=-1) else max(first, start)
+        later = [one.start_offset for one in log.epochs if one.epoch > epoch]
+        until = min([last + 1, *later])
+        for found, end, _ in index.ranges(epoch, due, until - 1):
+            if found != due:
                 return False
             due = end + 1
-        if due <= last:
+        if due < until:
             return False
     return True

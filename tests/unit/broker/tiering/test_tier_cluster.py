@@ -158,6 +158,24 @@ def test_an_upload_that_may_still_be_recorded_as_finished_is_not_deleted() -> No
     assert cluster.values(2) == by(2, 25)
 
 
+def test_what_a_dead_broker_has_begun_goes_when_the_log_starts_after_it() -> None:
+    cluster = TierCluster()
+    cluster.lead(2)
+    cluster.fill(2, 15)
+    cluster.work_until_sent(SegmentState.COPY_SEGMENT_FINISHED)
+    cluster.kill(2, CrashMode.KEEP)
+    cluster._asks.clear()
+    cluster.lead(1, isr=(1,))
+    cluster.brokers[1].admin.delete_records({PLACE: 10})
+    cluster.work()
+    (begun,) = cluster.index(1).segments()
+    assert (begun.broker_id, begun.state) == (2, SegmentState.COPY_SEGMENT_STARTED)
+    assert cluster.objects
+    cluster.let_pass(IN_DOUBT_MS)  # its last record might come until then
+    cluster.work()
+    assert cluster.index(1).segments() == cluster.objects == []
+
+
 def test_a_leader_that_has_not_heard_of_a_deletion_starts_where_the_tier_does() -> None:
     cluster = TierCluster()
     cluster.lead(1)

@@ -146,6 +146,29 @@ def test_what_another_broker_has_begun_is_deleted_once_it_is_copied_again() -> N
     )
 
 
+def test_what_another_broker_has_begun_and_nothing_replaces_is_deleted_when_no_offset_counts() -> (
+    None
+):
+    begun = upload(4, 20, 29, {0: 20, 2: 25}, state=STARTED)
+    elsewhere = replace(begun, broker_id=2)
+    log = state((20, 30), (30, 40), epochs=entries({0: 0, 2: 25}))
+    # The leader still has to copy it, and so has the other if it is one after all.
+    assert planned(index_of(*THREE[:2], elsewhere), log) == (0, [])
+    for start, expected in ((29, []), (30, [(4, Reason.ABANDONED)])):
+        deleted = replace(log, log_start_offset=start)
+        assert planned(index_of(elsewhere), deleted)[1] == expected
+    # An unclean election has cut the log at 22: the rest is no record of it.
+    cut = replace(log, epochs=entries({0: 0, 3: 22}))
+    assert planned(index_of(*THREE[:2], elsewhere), cut) == (0, [])
+    again = upload(5, 20, 29, {0: 20, 3: 22})
+    assert planned(index_of(*THREE[:2], again, elsewhere), cut) == (0, [(4, Reason.ABANDONED)])
+    before = replace(log, epochs=entries({3: 20}), log_start_offset=20)
+    assert planned(index_of(elsewhere), before) == (20, [(4, Reason.ABANDONED)])
+    # Of a later leader, which this one has not heard of.
+    newer = replace(upload(4, 20, 29, {5: 20}, state=STARTED), broker_id=2)
+    assert planned(index_of(newer), replace(log, log_start_offset=30)) == (30, [])
+
+
 def test_uploads_of_epochs_before_those_of_the_log_are_deleted() -> None:
     index = index_of(upload(1, 0, 9, {1: 0}), upload(2, 0, 19, {1: 0, 2: 15}))
     log = state((20, 30), epochs=entries({2: 15}), start=15)
