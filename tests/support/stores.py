@@ -55,9 +55,9 @@ def served(port: int = 0) -> Iterator[int]:
         server.stdin.close()
 
 
-def new_bucket(port: int) -> str:
+def new_bucket(port: int, prefix: str = "bucket-") -> str:
     """The address of a bucket that nobody has used."""
-    bucket = f"bucket-{secrets.token_hex(4)}"
+    bucket = f"{prefix}{secrets.token_hex(4)}"
     asked = urllib.request.Request(f"http://127.0.0.1:{port}/{bucket}", method="PUT")
     with urllib.request.urlopen(asked) as answer:
         assert answer.status == 200

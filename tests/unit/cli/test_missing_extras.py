@@ -140,6 +140,17 @@ PACKAGES = {
 }
 
 
+def test_spark_comes_with_what_its_source_reads_a_tier_in_an_object_store_with() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    left, found = ["ottla[spark]"], set()
+    while left:
+        package, _, more = left.pop().partition("[")
+        found.add(package.partition(">")[0])
+        for name in more.rstrip("]").split(",") if package == "ottla" else ():
+            left += extras[name]
+    assert "obstore" in found
+
+
 def test_each_extra_has_the_package_that_a_person_is_told_to_install() -> None:
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     for module, extra in EXTRAS.items():
