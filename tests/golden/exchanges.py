@@ -13,7 +13,10 @@ from ottla.protocol.messages import request_class, response_class
 from tests.support import SHARED
 
 RECORDED = SHARED / "recorded" / "inter-broker" if SHARED else None
-FILES = ("exchanges.jsonl", "exchanges-ibp-2.4.jsonl", "txn-marker-retries.jsonl")
+BOOTSTRAP = "../tiered-storage/follower-bootstrap/exchanges.jsonl"
+"""How a follower begins with what a tier has of its state."""
+
+FILES = ("exchanges.jsonl", "exchanges-ibp-2.4.jsonl", "txn-marker-retries.jsonl", BOOTSTRAP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from ottla.config.inter_broker_version import parse_inter_broker_version
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import FRAME_SIZE, encode_request, encode_response
 from ottla.protocol.inter_broker_requests import SENT_VERSIONS, sent_version
-from tests.golden.exchanges import FILES, RECORDED, exchanges
+from tests.golden.exchanges import BOOTSTRAP, FILES, RECORDED, exchanges
 
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="no recorded exchanges")
 
@@ -27,7 +27,8 @@ def test_every_recorded_exchange_is_written_as_kafka_wrote_it(name: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "text"), [("exchanges.jsonl", "3.9"), ("exchanges-ibp-2.4.jsonl", "2.4")]
+    ("name", "text"),
+    [("exchanges.jsonl", "3.9"), ("exchanges-ibp-2.4.jsonl", "2.4"), (BOOTSTRAP, "3.9")],
 )
 def test_kafka_sends_the_versions_that_the_table_says(name: str, text: str) -> None:
     version = parse_inter_broker_version(text)

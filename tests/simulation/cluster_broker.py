@@ -64,6 +64,7 @@ class ModelLog:
     epochs: list[EpochEnd] = field(default_factory=list)
     """Each with the offset at which it began."""
     min_insync_replicas: int = MIN_ISR
+    has_tier: bool = False
 
     @property
     def local_start_offset(self) -> int:

@@ -49,7 +49,12 @@ class TierWorld:
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self.counts: Counter[str] = Counter()
-        self._cluster = TierCluster(BROKERS)
+        # KIP-1023, with local segments that are in the tier too: otherwise it changes nothing.
+        starts_after_tier = seed % 2 == 1
+        setting = {"follower_fetch_last_tiered_offset_enable": "true"} if starts_after_tier else {}
+        self._cluster = TierCluster(BROKERS, **setting)
+        if starts_after_tier:
+            self._cluster.topic_settings["local.retention.bytes"] = "2000"
         self._written: dict[tuple[int, int], bytes] = {}
         """By leader epoch and offset: what a leader has written there, and nobody else."""
         self._leader: int | None = None

@@ -450,16 +450,23 @@ class ClusterInProcess:
         )
 
     def _local_start(self, leader: int, asked: AskLocalStart) -> LocalStart:
-        first, local = (
-            self.list_offset(leader, one, asked.leader_epoch, 1, version=8) for one in (-2, -4)
-        )
+        local = self.list_offset(leader, -4, asked.leader_epoch, 1, version=8)
+        start, error = asked.log_start_offset, local.error_code
+        if start < 0:
+            first = self.list_offset(leader, -2, asked.leader_epoch, 1, version=8)
+            start, error = first.offset, error or first.error_code
+        tier_end = None
+        if asked.with_tier_end:
+            last = self.list_offset(leader, -5, asked.leader_epoch, 1, version=9)
+            tier_end = EpochEnd(last.leader_epoch, last.offset + 1) if last.offset >= 0 else None
         return LocalStart(
             partition=asked.partition,
             leader_epoch=asked.leader_epoch,
-            error=ErrorCode(first.error_code or local.error_code),
-            log_start_offset=first.offset,
+            error=ErrorCode(error),
+            log_start_offset=start,
             offset=local.offset,
             epoch=local.leader_epoch,
+            tier_end=tier_end,
         )
 
     def list_offset(

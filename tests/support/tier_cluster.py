@@ -70,6 +70,7 @@ class TierCluster(ClusterInProcess):
 
     def __init__(self, replicas: tuple[int, ...] = (1, 2), **settings: str) -> None:
         self.tier = FakeFileSystem()
+        self.topic_settings = dict(TIERED)
         self.stores: dict[int, Store] = {}
         self._asks: deque[tuple[int, MetadataRequest]] = deque()
         self.metadata = PartitionOrders(
@@ -99,9 +100,9 @@ class TierCluster(ClusterInProcess):
             self.metadata.lead(1, self.brokers)
         for one in self.brokers.values():
             topic = one.topics.find("t")
-            if topic is not None and topic.overrides != TIERED:
+            if topic is not None and topic.overrides != self.topic_settings:
                 one.unconfirmed.forget("t")
-                one.admin.follow_topic("t", TIERED, "a test")
+                one.admin.follow_topic("t", self.topic_settings, "a test")
 
     def remote_logs(self, broker_id: int) -> RemoteLogs:
         found = self.brokers[broker_id].remote_logs

@@ -36,6 +36,11 @@ class FetchingSession(Generic[K, V]):
         self._forgotten: dict[K, None] = {}
 
     def put(self, key: K, fetch: V) -> None:
+        """Sets what is wanted of a partition; named again only if it has changed, as in Kafka
+        (`FetchSessionHandler`).
+        """
+        if self.wanted.get(key) == fetch:
+            return
         self.wanted[key] = fetch
         self._changed[key] = None
         self._forgotten.pop(key, None)
@@ -51,8 +56,7 @@ class FetchingSession(Generic[K, V]):
         for key in [one for one in self.wanted if one not in wanted]:
             self.remove(key)
         for key, fetch in wanted.items():
-            if self.wanted.get(key) != fetch:
-                self.put(key, fetch)
+            self.put(key, fetch)
         self.wanted = wanted
 
     def named(self) -> tuple[list[K], list[K]]:

@@ -436,6 +436,10 @@ def _replicas(
         broker_id=node_id,
         lag_time_max_ms=config.replica_lag_time_max_ms,
         truncates_on_fetch=version.truncates_on_fetch,
+        starts_after_tier=lambda: (
+            settings.config.remote_log_storage_system_enable
+            and settings.config.follower_fetch_last_tiered_offset_enable
+        ),
     )
     heard = options.before_effect
     return Replicas(replica_options, store, image, lambda: settings.config, waits, heard)

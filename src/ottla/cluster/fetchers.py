@@ -7,7 +7,7 @@ the responses under the lock, in slices between which clients are served. Kafka'
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from threading import Condition, Thread
 from time import perf_counter, sleep
@@ -19,6 +19,8 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.replication.fetches import (
+    NO_EPOCH,
+    NO_OFFSET,
     AskEpochEnd,
     AskLocalStart,
     AskOffsets,
@@ -51,7 +53,6 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Asked = TypeVar("Asked", AskOffsets, AskLocalStart)
 
 Ask = AskEpochEnd | AskOffsets | AskLocalStart
 """What is asked before a partition is fetched."""
@@ -68,7 +69,10 @@ JOIN_S: Final = 5.0
 THROTTLED_MS: Final = 500.0
 """The delay before a throttled partition is checked again."""
 
-EARLIEST, LATEST, EARLIEST_LOCAL = -2, -1, -4
+EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
+FIRST_WITH_LATEST_TIERED: Final = 9
+"""The first version of ListOffsets with it (KIP-1005)."""
+
 PASSING: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -349,41 +353,59 @@ class Fetcher:
         ]
 
     def _offsets(self, asks: Sequence[AskOffsets]) -> list[LeaderAnswer]:
-        return [
-            Offsets(
-                partition=one.partition,
-                leader_epoch=one.leader_epoch,
-                error=error,
-                log_start_offset=start,
-                log_end_offset=end,
-            )
-            for one, error, start, end, _ in self._starts_and(LATEST, asks)
-        ]
-
-    def _local_starts(self, asks: Sequence[AskLocalStart]) -> list[LeaderAnswer]:
-        return [
-            LocalStart(
-                partition=one.partition,
-                leader_epoch=one.leader_epoch,
-                error=error,
-                log_start_offset=start,
-                offset=local_start,
-                epoch=epoch,
-            )
-            for one, error, start, local_start, epoch in self._starts_and(EARLIEST_LOCAL, asks)
-        ]
-
-    def _starts_and(
-        self, timestamp: int, asks: Sequence[Asked]
-    ) -> Iterator[tuple[Asked, ErrorCode, int, int, int]]:
-        """Of each partition the first error, where its log begins, and for another timestamp of
-        ListOffsets the offset and its leader epoch.
-        """
-        starts, others = (self._list_offsets(asks, one) for one in (EARLIEST, timestamp))
+        starts, ends = (self._list_offsets(asks, one) for one in (EARLIEST, LATEST))
+        answers: list[LeaderAnswer] = []
         for one in asks:
             error, start, _ = starts.get(one.partition, NO_ANSWER)
-            other_error, offset, epoch = others.get(one.partition, NO_ANSWER)
-            yield one, error or other_error, start, offset, epoch
+            end_error, end, _ = ends.get(one.partition, NO_ANSWER)
+            answers.append(
+                Offsets(
+                    partition=one.partition,
+                    leader_epoch=one.leader_epoch,
+                    error=error or end_error,
+                    log_start_offset=start,
+                    log_end_offset=end,
+                )
+            )
+        return answers
+
+    def _local_starts(self, asks: Sequence[AskLocalStart]) -> list[LeaderAnswer]:
+        local_starts = self._list_offsets(asks, EARLIEST_LOCAL)
+        without_start = [one for one in asks if one.log_start_offset == NO_OFFSET]
+        starts = self._list_offsets(without_start, EARLIEST) if without_start else {}
+        ends = self._tier_ends(asks)
+        answers: list[LeaderAnswer] = []
+        for one in asks:
+            error, offset, epoch = local_starts.get(one.partition, NO_ANSWER)
+            known = ErrorCode.NONE, one.log_start_offset, NO_EPOCH
+            start_error, start, _ = (
+                starts.get(one.partition, NO_ANSWER) if one in without_start else known
+            )
+            answers.append(
+                LocalStart(
+                    partition=one.partition,
+                    leader_epoch=one.leader_epoch,
+                    error=error or start_error,
+                    log_start_offset=start,
+                    offset=offset,
+                    epoch=epoch,
+                    tier_end=ends.get(one.partition),
+                )
+            )
+        return answers
+
+    def _tier_ends(self, asks: Sequence[AskLocalStart]) -> dict[TopicPartition, EpochEnd]:
+        """Where what is in the tier ends, as far as the leaders know. Kafka asks for the offset
+        after it (-6), of which no version of the protocol with ZooKeeper has heard.
+        """
+        wanted = [one for one in asks if one.with_tier_end]
+        is_asked = bool(wanted) and self._version(ApiKey.LIST_OFFSETS) >= FIRST_WITH_LATEST_TIERED
+        found = self._list_offsets(wanted, LATEST_TIERED) if is_asked else {}
+        return {
+            partition: EpochEnd(epoch, last + 1)
+            for partition, (error, last, epoch) in found.items()
+            if error is ErrorCode.NONE and last >= 0 and epoch >= 0
+        }
 
     def _list_offsets(
         self, asks: Sequence[AskOffsets | AskLocalStart], timestamp: int

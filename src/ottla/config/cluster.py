@@ -62,6 +62,13 @@ class ClusterConfig(ReplicationConfig):
         at_least=0,
         is_dynamic=False,
     )
+    follower_fetch_last_tiered_offset_enable: bool = setting(
+        "follower.fetch.last.tiered.offset.enable",
+        "boolean",
+        False,
+        "Whether an empty follower begins with what is not in the remote tier yet, and not where "
+        "the leader's local segments do (KIP-1023).",
+    )
     leader_imbalance_check_interval_seconds: int = setting(
         "leader.imbalance.check.interval.seconds",
         "long",

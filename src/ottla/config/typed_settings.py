@@ -253,6 +253,7 @@ BrokerSettings = TypedDict(
         "file.delete.delay.ms": int | str,
         "flush.messages": int | str,
         "flush.ms": int | str,
+        "follower.fetch.last.tiered.offset.enable": bool | str,
         "follower.replication.throttled.rate": int | str,
         "group.consumer.assignors": Sequence[str] | str,
         "group.consumer.heartbeat.interval.ms": int | str,

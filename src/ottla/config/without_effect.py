@@ -50,7 +50,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "alter.log.dirs.replication.quota.window.size.seconds",
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
-        "follower.fetch.last.tiered.offset.enable",
         "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "producer.purgatory.purge.interval.requests",

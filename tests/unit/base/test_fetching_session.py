@@ -31,13 +31,16 @@ def test_what_is_put_is_named_and_what_is_removed_is_forgotten() -> None:
     session = session_of(a=0, b=0)
     session.named()
     session.answered(SESSION)
-    session.put("a", 0)
+    session.put("a", 3)
     session.remove("b")
     assert asked(session) == (SESSION, 1, ["a"], ["b"])
     session.answered(SESSION)
     session.remove("a")
     session.put("a", 3)
     assert asked(session) == (SESSION, 2, ["a"], [])
+    session.answered(SESSION)
+    session.put("a", 3)
+    assert asked(session) == (SESSION, 3, [], []), "nothing has changed"
     assert session.wanted == {"a": 3}
 
 

@@ -1,6 +1,7 @@
 """How much a follower asks its leader for."""
 
 from collections.abc import Mapping
+from itertools import count
 
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
@@ -19,9 +20,13 @@ def following(count: int, limits: FetchLimits = LIMITS) -> FollowerSession:
     return session
 
 
+NUMBERS = count()
+
+
 def put(session: FollowerSession, index: int) -> None:
+    """Each time from another offset on."""
     place = TopicPartition("orders", index)
-    session.put(Fetch(partition=place, follower=1, fetch_offset=0), None)
+    session.put(Fetch(partition=place, follower=1, fetch_offset=next(NUMBERS)), None)
 
 
 def asked(session: FollowerSession) -> dict[int, int]:

@@ -15,7 +15,13 @@ from ottla.base.turns import many_in_turns
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.topics.partition import Partition, take_back
 from ottla.broker.topics.topics import Topics
-from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery, TierFetch
+from ottla.broker.waiting.fetch_queries import (
+    FetchQuery,
+    FetchResult,
+    OffsetMovedError,
+    PartitionQuery,
+    TierFetch,
+)
 from ottla.broker.waiting.rooms import LongFetch, Waiting, WaitingFetch, WaitingRoom
 from ottla.storage.log.offsets import Isolation, OffsetInTierError
 from ottla.storage.log.reader import FetchData
@@ -176,7 +182,7 @@ class Fetches:
         """What the tier has at an offset; `None` while it is read."""
         tier = self.tier
         if query.is_of_follower:
-            return ApiError(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+            return OffsetMovedError(_nothing(partition))
         if tier is None:
             # Not OFFSET_OUT_OF_RANGE, after which a consumer would pass over the records or ask for
             # ever, and not KAFKA_STORAGE_ERROR, after which it asks again without a word.

@@ -46,6 +46,10 @@ class HostedLog:
         return self.partition.log.epochs.latest_epoch
 
     @property
+    def has_tier(self) -> bool:
+        return self.partition.log.config.remote_storage_enable
+
+    @property
     def min_insync_replicas(self) -> int:
         return self.partition.log.config.min_insync_replicas
 

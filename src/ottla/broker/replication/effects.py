@@ -61,15 +61,16 @@ class TruncateFullyAndStartAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFromTier:
-    """Begins the log where the leader's local segments do, with what the tier has of the state
-    before: leader epochs and producers. Call `ReplicaManager.built` afterwards.
+    """Begins the log at `start_offset`, where the leader's local segments do, or what has not been
+    copied yet, with what the tier has of the state before: leader epochs and producers. Call
+    `ReplicaManager.built` afterwards.
 
-    The tier has the offset before `local_start_offset`, of leader epoch `epoch`.
+    The tier has the offset before it, of leader epoch `epoch`.
     """
 
     partition: TopicPartition
     leader_epoch: int
-    local_start_offset: int
+    start_offset: int
     epoch: int
     log_start_offset: int
 

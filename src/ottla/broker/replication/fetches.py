@@ -12,6 +12,7 @@ from ottla.base.values import dataclass
 from ottla.broker.replication.replica_log import EpochEnd
 
 NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +81,21 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLocalStart:
-    """ListOffsets: asks where the leader's log begins, and where its local segments do."""
+    """ListOffsets: asks where the leader's local segments begin; perhaps also where its log does,
+    unless `log_start_offset` is known, and where what is in the tier ends.
+    """
 
     partition: TopicPartition
     leader_epoch: int
+    log_start_offset: int = NO_OFFSET
+    with_tier_end: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalStart:
-    """`offset` is the first that the leader has locally, `epoch` its leader epoch."""
+    """`offset` is the first that the leader has locally, `epoch` its leader epoch. `tier_end` is
+    the leader epoch of the last offset in the tier, and the offset after it; `None` if unknown.
+    """
 
     partition: TopicPartition
     leader_epoch: int
@@ -96,6 +103,7 @@ class LocalStart:
     log_start_offset: int = 0
     offset: int = 0
     epoch: int = NO_EPOCH
+    tier_end: EpochEnd | None = None
 
 
 FollowerRequest: TypeAlias = Fetch | AskEpochEnd | AskOffsets | AskLocalStart

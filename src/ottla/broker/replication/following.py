@@ -3,6 +3,7 @@
 Kafka's counterparts: `AbstractFetcherThread`, `ReplicaFetcherThread`, `PartitionFetchState`.
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from ottla.base.error_codes import ErrorCode
@@ -16,6 +17,7 @@ from ottla.broker.replication.effects import (
 )
 from ottla.broker.replication.fetches import (
     NO_EPOCH,
+    NO_OFFSET,
     AskEpochEnd,
     AskLocalStart,
     AskOffsets,
@@ -38,7 +40,9 @@ class Phase(Enum):
     OUT_OF_RANGE = auto()
     """The leader's log does not contain the offset: asks where its log begins and ends."""
     IN_TIER = auto()
-    """The leader has the offset only in the tier: asks where its local segments begin."""
+    """The leader has the offset only in the tier: asks where its local segments begin, and perhaps
+    where the tier ends.
+    """
     BEFORE_LOCAL_START = auto()
     """Asks where the epoch before that of the local start ended."""
     BUILDING = auto()
@@ -48,16 +52,31 @@ class Phase(Enum):
 
 
 class Following:
-    """`truncates_on_fetch`: responses to fetches report where the logs diverge (2.7)."""
+    """`truncates_on_fetch`: responses to fetches report where the logs diverge (2.7).
+    `starts_after_tier`: see `ReplicaOptions`.
+    """
 
     def __init__(
-        self, local: LocalReplica, leader: int, leader_epoch: int, *, truncates_on_fetch: bool
+        self,
+        local: LocalReplica,
+        leader: int,
+        leader_epoch: int,
+        *,
+        truncates_on_fetch: bool,
+        starts_after_tier: Callable[[], bool],
     ) -> None:
         self.local = local
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.phase = Phase.FETCHING
         self._truncates_on_fetch = truncates_on_fetch
+        self._starts_after_tier = starts_after_tier
+        self._has_failed_to_build = False
+        self._is_out_of_range = False
+        """Whether the leader's log does not have the offset where this one could begin, nor the
+        tier.
+        """
+        self._leaders_start = NO_OFFSET
         self._local_start: LocalStart | None = None
 
     def begin(self) -> list[Effect]:
@@ -81,7 +100,12 @@ class Following:
             case Phase.FENCED | Phase.BUILDING:
                 return None
             case Phase.IN_TIER:
-                return AskLocalStart(partition=local.partition, leader_epoch=self.leader_epoch)
+                return AskLocalStart(
+                    partition=local.partition,
+                    leader_epoch=self.leader_epoch,
+                    log_start_offset=self._leaders_start,
+                    with_tier_end=self._may_start_after_tier,
+                )
             case Phase.BEFORE_LOCAL_START:
                 assert self._local_start is not None
                 return AskEpochEnd(
@@ -137,8 +161,11 @@ class Following:
             case ErrorCode.NONE:
                 return [AppendAsFollower(self.local.partition, fetched)]
             case ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.phase = Phase.OUT_OF_RANGE
+                self._leaders_start = NO_OFFSET
+                self._is_out_of_range = self._may_start_after_tier
+                self.phase = Phase.IN_TIER if self._is_out_of_range else Phase.OUT_OF_RANGE
             case ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                self._leaders_start, self._is_out_of_range = fetched.log_start_offset, False
                 self.phase = Phase.IN_TIER
             case error:
                 self._failed(error)
@@ -206,13 +233,33 @@ class Following:
 
     # From the tier (KIP-405). Kafka: `TierStateMachine.buildRemoteLogAuxState`
 
+    @property
+    def _may_start_after_tier(self) -> bool:
+        """Kafka: `ReplicaFetcherThread.shouldFetchFromLastTieredOffset`."""
+        log = self.local.log
+        is_empty = log.log_end_offset == 0
+        return (
+            is_empty and log.has_tier and not self._has_failed_to_build
+        ) and self._starts_after_tier()
+
     def _take_local_start(self, answer: LocalStart) -> list[Effect]:
         """The offset before the local start is in the tier, with the same leader epoch or the one
         before: the first leader epoch has none before it.
+
+        Of the end of the tier the leader knows the epoch. While it does not know the end, the log
+        begins at the local start; Kafka asks until it does, also where nothing is copied any more.
         """
         if answer.error is not ErrorCode.NONE:
             self.phase = Phase.FETCHING
             self._failed(answer.error)
+            return []
+        tier_end = answer.tier_end
+        if tier_end is not None and tier_end.end_offset > answer.offset:
+            return self._build(tier_end.end_offset, tier_end.epoch, answer.log_start_offset)
+        if self._is_out_of_range:
+            if answer.log_start_offset > self.local.log.log_end_offset:
+                return self._start_again_at(answer.log_start_offset)
+            self.phase = Phase.FETCHING
             return []
         if answer.offset <= max(answer.log_start_offset, self.local.log.log_end_offset):
             self.phase = Phase.FETCHING  # local segments have come back to the leader meanwhile
@@ -221,7 +268,7 @@ class Following:
         if answer.epoch > 0:
             self.phase = Phase.BEFORE_LOCAL_START
             return []
-        return self._build(answer, answer.epoch)
+        return self._build(answer.offset, answer.epoch, answer.log_start_offset)
 
     def _take_epoch_before(self, answer: EpochEnded) -> list[Effect]:
         start = self._local_start
@@ -232,17 +279,18 @@ class Following:
             return []
         end = answer.end
         is_before = end is not None and end.end_offset > start.offset - 1
-        return self._build(start, end.epoch if is_before and end is not None else start.epoch)
+        epoch = end.epoch if is_before and end is not None else start.epoch
+        return self._build(start.offset, epoch, start.log_start_offset)
 
-    def _build(self, start: LocalStart, epoch: int) -> list[Effect]:
+    def _build(self, start_offset: int, epoch: int, log_start_offset: int) -> list[Effect]:
         self.phase = Phase.BUILDING
         return [
             BuildFromTier(
                 partition=self.local.partition,
                 leader_epoch=self.leader_epoch,
-                local_start_offset=start.offset,
+                start_offset=start_offset,
                 epoch=epoch,
-                log_start_offset=start.log_start_offset,
+                log_start_offset=log_start_offset,
             )
         ]
 
@@ -252,6 +300,8 @@ class Following:
         """
         if self.phase is Phase.BUILDING:
             self.phase = Phase.FETCHING
+            # The next time as without KIP-1023: the leader's end may be of uploads that are gone.
+            self._has_failed_to_build = self.local.log.log_end_offset == 0
             self.local.high_watermark = min(
                 max(self.local.high_watermark, self.local.log.local_start_offset),
                 self.local.log.log_end_offset,

@@ -35,6 +35,10 @@ class ReplicaLog(Protocol):
         """`None` for a log without leader epochs: it is empty, or from before 0.11."""
 
     @property
+    def has_tier(self) -> bool:
+        """Whether the topic has a remote tier, by its current settings."""
+
+    @property
     def min_insync_replicas(self) -> int:
         """The topic's current setting."""
 

@@ -3,7 +3,7 @@
 Kafka's counterparts: `ReplicaManager`, and the checks of `KafkaApis` for stale requests.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import field, replace
 
 from ottla.base.error_codes import ErrorCode
@@ -47,11 +47,16 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaOptions:
-    """`truncates_on_fetch` if `inter.broker.protocol.version` is 2.7-IV1 or later."""
+    """`truncates_on_fetch` if `inter.broker.protocol.version` is 2.7-IV1 or later.
+
+    `starts_after_tier`: whether an empty follower begins with what is not in the tier yet
+    (KIP-1023); asked each time, since it is a setting that may change.
+    """
 
     broker_id: int
     lag_time_max_ms: float = 30_000
     truncates_on_fetch: bool = True
+    starts_after_tier: Callable[[], bool] = bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +255,7 @@ class ReplicaManager:
             hosted.leader,
             epoch,
             truncates_on_fetch=self.options.truncates_on_fetch,
+            starts_after_tier=self.options.starts_after_tier,
         )
         return [BecameFollower(local.partition, epoch), *following.begin()]
 

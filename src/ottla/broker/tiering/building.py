@@ -90,14 +90,14 @@ def _built(tier: Tier, build: Build) -> Steps[None]:
 
 
 def _segment_before(tier: Tier, build: Build) -> Steps[RemoteLogSegmentMetadata]:
-    """The upload that has the offset before the leader's local start."""
+    """The upload that has the offset before the one where the replica is to begin."""
     metadata, wanted = tier.metadata, build.wanted
     key = build.topic_id, build.partition.index
     deadline_ms = tier.now.monotonic_ms + READY_MS
     while True:
         metadata.watch(*key)
         index = metadata.index_of(*key) if metadata.is_ready(*key) else None
-        last = wanted.local_start_offset - 1
+        last = wanted.start_offset - 1
         found = None if index is None else index.look_up(wanted.epoch, last)
         if found is not None:
             return found

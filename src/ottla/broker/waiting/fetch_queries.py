@@ -113,6 +113,14 @@ class NoRecordsError(ApiError):
         self.preferred_replica = preferred_replica
 
 
+class OffsetMovedError(ApiError):
+    """A follower's offset is in the tier only; as in Kafka the answer says where the log begins."""
+
+    def __init__(self, data: FetchData) -> None:
+        super().__init__(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+        self.data = data
+
+
 @dataclass(slots=True)
 class FetchResult:
     """For each partition of the query, in its order: the data, or the error.

@@ -28,6 +28,7 @@ from ottla.broker.waiting.fetch_queries import (
     FetchQuery,
     FetchResult,
     NoRecordsError,
+    OffsetMovedError,
     PartitionQuery,
 )
 from ottla.broker.waiting.rooms import Waiting
@@ -270,10 +271,12 @@ def _without_records(index: int, answer: NoRecordsError) -> PartitionData:
 
 
 def _refusal(index: int, error: ApiError) -> PartitionData:
+    moved = error.data if isinstance(error, OffsetMovedError) else None
     return PartitionData(
         partition_index=index,
         error_code=error.code,
-        high_watermark=-1,
+        high_watermark=-1 if moved is None else moved.high_watermark,
+        log_start_offset=-1 if moved is None else moved.log_start_offset,
         aborted_transactions=None,
         records=b"",
     )

@@ -152,8 +152,7 @@ def _other_reason(
             return Reason.AGAIN
         case SegmentState.COPY_SEGMENT_STARTED:
             is_abandoned = segment.segment_id not in log.being_copied and (
-                segment.broker_id == log.broker_id
-                or _counts_no_more(segment, index, log, start)
+                segment.broker_id == log.broker_id or _counts_no_more(segment, index, log, start)
             )
             return Reason.ABANDONED if is_abandoned else None
     if not log.epochs:

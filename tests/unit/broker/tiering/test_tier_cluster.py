@@ -2,6 +2,10 @@
 history of the log decides what counts.
 """
 
+from typing import Any
+
+import pytest
+
 from ottla.broker.tiering.tiered_partition import IN_DOUBT_MS
 from ottla.storage.remote.segment_metadata import SegmentState
 from ottla.testing import CrashMode
@@ -73,6 +77,65 @@ def test_a_replica_that_is_lost_begins_where_the_leader_is_local() -> None:
     cluster.fill(2, 10)
     cluster.work()
     assert cluster.values(1) == cluster.values(2) == by(1, 35) + by(2, 35, 45)
+
+
+def lost_follower(cluster: TierCluster, *, deleted: int = 0) -> None:
+    """Has broker 2 lose its log, of which the tier has the first 30 of 35 records."""
+    cluster.topic_settings["local.retention.bytes"] = "1900"
+    cluster.lead(1)
+    cluster.fill(1, 25)
+    cluster.lead(1)
+    cluster.fill(1, 10)
+    cluster.work()
+    assert cluster.index(1).segments()[-1].end_offset == 29
+    cluster.kill(2)
+    cluster.disks[2] = disk("/d")
+    if deleted:
+        cluster.brokers[1].admin.delete_records({PLACE: deleted})
+    cluster.start(2)
+    cluster.lead(1, isr=(1,))
+    cluster.work()
+
+
+@pytest.mark.parametrize("deleted", [0, 5, 20], ids=["in tier", "in tier after start", "local"])
+def test_an_empty_follower_may_begin_with_what_is_not_in_the_tier_yet(deleted: int) -> None:
+    cluster = TierCluster(follower_fetch_last_tiered_offset_enable="true")
+    lost_follower(cluster, deleted=deleted)
+    one, two = cluster.log(1), cluster.log(2)
+    assert one.local_start_offset < 30
+    assert (two.log_start_offset, two.local_start_offset) == (deleted, 30)
+    assert two.epochs.entries[-1] == one.epochs.entries[len(two.epochs.entries) - 1]
+    assert two.snapshots.offsets[0] == 30
+    assert cluster.values(2) == cluster.values(1) == by(1, deleted, 35)
+    cluster.lead(2)
+    cluster.fill(2, 10)
+    cluster.work()
+    assert cluster.values(1) == cluster.values(2) == by(1, deleted, 35) + by(2, 35, 45)
+
+
+def test_without_the_setting_an_empty_follower_begins_where_the_leader_is_local() -> None:
+    cluster = TierCluster()
+    lost_follower(cluster)
+    assert cluster.log(2).local_start_offset == cluster.log(1).local_start_offset < 30
+
+
+def test_a_follower_to_which_the_end_of_the_tier_is_of_no_use_begins_as_others() -> None:
+    cluster = TierCluster(follower_fetch_last_tiered_offset_enable="true")
+    # The leader tells what was copied once, as Kafka's does; no upload has it.
+    known = cluster.list_offset
+
+    def told(broker_id: int, timestamp: int, *more: int, **named: int) -> Any:
+        answer = known(broker_id, timestamp, *more, **named)
+        if timestamp == -5:
+            answer.offset += 3
+        return answer
+
+    cluster.list_offset = told  # type: ignore[method-assign]
+    lost_follower(cluster)
+    cluster.work_without_logs(rounds=15)
+    assert cluster.remote_logs(2).counts.of("t").build_errors == 1
+    assert cluster.log(2).local_start_offset == cluster.log(1).local_start_offset < 30
+    assert cluster.values(2) == by(1, 35)
 
 
 def test_an_unclean_election_keeps_the_history_of_the_new_leader() -> None:
