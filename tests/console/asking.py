@@ -47,6 +47,8 @@ PLACES = (
     "/settings",
     "/settings?q=retention",
     "/jobs",
+    "/tables",
+    "/tiers",
     "/audit",
 )
 """Every page, of a console over what `fill` makes."""

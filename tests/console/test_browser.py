@@ -42,6 +42,8 @@ PAGES = (
     "/transactions",
     "/settings",
     "/jobs",
+    "/tables",
+    "/tiers",
     "/audit",
     "/nowhere",
 )

@@ -81,21 +81,3 @@ def test_jobs_show_how_far_a_move_between_directories_is(tmp_path: Path) -> None
         assert 0 <= move["copied"] < move["size"]
         assert move["offset_lag"] > 0
         assert f"t-0</a> to {to}: " in browser.text("/jobs")
-
-
-@pytest.mark.slow
-def test_jobs_show_how_far_a_table_is_loaded(broker: LocalBroker, tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
-    from tests.support.local_loads import load
-
-    table = str(tmp_path / "table")
-    load(str(broker.directory), "orders", table)
-    broker.produce("orders", "one more", partition=0)
-    with console_over(broker.address, tables=(table, str(tmp_path / "none"))) as browser:
-        loaded, none = browser.json("/jobs")["loads"]
-        assert (loaded["topic"], loaded["row_count"], loaded["problem"]) == ("orders", 6, "")
-        of_partition = {one["partition"]: one for one in loaded["partitions"]}
-        assert (of_partition[0]["loaded"], of_partition[0]["end"]) == (3, 4)
-        assert (of_partition[1]["loaded"], of_partition[1]["end"]) == (3, 3)
-        assert none["commit_id"] is None
-        assert "partition 0: 3 of 4" in browser.text("/jobs")

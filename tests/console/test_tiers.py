@@ -7,7 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.main import cli
-from tests.console.asking import console_over
+from ottla.console.targets import Place
+from ottla.testing import LocalBroker
+from tests.console.asking import FEW_LOGS, console_over
 from tests.golden.test_golden_remote_log_metadata import RECORDED
 
 pytestmark = pytest.mark.skipif(not RECORDED.exists(), reason="needs the recorded tiers")
@@ -43,3 +45,41 @@ def test_a_description_of_the_topic_has_the_local_and_the_tiered_offsets(directo
     assert row[5:8] == ["700", "839", "920"]
     found = CliRunner().invoke(cli, ["topics", "describe", str(directory), "plain", "--json"])
     assert '"first_local_offset": 700, "last_tiered_offset": 839' in found.stdout
+
+
+def test_the_page_of_tiers_has_what_lies_where_and_what_is_to_be_copied(directory: Path) -> None:
+    with console_over(directory) as browser:
+        found = browser.json("/tiers")
+        topics = {one["topic"]: one for one in found["topics"]}
+        (row,) = [one for one in found["partitions"] if one["topic"] == "plain"]
+        assert (row["local_start"], row["tiered_until"], row["end"]) == (700, 840, 920)
+        assert row["behind"] == topics["plain"]["behind"] == 80
+        assert row["behind_size"] == 0
+        assert topics["plain"]["tier_size"] > topics["plain"]["local_size"] > 0
+        assert found["problems"] == []
+        assert "Offsets to copy" in browser.text("/tiers")
+
+
+def test_a_broker_on_another_machine_tells_the_offsets_of_its_tier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        **FEW_LOGS,
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": (
+            "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+        ),
+        "rsm.config.dir": str(tmp_path / "tier"),
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    }
+    monkeypatch.setattr(Place, "files", lambda *_: None)
+    with LocalBroker(tmp_path / "data", settings) as broker:
+        broker.create_topic("tiered", config={"remote.storage.enable": "true"})
+        broker.create_topic("plain")
+        broker.produce("tiered", "one")
+        with console_over(broker.address) as browser:
+            found = browser.json("/tiers")
+            (row,) = found["partitions"]
+            assert (row["topic"], row["local_start"], row["end"]) == ("tiered", 0, 1)
+            assert (row["tiered_until"], row["behind"], row["local_size"]) == (0, 1, None)
+            assert "only offsets" in browser.text("/tiers")

@@ -35,6 +35,8 @@ NAVIGATION = (
     ("groups", "/groups", "Groups"),
     ("transactions", "/transactions", "Transactions"),
     ("jobs", "/jobs", "Jobs"),
+    ("tables", "/tables", "Tables"),
+    ("tiers", "/tiers", "Tiers"),
     ("settings", "/settings", "Settings"),
 )
 

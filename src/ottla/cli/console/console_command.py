@@ -63,7 +63,7 @@ console_options = with_options(
         "tables",
         multiple=True,
         metavar="DIR",
-        help="Table whose loads are shown on the jobs page; repeatable.",
+        help="Table whose loads are shown; repeatable.",
     ),
 )
 

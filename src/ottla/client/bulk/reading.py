@@ -33,6 +33,10 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 
 EARLIEST = -2
 LATEST = -1
+EARLIEST_LOCAL, LATEST_TIERED = -4, -5
+"""The special timestamps of the first offset on local disks (KIP-405), and of the last one in the
+tier (KIP-1005).
+"""
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 

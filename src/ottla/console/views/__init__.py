@@ -11,6 +11,8 @@ from ottla.console.views import (
     partitions,
     producing,
     settings,
+    tables,
+    tiers,
     topics,
     transactions,
 )
@@ -28,6 +30,8 @@ VIEWS: dict[str, View] = {
     **transactions.VIEWS,
     **settings.VIEWS,
     **jobs.VIEWS,
+    **tables.VIEWS,
+    **tiers.VIEWS,
     **audit.VIEWS,
 }
 """Path -> view."""

@@ -1,11 +1,10 @@
-"""Background work: recovery, retention, cleaning, moves, mirrors and loads."""
+"""Background work: recovery, retention, cleaning, moves and mirrors."""
 
 from collections.abc import Iterator
 
-from ottla.base.errors import ApiError, CorruptionError, OttlaError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
 from ottla.base.partitions import TopicPartition
-from ottla.client.bulk.reading import LATEST
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import compaction_status
@@ -15,7 +14,6 @@ from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.owner_note import owner_of
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.tables import Table, loaded_partitions
 
 MOST_LOGS = 200
 """The number of logs examined for a page; a link leads to the next ones."""
@@ -30,7 +28,6 @@ def jobs(ask: Ask) -> Page:
         if files is None
         else [_directory(files, one.path) for one in files.opened],
         "moves": _moves(ask),
-        "loads": [_load(ask, path) for path in ask.state.tables],
         "retention": [],
         "cleaning": [],
         "intervals": {},
@@ -150,42 +147,6 @@ def _moves(ask: Ask) -> list[Fields]:
         for one in described
         for place, moving in sorted(one.moving.items())
     ]
-
-
-def _load(ask: Ask, path: str) -> Fields:
-    """The loaded offsets of a table, and the end offsets of its topic."""
-    fields: Fields = {"path": path, "problem": "", "partitions": [], "commit_id": None,
-                      "committed_ms": None, "row_count": 0, "topic": None}  # fmt: skip
-    try:
-        entries = Table(path).entries()
-        loaded = loaded_partitions(entries)
-        if not entries:
-            return fields
-        fields |= {
-            "commit_id": entries[-1].commit_id,
-            "committed_ms": entries[-1].committed_ms,
-            "row_count": sum(one.row_count for one in entries if one.action.value == "load"),
-        }
-        places = {TopicPartition(one.topic, one.partition): one for one in loaded.values()}
-        ends = _ends(ask, list(places))
-        for place, one in sorted(places.items()):
-            fields["topic"] = place.topic
-            fields["partitions"].append(
-                {
-                    "partition": place.partition,
-                    "loaded": one.until_offset,
-                    "end": ends.get(place, one.log_end_offset),
-                }
-            )
-    except (OttlaError, OSError) as error:
-        fields["problem"] = str(error)
-    return fields
-
-
-def _ends(ask: Ask, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-    with ask.place.reading() as admin:
-        there = admin.existing(places)
-        return {place: one.offset for place, one in admin.list_offsets(there, LATEST).items()}
 
 
 VIEWS = {"/jobs": View(jobs)}

@@ -5,7 +5,13 @@ from ottla.base.errors import ApiError, UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.administration.admin import Admin
-from ottla.client.bulk.reading import EARLIEST, LATEST, READ_COMMITTED
+from ottla.client.bulk.reading import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    READ_COMMITTED,
+)
 from ottla.client.refusals import RefusedError
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.pictures import LEGEND, draw, remarks
@@ -20,11 +26,6 @@ from ottla.diagnosis.words.setting_commands import Setting
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.remote_part import RemotePart
-
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-"""The special timestamps of the first offset on local disks (KIP-405), and of the last one in the
-tier (KIP-1005)."""
 
 
 def log_picture(ask: Ask) -> Page:

@@ -29,6 +29,8 @@ class RemotePart:
     """Offsets that neither the tier nor the directory has."""
     highest_offset: int = -1
     """The last offset up to which the tier has the log; -1 if it has nothing of it."""
+    tier_size: int = 0
+    """The bytes of all its uploads, also of those that are local too."""
 
     @property
     def size(self) -> int:
@@ -67,6 +69,7 @@ class RemoteRecords:
             pieces=found.pieces,
             gaps=tuple(one for one in found.findings if one.lost is not None),
             highest_offset=-1 if highest is None else highest.start_offset,
+            tier_size=index.size,
         )
 
     @property

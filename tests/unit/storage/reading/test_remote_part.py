@@ -21,6 +21,7 @@ def test_uploads_before_the_first_local_segment_are_its_part(tmp_path: Path) -> 
     assert [one.first_offset for one in found.pieces] == [0, 10]
     assert (found.start_offset, found.highest_offset, found.gaps) == (0, 29, ())
     assert found.size == sum(one.metadata.size for one in uploads[:2])
+    assert found.tier_size == sum(one.metadata.size for one in uploads)
 
 
 def test_offsets_that_are_nowhere_are_gaps(tmp_path: Path) -> None:
