@@ -108,7 +108,7 @@ class ConsoleState:
     is_read_only: bool = False
     """Whether nothing can be changed through the console."""
     tables: tuple[str, ...] = ()
-    """The tables whose loads the jobs page shows."""
+    """The tables whose loads are shown."""
     name: str = ""
     """The cluster's context; empty in a console of one cluster."""
     clusters: tuple[str, ...] = ()
