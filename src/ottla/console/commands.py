@@ -37,6 +37,27 @@ class Command:
         return line if self.input is None else f"printf %s {shell_word(self.input)} | {line}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request of a schema registry's API, as `curl` sends it; a login is not shown.
+
+    >>> print(HttpRequest(method="DELETE", url="http://localhost:8081/subjects/tea").text())
+    curl -X DELETE http://localhost:8081/subjects/tea
+    """
+
+    method: str
+    url: str
+    content_type: str = ""
+    body: str | None = None
+
+    def text(self, target: Sequence[str] = ()) -> str:
+        """See `Command`."""
+        words = ["curl", "-X", self.method]
+        if self.body is not None:
+            words += ["-H", f"Content-Type: {self.content_type}", "--data-binary", self.body]
+        return " ".join(map(shell_word, [*words, self.url]))
+
+
 def shell_word(text: str) -> str:
     """A text as one word of a POSIX shell.
 

@@ -116,7 +116,7 @@ class Decodings:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`files` by topic and side. Raises `UserError` for a file without a valid schema."""
-        self._registry = registry
+        self.registry = registry
         self._clock = clock
         self._lock = threading.Lock()
         self._files = dict(files or {})
@@ -132,7 +132,7 @@ class Decodings:
         return (
             AUTO,
             *([file.encoding] if file is not None else ()),
-            *([REGISTRY] if self._registry is not None else ()),
+            *([REGISTRY] if self.registry is not None else ()),
             JSON,
             TEXT,
             HEX,
@@ -154,12 +154,12 @@ class Decodings:
 
     def _by_registry(self, side: str) -> "_Registered | None":
         """The decoder by the registry; made anew after a while, since schemas are registered."""
-        if self._registry is None:
+        if self.registry is None:
             return None
         with self._lock:
             found = self._registered.get(side)
             if found is None or self._clock() - found.made_at > FRESH_S:
-                bounded = _BoundedRegistry(self._registry, self._clock)
+                bounded = _BoundedRegistry(self.registry, self._clock)
                 encoding = encoding_of(side, REGISTRY, None, bounded)
                 found = _Registered(encoding=encoding, made_at=self._clock())
                 self._registered[side] = found

@@ -74,8 +74,8 @@ class Ask:
         return self.query if self.form is None else self.form
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
-        """A number of the query; the default without one. Raises `QueryError` for another text."""
-        text = self.query.get(name, "").strip()
+        """A number of the fields; the default without one. Raises `QueryError` for another text."""
+        text = self.fields.get(name, "").strip()
         if not text:
             return default
         number = whole_number(text, most)
@@ -87,14 +87,14 @@ class Ask:
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
         """One of the choices, the first without a text. Raises `QueryError` for another text."""
-        text = self.query.get(name, "").strip() or choices[0]
+        text = self.fields.get(name, "").strip() or choices[0]
         if text not in choices:
             raise QueryError(name, text, f"one of {', '.join(filter(None, choices))}")
         return text
 
     def flag(self, name: str) -> bool:
         """Whether a parameter is 1. Raises `QueryError` for anything but 1 and 0."""
-        text = self.query.get(name, "").strip() or "0"
+        text = self.fields.get(name, "").strip() or "0"
         if text not in ("0", "1"):
             raise QueryError(name, text, "1 or 0")
         return text == "1"

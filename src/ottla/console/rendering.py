@@ -34,6 +34,7 @@ NAVIGATION = (
     ("topics", "/topics", "Topics"),
     ("groups", "/groups", "Groups"),
     ("transactions", "/transactions", "Transactions"),
+    ("schemas", "/schemas", "Schemas"),
     ("jobs", "/jobs", "Jobs"),
     ("tables", "/tables", "Tables"),
     ("tiers", "/tiers", "Tiers"),

@@ -35,7 +35,7 @@ class DirectoryRegistry:
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
         numbered = re.compile(rf"{re.escape(subject)}\.(\d+)\.(?:avsc|json|proto)")
-        self._check()
+        self.check()
         found = [one for path in self._path.iterdir() if (one := numbered.fullmatch(path.name))]
         if not found:
             return [self._read(subject, f"subject {subject}")]
@@ -43,7 +43,12 @@ class DirectoryRegistry:
         what = f"subject {subject}"
         return [self._read(f"{subject}.{number}", what) for number in numbers]
 
-    def _check(self) -> None:
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def check(self) -> None:
+        """Raises `UserError` if the directory is none."""
         if not self._path.is_dir():
             raise UserError(
                 f"{self._path} is not a directory of schemas: name one with files such as 7.avsc "
@@ -62,7 +67,7 @@ class DirectoryRegistry:
             _check_text(path, kind, text)
             references = self._imported(text) if kind == PROTOBUF else {}
             return RegisteredSchema(text=text, kind=kind, references=references)
-        self._check()
+        self.check()
         raise UnknownSchemaError(f"{self._path} has no {what} ({name}.avsc)")
 
     def _imported(self, text: str) -> dict[str, str]:

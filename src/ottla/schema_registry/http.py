@@ -3,7 +3,7 @@
 import base64
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from http.client import HTTPException
 from typing import Any
@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
-from ottla.base.errors import UserError
+from ottla.base.errors import RefusalError, UnreachableError, UserError
 from ottla.schema_registry.registry import (
     AVRO,
     PATIENCE_S,
@@ -24,6 +24,7 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 _LONGEST_ANSWER = 16 << 20
+_LONGEST_WORDS = 64 << 10
 MOST_REFERENCES = 1000
 """Of one schema, with those of the schemas that it references."""
 
@@ -60,15 +61,15 @@ class HttpRegistry:
     def versions(self, subject: str) -> list[RegisteredSchema]:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         what = f"subject {subject}"
-        numbers = self._ask(path, what)
+        numbers = self.ask(path, what)
         if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
             raise self._fault(f"its response has no versions of {what}")
-        return [self._schema(self._ask(f"{path}/{one}", what)) for one in sorted(numbers)]
+        return [self._schema(self.ask(f"{path}/{one}", what)) for one in sorted(numbers)]
 
     def _kept(self, path: str, what: str) -> RegisteredSchema:
         found = self._known.get(path)
         if found is None:
-            found = self._known[path] = self._schema(self._ask(path, what))
+            found = self._known[path] = self._schema(self.ask(path, what))
         return found
 
     def _schema(self, answer: Any) -> RegisteredSchema:
@@ -104,7 +105,7 @@ class HttpRegistry:
             if len(seen) > MOST_REFERENCES:
                 raise self._fault(f"a schema has more than {MOST_REFERENCES} references")
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-            needed = self._ask(path, f"version {version} of subject {subject}")
+            needed = self.ask(path, f"version {version} of subject {subject}")
             if not isinstance(needed, dict) or not isinstance(needed.get("schema"), str):
                 raise self._fault("its response has no schema")
             open_names.append(name)
@@ -122,8 +123,21 @@ class HttpRegistry:
         except (KeyError, TypeError, ValueError) as error:
             raise self._fault("its response has a reference without a schema") from error
 
-    def _ask(self, path: str, what: str) -> Any:
-        request = Request(self._url + path, headers={"Accept": f"{MEDIA_TYPE}, application/json"})
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def ask(
+        self, path: str, what: str, *, method: str = "GET", body: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The answer of the API. Raises `UnknownSchemaError` if `what` is not there, `RefusalError`
+        for a request that the registry refuses, with its words, and `UserError`.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": f"{MEDIA_TYPE}, application/json"}
+        if data is not None:
+            headers["Content-Type"] = MEDIA_TYPE
+        request = Request(self._url + path, data=data, headers=headers, method=method)
         if self._authorization:
             # A redirect to another host must not receive the login.
             request.add_unredirected_header("Authorization", self._authorization)
@@ -132,16 +146,24 @@ class HttpRegistry:
                 return json.loads(answer.read(_LONGEST_ANSWER))
         except HTTPError as error:
             with error:
+                words = _words_of(error)
                 if error.code == _NOT_FOUND:
-                    raise UnknownSchemaError(f"{self._url} has no {what}") from error
+                    is_told = words and method != "GET"
+                    told = f": {words}" if is_told else f" has no {what}"
+                    raise UnknownSchemaError(f"{self._url}{told}") from error
                 if error.code in _REFUSED:
                     raise self._fault(
                         f"access to {what} is denied ({error.code}): see basic.auth.user.info or "
                         f"bearer.auth.token of --registry-config"
                     ) from error
-                raise self._fault(f"the request for {what} failed: {error.code}") from error
+                if words and 400 <= error.code < 500:
+                    raise RefusalError(f"schema registry {self._url}: {words}") from error
+                told = f"{error.code}{f', {words}' if words else ''}"
+                raise self._fault(f"the request for {what} failed: {told}") from error
         except URLError as error:
-            raise self._fault(f"it cannot be reached: {error.reason}") from error
+            raise UnreachableError(
+                f"schema registry {self._url}: it cannot be reached: {error.reason}"
+            ) from error
         except (OSError, ValueError, RecursionError, HTTPException) as error:
             raise self._fault(f"its response is invalid: {error}") from error
 
@@ -170,3 +192,13 @@ class HttpRegistry:
             return make(cafile=self._login.ca_location or None)
         except OSError as error:
             raise self._fault(f"schema.registry.ssl.ca.location: {error}") from error
+
+
+def _words_of(error: HTTPError) -> str:
+    """What a registry says of an error; empty if it says nothing."""
+    try:
+        found = json.loads(error.read(_LONGEST_WORDS))
+    except (OSError, ValueError, RecursionError, HTTPException):
+        return ""
+    message = found.get("message") if isinstance(found, dict) else None
+    return " ".join(str(message).split()) if message else ""
