@@ -11,8 +11,8 @@ from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import config_records
+from ottla.metadata.log_files import ReadLog
 from ottla.metadata.records import ConfigRecord
-from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK, log_file_name
 from ottla.storage.files.known_topics import TopicEntry, read_known_topics
@@ -21,17 +21,17 @@ from ottla.storage.files.metadata_files import has_metadata_log, read_metadata_l
 from ottla.testing.clock import DEFAULT_NOW_MS
 
 
-def replay_of(files: FileSystem, directory: str = "/d") -> MetadataReplay:
-    """What the log holds; nothing without one."""
+def log_of(files: FileSystem, directory: str = "/d") -> ReadLog:
+    """A log without damage, or nothing without one."""
     if not has_metadata_log(files, directory):
-        return MetadataReplay()
+        return ReadLog(content=MetadataImage(), log_end=0)
     log = read_metadata_log(files, directory)
     assert log.damage is None, log.damage
-    return log.replay
+    return log
 
 
 def image_of(files: FileSystem, directory: str = "/d") -> MetadataImage:
-    return replay_of(files, directory).image()
+    return log_of(files, directory).content
 
 
 def record_settings(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
@@ -76,10 +76,10 @@ def write_records(files: FileSystem, *records: Message, directory: str = "/d") -
     properties = properties_of(files, directory)
     assert properties is not None
     assert properties.node_id is not None
-    replay = replay_of(files, directory)
+    found = log_of(files, directory)
     with StoppedDirectory(directory, files, properties, DEFAULT_NOW_MS) as stopped:
         options = LogOptions(node_id=properties.node_id, now_ms=DEFAULT_NOW_MS)
-        log = MetadataLog(stopped, files, replay, options)
+        log = MetadataLog(stopped, files, found, options)
         log.commit([(record, 0) for record in records])
 
 

@@ -149,7 +149,7 @@ def _metadata_log(
     log = MetadataLog(
         None if found.path is None else by_path[found.path],
         file_system,
-        found.replay,
+        found.log,
         LogOptions(
             node_id=opened.node_id,
             now_ms=options.now_ms,

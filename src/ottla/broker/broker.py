@@ -182,7 +182,7 @@ class Broker:
         except StorageError:
             logger.error("closing with a directory offline; the next start recovers it")
         with suppress(StorageError):  # logged when the directory went offline
-            self.metadata.close()
+            self.metadata.close(self.image_store.image)
         self.log_jobs.segment_removals.close()
         self.options.run_directories([directory.close for directory in self.directories])
         self.topic_store.removals.close()

@@ -129,7 +129,7 @@ class Directories:
         """Where the settings come from, as text."""
         if self.topic_settings is not None:
             return "the running broker"
-        parts = [f"the metadata log ({CLUSTER_METADATA})"] if self.found.replay else []
+        parts = [f"the metadata log ({CLUSTER_METADATA})"] if self.found.log else []
         parts += ["the given server.properties"] if self.has_properties else []
         parts += [] if self.has_properties else ["Kafka's defaults (--config adds a server's own)"]
         return ", ".join(parts)

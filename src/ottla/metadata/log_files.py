@@ -6,7 +6,9 @@ what is before it is read. Kafka's counterparts: `RecordsSnapshotReader`, `Kafka
 `MetadataLoader`.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 
 from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.values import dataclass
@@ -55,20 +57,24 @@ class MetadataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLog:
-    """The state at the log's end, or before the damage if there is any.
+    """`content` is what the log holds, or what is before the damage if there is any.
 
     `log_end` is the offset after the last batch of the segments.
     """
 
-    replay: MetadataReplay
+    content: MetadataImage
     log_end: int
+    is_in_transaction: bool = False
+    """Whether a metadata transaction was begun and not ended."""
+    has_removed_credential: bool = False
+    """Whether a SCRAM credential was removed since all were written again (`credentials_again`)."""
     damage: CorruptionError | None = None
 
     def image(self) -> MetadataImage:
         """The image of a log without damage; raises `CorruptionError` with file and position."""
         if self.damage is not None:
             raise self.damage
-        return self.replay.image()
+        return self.content
 
 
 def read_log(
@@ -78,39 +84,48 @@ def read_log(
 
     `may_be_torn` says that the last segment may end with a torn batch, as after a crash.
     """
-    reading = _Reading(MetadataReplay())
+    reading = LogReading()
     damage = None
     try:
-        reading.read_all(snapshot, segments, may_be_torn=may_be_torn)
+        deque(reading.steps(snapshot, segments, may_be_torn=may_be_torn), maxlen=0)
     except CorruptionError as error:
         damage = error
-    return ReadLog(replay=reading.replay, log_end=reading.log_offset or 0, damage=damage)
+    replay = reading.replay
+    return ReadLog(
+        content=replay.image(),
+        log_end=reading.log_offset or 0,
+        is_in_transaction=replay.is_in_transaction,
+        has_removed_credential=replay.has_removed_credential,
+        damage=damage,
+    )
 
 
 @dataclass(slots=True)
-class _Reading:
-    replay: MetadataReplay
+class LogReading:
+    """Reads a log in steps, of a batch each, which raise `CorruptionError`."""
+
+    replay: MetadataReplay = field(default_factory=MetadataReplay)
     log_offset: int | None = None
     """The base offset that the next batch of the log must have."""
 
-    def read_all(
+    def steps(
         self,
         snapshot: MetadataFile | None,
         segments: Sequence[MetadataFile],
         *,
         may_be_torn: bool,
-    ) -> None:
+    ) -> Iterator[None]:
         if snapshot is not None:
-            self.read_snapshot(snapshot)
+            yield from self._read_snapshot(snapshot)
         end = self.replay.end_offset
         if segments and segments[0].offset > end:
             reason = f"the log begins at offset {segments[0].offset}, and no snapshot reaches it"
             raise CorruptionError(segments[0].path, 0, reason)
         for number, segment in enumerate(segments):
             is_last = number == len(segments) - 1
-            self.read_segment(segment, may_be_torn=may_be_torn and is_last)
+            yield from self._read_segment(segment, may_be_torn=may_be_torn and is_last)
 
-    def read_snapshot(self, file: MetadataFile) -> None:
+    def _read_snapshot(self, file: MetadataFile) -> Iterator[None]:
         """Replays a snapshot; raises `CorruptionError` if its header or footer is missing."""
         kinds: list[ControlRecordType | None] = []
         position = 0
@@ -118,12 +133,13 @@ class _Reading:
             batch = _batch(file, position)
             kinds += self._take(file, position, batch, from_offset=0)
             position += batch.size
+            yield
         expected = ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER
         if not kinds or (kinds[0], kinds[-1]) != expected:
             raise CorruptionError(file.path, position, "the snapshot is incomplete")
         self.replay.end_offset, self.replay.epoch = file.offset, file.epoch
 
-    def read_segment(self, file: MetadataFile, *, may_be_torn: bool) -> None:
+    def _read_segment(self, file: MetadataFile, *, may_be_torn: bool) -> Iterator[None]:
         snapshot_end = self.replay.end_offset
         position = 0
         while position < len(file.content):
@@ -145,6 +161,7 @@ class _Reading:
                 self.replay.end_offset = batch.next_offset
                 self.replay.epoch = batch.partition_leader_epoch
             position += batch.size
+            yield
 
     def _take(
         self, file: MetadataFile, position: int, batch: Batch, *, from_offset: int

@@ -1,12 +1,12 @@
-"""Replays the metadata records of a KRaft cluster, which make and change its image.
+"""Replays the metadata records of a KRaft cluster, which make its image.
 
-A snapshot and the log after it are replayed in order. Records of a metadata transaction are applied
-when it ends (KIP-868). Kafka's counterparts: `MetadataImage`, `MetadataDelta`,
-`MetadataBatchLoader`. In Kafka, a topic that is deleted and created again within one delta inherits
-the settings of the deleted topic; here records are applied one by one, and it does not.
+A snapshot and the log after it are replayed in order when they are read. Records of a metadata
+transaction are applied when it ends (KIP-868). Kafka's counterparts: `MetadataImage`,
+`MetadataDelta`, `MetadataBatchLoader`. In Kafka, a topic that is deleted and created again within
+one delta inherits the settings of the deleted topic; here records are applied one by one, and it
+does not.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
@@ -58,7 +58,7 @@ SCRAM_AGAIN = "SCRAM credentials"
 
 @dataclass(slots=True)
 class MetadataReplay:
-    """Replays records in the log's order; `image` returns the current state."""
+    """Replays records in the log's order; `image` returns what they make, once, at the end."""
 
     epoch: int = 0
     end_offset: int = 0
@@ -80,10 +80,6 @@ class MetadataReplay:
     _removed: set[Uuid] = field(default_factory=set)
     _same: dict[PartitionImage, PartitionImage] = field(default_factory=dict)
     """One object for all partitions in the same state, of which there may be 100,000."""
-    _shared: set[Uuid] = field(default_factory=set)
-    """Topics whose partitions a copy has too, and which are copied before a change."""
-    _shared_acls: set[ResourcePattern] = field(default_factory=set)
-    """Patterns whose rules a copy or an image has too."""
     _transaction: list[Message] | None = None
     """The records of the open transaction, if any."""
     _transaction_name: str | None = None
@@ -117,20 +113,11 @@ class MetadataReplay:
         """Whether a metadata transaction was begun and not ended."""
         return self._transaction is not None
 
-    def feature(self, name: str) -> int:
-        """The level of a feature; 0 if it is not finalized."""
-        return self._features.get(name, 0)
-
-    def forget_removed(self, snapshot: "MetadataReplay") -> None:
-        """Forgets the topics that were removed before a snapshot was made."""
-        self._removed -= snapshot._removed
-
     # Topics
 
     def _topic(self, record: TopicRecord) -> None:
         self._names[record.topic_id] = record.name
         self._partitions[record.topic_id] = {}
-        self._shared.discard(record.topic_id)
         self._removed.discard(record.topic_id)
 
     def _partition(self, record: PartitionRecord) -> None:
@@ -147,11 +134,8 @@ class MetadataReplay:
         )
 
     def _put(self, record: PartitionRecord | PartitionChangeRecord, image: PartitionImage) -> None:
-        topic_id = record.topic_id
-        if topic_id in self._shared:
-            self._shared.remove(topic_id)
-            self._partitions[topic_id] = dict(self._partitions[topic_id])
-        self._partitions[topic_id][record.partition_id] = self._same.setdefault(image, image)
+        partitions = self._partitions[record.topic_id]
+        partitions[record.partition_id] = self._same.setdefault(image, image)
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
         """Applies the changed fields of a partition."""
@@ -180,7 +164,6 @@ class MetadataReplay:
         name = self._names.pop(record.topic_id)
         del self._partitions[record.topic_id]
         self._configs.get(ResourceKind.TOPIC, {}).pop(name, None)
-        self._shared.discard(record.topic_id)
         self._removed.add(record.topic_id)
 
     # Settings
@@ -227,26 +210,19 @@ class MetadataReplay:
 
     def _add_acl(self, record: AccessControlEntryRecord) -> None:
         pattern, entry = self._acls_by_id[record.id] = acl_of(record)
-        entries = self._own_acls(pattern)
+        entries = self._acls.setdefault(pattern, {})
         entries[entry] = (*entries.get(entry, ()), record.id)
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         acl = self._acls_by_id.pop(record.id, None)
         if acl is None:
             return
-        entries = self._own_acls(acl.pattern)
+        entries = self._acls[acl.pattern]
         ids = tuple(one for one in entries.pop(acl.entry) if one != record.id)
         if ids:
             entries[acl.entry] = ids
         if not entries:
             del self._acls[acl.pattern]
-
-    def _own_acls(self, pattern: ResourcePattern) -> dict[Entry, tuple[Uuid, ...]]:
-        """The rules of a pattern, to be changed."""
-        if pattern in self._shared_acls:
-            self._shared_acls.remove(pattern)
-            self._acls[pattern] = dict(self._acls.get(pattern, {}))
-        return self._acls.setdefault(pattern, {})
 
     def _add_token(self, record: DelegationTokenRecord) -> None:
         self._tokens[record.token_id] = token_of(record)
@@ -269,15 +245,14 @@ class MetadataReplay:
         """Ignores fenced brokers and eligible leaders, which only matter in the cluster."""
 
     def image(self) -> MetadataImage:
-        """A copy of the current state, which later records do not change."""
-        self._shared_acls = set(self._acls)
-        configs = self._configs.get(ResourceKind.TOPIC, {})
+        """What the records have made; nothing is replayed afterwards."""
+        configs = self._configs.pop(ResourceKind.TOPIC, {})
         topics = {
             name: TopicImage(
                 name=name,
                 topic_id=topic_id,
                 partitions=dict(sorted(self._partitions[topic_id].items())),
-                configs=dict(configs.get(name, {})),
+                configs=configs.get(name, {}),
             )
             for topic_id, name in self._names.items()
         }
@@ -285,48 +260,19 @@ class MetadataReplay:
             end_offset=self.end_offset,
             epoch=self.epoch,
             topics=dict(sorted(topics.items())),
-            topic_names=dict(self._names),
-            configs={
-                kind: {name: dict(values) for name, values in of_kind.items()}
-                for kind, of_kind in self._configs.items()
-                if of_kind and kind != ResourceKind.TOPIC
-            },
-            quotas={entity: dict(values) for entity, values in self._quotas.items()},
-            credentials=dict(self._credentials),
-            acls=dict(self._acls),
-            tokens=dict(self._tokens),
-            features=dict(self._features),
-            brokers=dict(self._brokers),
-            controllers=dict(self._controllers),
+            topic_names=self._names,
+            configs={kind: of_kind for kind, of_kind in self._configs.items() if of_kind},
+            quotas=self._quotas,
+            credentials=self._credentials,
+            acls=self._acls,
+            tokens=self._tokens,
+            features=self._features,
+            brokers=self._brokers,
+            controllers=self._controllers,
             next_producer_id=self._next_producer_id,
             zk_migration_state=self._zk_migration_state,
             voters=self.voters,
             removed=frozenset(self._removed),
-        )
-
-    def copy(self) -> "MetadataReplay":
-        """A copy, which takes little time, as the partitions are shared until they change."""
-        self._shared = set(self._partitions)
-        self._shared_acls = set(self._acls)
-        return dataclasses.replace(
-            self,
-            _names=dict(self._names),
-            _partitions=dict(self._partitions),
-            _configs={
-                kind: {name: dict(values) for name, values in of_kind.items()}
-                for kind, of_kind in self._configs.items()
-            },
-            _quotas={key: dict(values) for key, values in self._quotas.items()},
-            _credentials=dict(self._credentials),
-            _acls=dict(self._acls),
-            _acls_by_id=dict(self._acls_by_id),
-            _tokens=dict(self._tokens),
-            _features=dict(self._features),
-            _brokers=dict(self._brokers),
-            _controllers=dict(self._controllers),
-            _removed=set(self._removed),
-            _shared=set(self._partitions),
-            _shared_acls=set(self._acls),
         )
 
 

@@ -125,15 +125,6 @@ def test_a_change_raises_the_leader_epoch_only_where_it_names_a_leader() -> None
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, 1, 2)
 
 
-def test_an_image_stays_as_it_was_when_more_is_replayed() -> None:
-    replay = MetadataReplay()
-    for record in topic():
-        replay.replay(record)
-    before = replay.image()
-    replay.replay(config("retention.ms", "1"))
-    assert before.topics["t"].configs == {}
-
-
 def test_records_below_the_snapshot_are_not_counted_twice() -> None:
     made = [encode_record(record) for record in topic()]
     snapshot = MetadataFile(

@@ -41,7 +41,7 @@ from ottla.storage.files.metadata_files import (
 from ottla.storage.files.partition_metadata import read_topic_id
 
 if TYPE_CHECKING:  # Lazy: a new directory has no metadata log.
-    from ottla.metadata.replay import MetadataReplay
+    from ottla.metadata.log_files import ReadLog
 
 IN_ZOOKEEPER = "the settings are in the ZooKeeper of the cluster that wrote the directory"
 
@@ -56,7 +56,7 @@ class FoundMetadata:
 
     path: str | None
     reason: str
-    replay: "MetadataReplay | None" = None
+    log: "ReadLog | None" = None
     known: KnownTopics = NO_TOPICS
     image: MetadataImage = MetadataImage()
     """What the log holds."""
@@ -83,7 +83,7 @@ class FoundMetadata:
     @property
     def is_log_read(self) -> bool:
         """Whether all settings are known, but for topics that the log does not have."""
-        return self.replay is not None and self.damage is None
+        return self.log is not None and self.damage is None
 
     def why_unknown(self, topic: str, topic_id: Uuid | None) -> str | None:
         """Returns why the settings of a topic on disk are unknown; `None` if they are known."""
@@ -155,7 +155,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         log = read_metadata_log(file_system, path)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}") from error
-    image = log.replay.image()
+    image = log.content
     known = known_topics_of(image)
     node_id = _node_id(path, file_system)
     reason, refusal = f"the metadata log {folder} does not have its settings", None
@@ -174,7 +174,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
     return FoundMetadata(
         path=path,
         reason=reason,
-        replay=log.replay,
+        log=log,
         known=known,
         image=image,
         node_id=node_id,

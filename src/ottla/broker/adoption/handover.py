@@ -29,7 +29,6 @@ from ottla.metadata.image import (
 )
 from ottla.metadata.image_changes import VersionedRecord, image_changes
 from ottla.metadata.records import NO_LEADER
-from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.checkpoints import CheckpointLines
@@ -72,7 +71,7 @@ class Handover:
 
     metadata_path: str
     properties: Mapping[str, MetaProperties]
-    replay: MetadataReplay
+    found: FoundMetadata
     new: MetadataImage
     records: Sequence[VersionedRecord]
     is_new: bool
@@ -125,8 +124,7 @@ def plan_handover(
     partitions = _Partitions(file_system, properties).find()
     _check_topics(found, partitions)
     assert found.path is not None
-    replay = found.replay or MetadataReplay()
-    old = replay.image()
+    old = found.image
     level = old.features.get(METADATA_VERSION, FIRST_WITH_DIRECTORIES)
     if len(paths) > 1 and level < FIRST_WITH_DIRECTORIES:
         raise UserError(
@@ -137,10 +135,10 @@ def plan_handover(
     return Handover(
         metadata_path=found.path,
         properties=properties,
-        replay=replay,
+        found=found,
         new=new,
         records=list(image_changes(old, new)),
-        is_new=found.replay is None,
+        is_new=found.log is None,
     )
 
 
@@ -159,11 +157,11 @@ def write_handover(plan: Handover, file_system: FileSystem, options: HandoverOpt
         plan.metadata_path, file_system, plan.properties[plan.metadata_path], options.now_ms
     ) as directory:
         own = LogOptions(node_id=plan.node_id, now_ms=options.now_ms)
-        log = MetadataLog(directory, file_system, plan.replay, own)
+        log = MetadataLog(directory, file_system, plan.found.log, own)
         if plan.is_new:
             log.begin()
         log.commit(plan.records)
-        end = log.replay.end_offset
+        end = log.end_offset
     lines.append(f"{plan.folder}: {len(plan.records)} records more, up to offset {end - 1}")
     return lines
 

@@ -13,9 +13,8 @@ from ottla.base.files import FileSystem, join, make_durable_directory
 from ottla.broker.adoption.found_metadata import FoundMetadata
 from ottla.broker.adoption.handover import HandoverOptions
 from ottla.broker.metadata.log import LogOptions, MetadataLog
-from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.metadata.image import METADATA_VERSION, MetadataImage, PartitionImage
 from ottla.metadata.image_changes import image_changes
-from ottla.metadata.replay import MetadataReplay
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.boot_note import note_end
 from ottla.storage.files.filenames import (
@@ -37,7 +36,6 @@ def recreate(found: FoundMetadata, file_system: FileSystem, options: HandoverOpt
     Raises `UserError`.
     """
     assert found.path is not None
-    assert found.replay is not None
     properties = properties_of(file_system, found.path)
     if properties is None or properties.node_id is None:
         raise UserError(f"{found.path} has no meta.properties with a node; restore the file")
@@ -45,12 +43,13 @@ def recreate(found: FoundMetadata, file_system: FileSystem, options: HandoverOpt
     if file_system.status(aside) is not None:
         remove_tree(file_system, aside)
     make_durable_directory(file_system, aside)
-    image = _alone(found.replay.image(), found, properties.node_id)
+    image = _alone(found, properties.node_id)
     with StoppedDirectory(aside, file_system, properties, options.now_ms) as directory:
         own = LogOptions(node_id=properties.node_id, now_ms=options.now_ms)
-        log = MetadataLog(directory, file_system, MetadataReplay(), own)
+        log = MetadataLog(directory, file_system, None, own)
         log.begin()
-        log.commit(image_changes(log.image(), image))
+        formatted = MetadataImage(features={METADATA_VERSION: log.level})
+        log.commit(image_changes(formatted, image))
     folder = metadata_folder(found.path)
     kept = join(found.path, stray_directory_name(CLUSTER_METADATA, 0, options.new_id()))
     # Before the renames: a crash in between must not make the shorter log look cut.
@@ -75,17 +74,17 @@ def finish(path: str, file_system: FileSystem) -> None:
         remove_tree(file_system, aside)
 
 
-def _alone(image: MetadataImage, found: FoundMetadata, node_id: int) -> MetadataImage:
+def _alone(found: FoundMetadata, node_id: int) -> MetadataImage:
     """The image with the topics that are here, and without other nodes."""
     return replace(
-        image,
+        found.image,
         topics={
             name: topic._replace(
                 partitions={
                     index: _led_by(one, node_id) for index, one in topic.partitions.items()
                 },
             )
-            for name, topic in image.topics.items()
+            for name, topic in found.image.topics.items()
             if name in found.known.entries
         },
         brokers={},

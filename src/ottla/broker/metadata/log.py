@@ -1,9 +1,10 @@
-"""The metadata log of a broker by itself: what is decided is appended, made durable and replayed.
+"""The metadata log of a broker by itself: what is decided is appended, and made durable.
 
 The log is `__cluster_metadata-0` of one log directory, in Kafka's format, so that Kafka continues
 it where Ottla stopped, and the other way round. A broker by itself is its only voter. Each use that
 changes something begins an epoch, as each start of a leader does in Kafka. A change is one batch,
-or a metadata transaction of several, so that a crash leaves all of it or nothing.
+or a metadata transaction of several, so that a crash leaves all of it or nothing. What the log
+holds is in memory as the image of the broker only; a snapshot is made of the log's own files.
 
 Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `QuorumController`,
 `KafkaRaftClient` and `KafkaMetadataLog` of a node that is broker and controller.
@@ -11,16 +12,15 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `QuorumContr
 
 import json
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, StorageError
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns, yield_turn
+from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
@@ -31,13 +31,14 @@ from ottla.storage.files.metadata_files import (
     SNAPSHOT_NAME,
     metadata_folder,
     read_quorum_state,
+    rolled_image,
 )
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 
 if TYPE_CHECKING:
     from ottla.metadata.image_changes import VersionedRecord
-    from ottla.metadata.replay import MetadataReplay
+    from ottla.metadata.log_files import ReadLog
 
 # What reads and writes records is imported in functions: a broker that changes nothing, and has no
 # log yet, needs none of it.
@@ -87,7 +88,7 @@ class LogOptions:
 
 
 class MetadataLog:
-    """`image` is what the log holds; `now_ms` is the time that its next records get.
+    """`now_ms` is the time that the next records get, `level` the log's `metadata.version`.
 
     Without a `directory`, or with a `refusal`, nothing can be changed.
     """
@@ -96,13 +97,16 @@ class MetadataLog:
         self,
         directory: Place | None,
         file_system: FileSystem,
-        replay: "MetadataReplay | None",
+        found: "ReadLog | None",
         options: LogOptions,
     ) -> None:
+        """`found` is what the log held when it was read, `None` for a new one."""
         self.now_ms = options.now_ms
-        self._replay = replay
-        self._due: deque[VersionedRecord] = deque()
-        """Records that are appended, and not replayed yet."""
+        image = MetadataImage() if found is None else found.content
+        self.level: Final = image.features.get(METADATA_VERSION, RELEASE_LEVEL)
+        self._found = image
+        self._has_open_transaction = found is not None and found.is_in_transaction
+        self._has_removed_credential = found is not None and found.has_removed_credential
         self._path = "" if directory is None else directory.path
         self._directory = directory
         self._file_system = file_system
@@ -116,15 +120,6 @@ class MetadataLog:
         """How many changes are being made durable."""
         self._snapshot: Iterator[None] | None = None
         """The steps of the snapshot that is being made."""
-
-    def image(self) -> MetadataImage:
-        """A copy of what the log holds."""
-        return self.replay.image()
-
-    @property
-    def level(self) -> int:
-        """The `metadata.version` of the log, by which records have their versions."""
-        return self.replay.feature(METADATA_VERSION) or RELEASE_LEVEL
 
     def check(self) -> None:
         """Raises `ApiError` or `StorageError` if nothing can be changed."""
@@ -151,16 +146,18 @@ class MetadataLog:
         every = written = [*in_turns(records)]
         freed_in_turns(every)
         if not every:
-            return Change(records=(), batches=())
+            return NO_CHANGE
         from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction, record_batch
+        from ottla.metadata.records import RemoveUserScramCredentialRecord as Removal
 
         if len(every) > RECORDS_PER_BATCH and self.level >= FIRST_WITH_TRANSACTIONS:
             written = in_transaction("A change of many records", every)
             freed_in_turns(written)
-        parts = parts_in_turns(written, RECORDS_PER_BATCH)
-        batches = [record_batch(part, 0, 0, self.now_ms) for part in parts]
-        # Without the transaction, at whose end all its records would be replayed in one turn.
-        return Change(records=every, batches=batches)
+        batches, removes_credential = [], False
+        for part in parts_in_turns(written, RECORDS_PER_BATCH):
+            batches.append(record_batch(part, 0, 0, self.now_ms))
+            removes_credential |= any(isinstance(one, Removal) for one, _ in part)
+        return Change(batches=batches, removes_credential=removes_credential)
 
     def append(self, change: "Change") -> None:
         """Appends what was prepared, all at once; call `sync` before it is acknowledged."""
@@ -173,7 +170,7 @@ class MetadataLog:
             self._append_batch(log, batch, epoch)
         with log.health.guarding():
             log.writer.write_out()
-        self._due.extend(change.records)
+        self._has_removed_credential |= change.removes_credential
 
     def _append_batch(self, log: PartitionLog, content: bytes, epoch: int) -> None:
         log.writer.append_as_leader(
@@ -182,19 +179,6 @@ class MetadataLog:
             now_ms=self.now_ms,
             origin=AppendOrigin.COORDINATOR,
         )
-
-    @property
-    def replay(self) -> "MetadataReplay":
-        """What the log holds."""
-        if self._replay is None:
-            from ottla.metadata.replay import MetadataReplay
-
-            self._replay = MetadataReplay()
-        while self._due:
-            self._replay.replay(self._due.popleft()[0])
-        if self._log is not None:
-            self._replay.end_offset = self._log.log_end_offset
-        return self._replay
 
     def sync(self) -> None:
         """Makes everything that was appended durable; raises `StorageError`."""
@@ -215,11 +199,13 @@ class MetadataLog:
         if not self._sync_count:
             active.synced()
             log.maintenance.release_files()  # until the next change, which may be long
-        while self._due and self._replay is not None:
-            self._replay.replay(self._due.popleft()[0])
-            yield_turn()
 
     # Opening
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record; raises `StorageError`."""
+        return self._opened().log_end_offset
 
     def repair(self) -> None:
         """Cuts off what a crash has torn; raises `StorageError`."""
@@ -260,26 +246,23 @@ class MetadataLog:
         )
 
         assert self._directory is not None
-        first = [] if log.log_end_offset else first_records(self.image(), RELEASE_LEVEL)
+        first = [] if log.log_end_offset else first_records(self._found, RELEASE_LEVEL)
         known = read_quorum_state(self._file_system, self._directory.path).get("leaderEpoch")
-        epoch = max(self.replay.epoch, known if isinstance(known, int) else 0) + 1
+        epoch = max(self._found.epoch, known if isinstance(known, int) else 0) + 1
         change = leader_change(self._node_id, self._voter_directory())
         with log.health.guarding():
             if first:
                 self._write_bootstrap(self._directory.path, first)
             self._write_quorum_state(epoch)
         self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
-        replay = self.replay
-        replay.epoch = epoch
-        replay.voters = frozenset([self._node_id])
         self._epoch = epoch
         # What is appended now must not be part of a transaction that the leader before did not end.
-        records = [abort()] if replay.is_in_transaction else []
+        records = [abort()] if self._has_open_transaction else []
         records += formatting(first) if first else []
         for start in range(0, len(records), RECORDS_PER_BATCH):
             part = records[start : start + RECORDS_PER_BATCH]
             self._append_batch(log, record_batch(part, 0, epoch, self.now_ms), epoch)
-        self._due.extend(records)
+        self._found = MetadataImage()
         return epoch
 
     def _write_bootstrap(self, path: str, first: "Sequence[VersionedRecord]") -> None:
@@ -321,14 +304,16 @@ class MetadataLog:
         """Notes the time."""
         self.now_ms = at.now_ms
 
-    def close(self) -> None:
-        """Appends what Kafka needs at its next start; the directory closes the log."""
-        if self._log is None or not self.replay.has_removed_credential:
+    def close(self, image: MetadataImage) -> None:
+        """Appends what Kafka needs at its next start, if the log is `image`'s; the directory closes
+        the log.
+        """
+        if self._log is None or not self._has_removed_credential:
             return
         from ottla.metadata.image_changes import credentials_again
 
         if self.level >= FIRST_WITH_TRANSACTIONS and self._log.health.failure is None:
-            self.commit(credentials_again(self.image()))
+            self.commit(credentials_again(image))
 
     @property
     def is_due_for_snapshot(self) -> bool:
@@ -340,16 +325,19 @@ class MetadataLog:
 
     def advance_snapshot(self) -> None:
         """Does the next step of a snapshot that is due; raises `StorageError`."""
-        self._snapshot = self._snapshot or self.make_snapshot()
+        self._snapshot = self._snapshot or self._make_snapshot()
         try:
             next(self._snapshot)
         except StopIteration:
             self._snapshot = None
+        except CorruptionError as error:
+            self._snapshot = None
+            logger.error("no snapshot is made of the metadata log: %s", error)
 
-    def make_snapshot(self) -> Iterator[None]:
-        """Writes a snapshot of the state now, in steps, and deletes what lies long before it.
+    def _make_snapshot(self) -> Iterator[None]:
+        """Writes a snapshot of the log up to now, in steps, and deletes what lies long before it.
 
-        Raises `StorageError`.
+        Raises `StorageError`, and `CorruptionError` if the log is damaged.
         """
         from ottla.metadata.image_changes import image_changes
         from ottla.metadata.log_writing import RECORDS_PER_BATCH, snapshot_parts
@@ -359,22 +347,26 @@ class MetadataLog:
             log.writer.roll(self.now_ms)
             log.writer.flush()
         self._size_at_snapshot = log.size
-        state = self.replay.copy()
-        name = f"{state.end_offset:020}-{state.epoch:010}.checkpoint"
         folder = metadata_folder(log.health.directory)
+        image = MetadataImage()
+        reading = rolled_image(self._file_system, log.health.directory)
+        with log.health.guarding():
+            for read in reading:
+                image = read or image
+                yield
+        name = f"{image.end_offset:020}-{image.epoch:010}.checkpoint"
         records: list[VersionedRecord] = []
-        for one in image_changes(MetadataImage(), state.image()):
+        for one in image_changes(MetadataImage(), image):
             records.append(one)
             if len(records) % RECORDS_PER_BATCH == 0:
                 yield
         parts = []
-        for part in snapshot_parts(records, epoch=state.epoch, now_ms=self.now_ms):
+        for part in snapshot_parts(records, epoch=image.epoch, now_ms=self.now_ms):
             parts.append(part)
             yield
         with log.health.guarding():
             replace_file(self._file_system, join(folder, name), b"".join(parts))
             self._forget_before(log, folder)
-        self.replay.forget_removed(state)
 
     def _forget_before(self, log: PartitionLog, folder: str) -> None:
         """Deletes the oldest snapshots and segments while there is more than is retained.
@@ -400,10 +392,13 @@ class MetadataLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Records, and the batches that they make, which get their offsets when they are appended."""
+    """Batches of records, which get their offsets when they are appended."""
 
-    records: "Sequence[VersionedRecord]"
-    batches: Sequence[bytes]
+    batches: Sequence[bytes] = ()
+    removes_credential: bool = False
+
+
+NO_CHANGE: Final = Change()
 
 
 class NoMetadataLog:
@@ -419,7 +414,7 @@ class NoMetadataLog:
         """Writes nothing."""
 
     def prepare(self, records: "Iterable[VersionedRecord]") -> Change:
-        return Change(records=(), batches=())
+        return NO_CHANGE
 
     def append(self, change: Change) -> None:
         """Writes nothing."""
@@ -430,7 +425,7 @@ class NoMetadataLog:
     def advance(self, at: Timestamps) -> None:
         """Does nothing."""
 
-    def close(self) -> None:
+    def close(self, image: MetadataImage) -> None:
         """Does nothing."""
 
     def advance_snapshot(self) -> None:

@@ -74,7 +74,7 @@ def read_known_topics(file_system: FileSystem, directory: str) -> KnownTopics:
     """
     if not has_metadata_log(file_system, directory):
         return NO_TOPICS
-    return known_topics_of(read_metadata_log(file_system, directory).replay.image())
+    return known_topics_of(read_metadata_log(file_system, directory).content)
 
 
 def known_topics_of(image: "MetadataImage") -> KnownTopics:

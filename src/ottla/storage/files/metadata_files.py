@@ -4,7 +4,9 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterpart: `KafkaMetadat
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
@@ -19,6 +21,7 @@ from ottla.storage.files.filenames import (
 )
 
 if TYPE_CHECKING:  # Lazy: most readers meet no metadata log, and need not load its codec.
+    from ottla.metadata.image import MetadataImage
     from ottla.metadata.log_files import MetadataFile, ReadLog
 
 SNAPSHOT_NAME = lazy_pattern(r"(\d{20})-(\d{10})\.checkpoint")
@@ -90,11 +93,7 @@ def read_metadata_log(file_system: FileSystem, directory: str) -> "ReadLog":
     written_end = 0 if noted is None else noted.of(CLUSTER_METADATA_DIRECTORY)
     names = sorted(file_system.list(folder))
     was_clean = read_clean_shutdown(file_system, join(directory, CLEAN_SHUTDOWN)) is not None
-    matches = [match for name in names if (match := SNAPSHOT_NAME.fullmatch(name))]
-    newest = max(matches, key=lambda match: match[1], default=None)
-    snapshot = None
-    if newest is not None:
-        snapshot = _file(file_system, folder, newest[0], int(newest[1]), int(newest[2]))
+    snapshot = _newest_snapshot(file_system, folder, names)
     segments = [
         _file(file_system, folder, name, int(match[1]))
         for name in names
@@ -102,16 +101,50 @@ def read_metadata_log(file_system: FileSystem, directory: str) -> "ReadLog":
     ]
     is_unused = not any(segment.content for segment in segments)
     is_unused &= snapshot is None or snapshot.offset == 0
-    voters = None
+    voters: frozenset[int] | None = None
     if is_unused and file_system.status(join(directory, BOOTSTRAP_CHECKPOINT)) is not None:
         # Formatted and never started: only the bootstrap records exist, and a snapshot that may
         # name the voters (KIP-853).
-        voters = None if snapshot is None else read_log(snapshot, (), may_be_torn=False)
+        if snapshot is not None:
+            voters = read_log(snapshot, (), may_be_torn=False).content.voters
         snapshot = _file(file_system, directory, BOOTSTRAP_CHECKPOINT, 0)
     found = read_log(snapshot, segments, may_be_torn=not was_clean)
     if voters is not None:
-        found.replay.voters = voters.replay.voters
+        found = replace(found, content=replace(found.content, voters=voters))
     return _with_checked_end(found, folder, max(written_end, _snapshot_end(names)))
+
+
+def rolled_image(file_system: FileSystem, directory: str) -> Iterator["MetadataImage | None"]:
+    """What the log holds before its active segment: the last element, after many `None`, so that
+    the reader can do it in steps.
+
+    Raises `CorruptionError` and `OSError`.
+    """
+    from ottla.metadata.log_files import LogReading
+
+    folder = metadata_folder(directory)
+    names = sorted(file_system.list(folder))
+    snapshot = _newest_snapshot(file_system, folder, names)
+    end = 0 if snapshot is None else snapshot.offset
+    starts = [(name, int(match[1])) for name in names if (match := SEGMENT_NAME.fullmatch(name))]
+    segments = [
+        _file(file_system, folder, name, start)
+        for (name, start), (_, next_start) in pairwise(starts)
+        if next_start > end
+    ]
+    reading = LogReading()
+    yield from reading.steps(snapshot, segments, may_be_torn=False)
+    yield reading.replay.image()
+
+
+def _newest_snapshot(
+    file_system: FileSystem, folder: str, names: Iterable[str]
+) -> "MetadataFile | None":
+    matches = [match for name in names if (match := SNAPSHOT_NAME.fullmatch(name))]
+    newest = max(matches, key=lambda match: match[1], default=None)
+    if newest is None:
+        return None
+    return _file(file_system, folder, newest[0], int(newest[1]), int(newest[2]))
 
 
 def _file(
@@ -135,10 +168,8 @@ def _snapshot_end(names: Iterable[str]) -> int:
 
 def _with_checked_end(found: "ReadLog", folder: str, known_end: int) -> "ReadLog":
     """Finds that a log ends before an end that is known."""
-    from ottla.metadata.log_files import ReadLog
-
-    end = found.replay.end_offset
+    end = found.content.end_offset
     if found.damage is not None or end >= known_end:
         return found
     damage = CorruptionError(folder, 0, f"the log ends at offset {end}, and had {known_end}")
-    return ReadLog(replay=found.replay, log_end=found.log_end, damage=damage)
+    return replace(found, damage=damage)

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.base.errors import StorageError
 from ottla.broker.metadata.image_store import Decision, ImageStore
-from ottla.broker.metadata.log import Change
+from ottla.broker.metadata.log import NO_CHANGE, Change
 from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.image_changes import VersionedRecord
 from tests.support.brokers import id_of
@@ -29,7 +29,7 @@ class Log:
     def prepare(self, records: Iterable[VersionedRecord]) -> Change:
         if self.at_preparing:
             self.at_preparing.pop(0)()
-        return Change(records=(), batches=())
+        return NO_CHANGE
 
     def append(self, change: Change) -> None: ...
 

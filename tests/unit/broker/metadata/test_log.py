@@ -1,7 +1,6 @@
 """The metadata log of a broker by itself: what was answered is there, and is replayed."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from ottla.metadata.records import (
     TopicRecord,
     UserScramCredentialRecord,
 )
-from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.tokens import DelegationToken
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.meta_properties import MetaProperties
@@ -40,7 +38,7 @@ from ottla.testing.file_system import FakeFile
 from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, at, disk, id_of, open_broker
 from tests.support.logins import set_password
-from tests.support.metadata import acls_of, image_of, replay_of, segment, write_records
+from tests.support.metadata import acls_of, image_of, log_of, segment, write_records
 from tests.support.suspended import in_turns_of
 from tests.unit.broker.security.test_security import AUTHORIZER, rule
 
@@ -67,19 +65,6 @@ def test_a_change_of_many_entries_is_made_in_many_turns_and_is_one_transaction()
     killed = files.crash(CrashMode.KEEP)
     killed.remove("/d/ottla-boot")  # or the log would have lost its end
     assert acls_of(killed) == []
-
-
-def test_a_change_of_many_entries_is_replayed_in_many_turns() -> None:
-    broker = secured(disk("/d"))
-    replayed: set[int] = set()
-
-    def look(_: int) -> None:
-        if broker.metadata._replay is not None:
-            replayed.add(len(broker.metadata._replay._acls_by_id))
-
-    with in_turns_of(look):
-        broker.security.create_acls(RULES)
-    assert replayed >= set(range(len(RULES)))
 
 
 def test_a_change_costs_the_same_among_few_rules_and_among_many() -> None:
@@ -259,7 +244,9 @@ def test_a_start_knows_what_the_broker_knew_before(
     for change, number in steps:
         change(broker, number)
     live = known(broker)
-    assert broker.metadata.image() == image_of(files)  # type: ignore[union-attr]
+    recorded, image = image_of(files), broker.image_store.image
+    for name in ("topics", "topic_names", "configs", "quotas", "credentials", "acls", "tokens"):
+        assert getattr(image, name) == getattr(recorded, name), name
     if is_killed:
         files = files.crash(CrashMode.KEEP)
     else:
@@ -277,7 +264,7 @@ def filled(files: FileSystem, count: int, limits: SnapshotLimits) -> MetadataLog
     properties = MetaProperties(cluster_id="c", node_id=1, directory_id=id_of(1))
     directory = StoppedDirectory("/d", files, properties, NOW_MS)
     options = LogOptions(node_id=1, now_ms=NOW_MS, limits=limits)
-    log = MetadataLog(directory, files, MetadataReplay(), options)
+    log = MetadataLog(directory, files, None, options)
     log.commit([(TopicRecord(name="t", topic_id=id_of(7)), 0)])
     for number in range(count):
         change_setting(log, number)
@@ -304,7 +291,7 @@ def test_changes_without_end_leave_a_small_directory() -> None:
     sizes = metadata_file_sizes(files, "/d")
     assert sum(size for _, size in sizes) < 30_000
     assert image_of(files).topics["t"].configs == {"retention.ms": "1499"}
-    assert replace(log.image(), voters=frozenset()) == image_of(files), "who voted is elsewhere"
+    assert image_of(files).end_offset == log.end_offset
 
 
 def test_a_change_while_a_snapshot_is_made_is_in_the_log_after_it() -> None:
@@ -320,8 +307,23 @@ def test_a_change_while_a_snapshot_is_made_is_in_the_log_after_it() -> None:
         change_setting(log, 5)
         log.commit([(TopicRecord(name="u", topic_id=id_of(8)), 0)])
         finish_snapshot(log)
-        assert replace(image_of(files), voters=log.image().voters) == log.image(), step
+        assert set(image_of(files).topics) == {"t", "u"}, step
         assert image_of(files).topics["t"].configs == {"retention.ms": "5"}
+        assert image_of(files).end_offset == log.end_offset
+
+
+def test_no_snapshot_is_made_of_a_damaged_log(caplog: pytest.LogCaptureFixture) -> None:
+    files = FakeFileSystem()
+    log = filled(files, 20, SnapshotLimits(bytes_between=1 << 20))
+    content = files.open(segment(), writable=True)
+    content.pwrite(bytes([content.pread(1, 300)[0] ^ 1]), 300)
+    log.advance_snapshot()
+    while log.is_due_for_snapshot:
+        log.advance_snapshot()
+    change_setting(log, 5)
+    (line,) = caplog.messages
+    assert line.startswith(f"no snapshot is made of the metadata log: {segment()} at byte ")
+    assert not any(name.endswith("checkpoint") for name, _ in metadata_file_sizes(files, "/d"))
 
 
 def test_a_crash_while_a_snapshot_is_made_leaves_all_that_was_answered() -> None:
@@ -369,9 +371,9 @@ def test_credentials_are_written_again_after_a_removal_when_the_broker_stops() -
         set_password(broker, name, "secret")
     forget_a = ScramUpsertion(user="a", mechanism_code=1)
     broker.security.alter_users([forget_a])
-    assert replay_of(files).has_removed_credential
+    assert log_of(files).has_removed_credential
     broker.close()
-    assert not replay_of(files).has_removed_credential
+    assert not log_of(files).has_removed_credential
     before = image_of(files).end_offset
     open_broker(files).close()
     assert image_of(files).end_offset == before

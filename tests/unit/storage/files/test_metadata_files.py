@@ -66,7 +66,7 @@ def test_what_was_noted_or_stopped_in_order_is_not_torn(is_stopped: bool) -> Non
     cut(files, 5)
     found = read_metadata_log(files, "/d")
     assert found.damage is not None
-    assert set(found.replay.image().topics) == {"t"}
+    assert set(found.content.topics) == {"t"}
     with pytest.raises(CorruptionError):
         found.image()
 
