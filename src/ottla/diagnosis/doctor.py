@@ -30,11 +30,14 @@ from ottla.storage.diagnosis.directory_check import (
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
+    PARTITION_METADATA,
     REMOTE_LOG_METADATA,
     DirectoryState,
     FileKind,
     parse_directory_name,
 )
+from ottla.storage.files.integrity import read_integrity
+from ottla.storage.files.partition_metadata import judge_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -380,6 +383,15 @@ def _check_tier(examined: Examined) -> Iterator[Complaint]:
     yield from check_tier(place.directories, examined.log, examined.explained, now_ms=now_ms)
 
 
+def _check_topic_id(examined: Examined) -> Iterator[Complaint]:
+    disk, folder = examined.place.file_system, examined.log.path
+    integrity = read_integrity(disk, folder)
+    recorded_id = None if integrity is None else integrity.topic_id
+    _, found = judge_topic_id(disk, join(folder, PARTITION_METADATA), recorded_id)
+    if found is not None:
+        yield complaint_of(found, examined.place.directory.path)
+
+
 def _check_lost_parts(examined: Examined) -> Iterator[Complaint]:
     for part in examined.log.damage.lost_parts():
         found = replace(part, reason=part.unreadable_text)
@@ -475,6 +487,7 @@ def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
 PartitionCheck = Callable[[Examined], Iterator[Complaint]]
 
 PARTITION_CHECKS: list[PartitionCheck] = [
+    _check_topic_id,
     _check_lost_parts,
     _check_future,
     _check_waiting,

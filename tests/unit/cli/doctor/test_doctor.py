@@ -90,6 +90,10 @@ def _index(directory: Path) -> None:
     (directory / "t-0" / "00000000000000000001.index").unlink()
 
 
+def _topic_id(directory: Path) -> None:
+    (directory / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: cut\n")
+
+
 def _deleted_files(directory: Path) -> None:
     (directory / "t-0" / "00000000000000000001.log.deleted").write_bytes(b"x" * 100)
 
@@ -109,6 +113,7 @@ def _clock(directory: Path) -> None:
         ("checkpoint", False, _checkpoint),
         ("checkpoint", False, _entry),
         ("missing_index", True, _index),
+        ("partition_metadata", False, _topic_id),
         ("leftover", True, _deleted_files),
         ("clock", False, _clock),
     ],
