@@ -1,13 +1,14 @@
 """Retention on a running broker: every log in turn, in slices between which clients are served.
 
-`storage.retention` decides which segments to delete. This job moves the log starts, makes those of
-a slice durable with one checkpoint, and only then renames files; `removals` removes them later.
+`storage.retention` decides which segments to delete. This job moves the log starts of many logs,
+makes them durable with one checkpoint, and only then renames files; `removals` removes them later.
 
 Kafka's counterpart: `LogManager.cleanupLogs`.
 """
 
 import logging
 from collections import Counter, deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ from ottla.base.values import dataclass
 from ottla.broker.events import SegmentsGoing
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
+from ottla.storage.directory.log_checkpoints import LOGS_PER_STEP
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
@@ -39,6 +41,8 @@ SEGMENTS_PER_SLICE = 32
 """Each segment needs a few renames, during which clients wait."""
 CHANGED_LOGS_PER_SLICE = 8
 """Each log needs a few fsyncs."""
+CHANGED_LOGS_PER_CHECKPOINT = 256
+"""A checkpoint has the starts of all logs of a directory, however few have moved."""
 
 
 @dataclass(slots=True)
@@ -76,9 +80,10 @@ class _Leaving:
 class Retention:
     """One pass over all logs takes as many calls of `run_slice` as it needs.
 
-    The starts of several logs move together, with one checkpoint; then their segments are deleted,
-    a few at a time. Segments that are left, since the broker stops or the cleaner begins, lie below
-    the log start, so the next pass deletes them.
+    The starts of many logs move first; then they are written in one checkpoint, in steps if there
+    are many logs; and then their segments are deleted, a few at a time. Segments that are left,
+    since the broker stops or the cleaner begins, lie below the log start, so the next pass deletes
+    them.
     """
 
     def __init__(
@@ -94,6 +99,10 @@ class Retention:
         self._access = access
         self._removals = removals
         self._to_do: deque[tuple[LogDirectory, TopicPartition]] = deque()
+        self._begun: list[_Leaving] = []
+        """Logs whose starts have moved, and are not durable."""
+        self._keeping: Iterator[None] | None = None
+        """The steps that make the starts of `_begun` durable."""
         self._leaving: deque[_Leaving] = deque()
         self._skipped = Failures()
         """By directory of the log."""
@@ -102,16 +111,37 @@ class Retention:
 
     def run_slice(self, at: Timestamps) -> bool:
         """Continues the current pass, or begins one; returns whether the pass is unfinished."""
-        if not self._leaving:
-            if not self._to_do:
-                self._to_do.extend((one, key) for one in self._directories for key in one.logs)
-            self._leaving.extend(self._kept(self._begin_some(at.now_ms)))
+        if self._keeping is None and not self._leaving:
+            self._begin_more(at.now_ms)
+        if self._keeping is not None:
+            self._keep_more()
         self._take_some(at)
-        if self._to_do or self._leaving:
+        if self._to_do or self._keeping is not None or self._leaving:
             return True
         self.totals.passes += 1
         self.totals.last_pass_ms = at.now_ms
         return False
+
+    def _begin_more(self, now_ms: int) -> None:
+        """Moves the starts of some logs, until there are enough of them for a checkpoint."""
+        if not self._to_do:
+            self._to_do.extend((one, key) for one in self._directories for key in one.logs)
+        self._begun += self._begin_some(now_ms)
+        if self._begun and (
+            not self._to_do
+            or self._begun[-1].continues
+            or len(self._begun) >= CHANGED_LOGS_PER_CHECKPOINT
+        ):
+            self._keeping = self._keep()
+
+    def _keep_more(self) -> None:
+        """Does the next step of the checkpoint, or all if they are short."""
+        assert self._keeping is not None
+        is_long = sum(len(one.logs) for one in self._directories) > LOGS_PER_STEP
+        for _step in self._keeping:
+            if is_long:
+                return
+        self._keeping = None
 
     def _begin_some(self, now_ms: int) -> list[_Leaving]:
         begun: list[_Leaving] = []
@@ -178,14 +208,14 @@ class Retention:
             )
         return plan
 
-    def _kept(self, begun: list[_Leaving]) -> list[_Leaving]:
-        """Returns the logs whose new starts are durable; files of others must not be deleted."""
-        kept: list[_Leaving] = []
+    def _keep(self) -> Iterator[None]:
+        """Writes the new starts; only files of logs whose starts are durable may be deleted."""
+        begun, self._begun = self._begun, []
         for directory in {one.directory.path: one.directory for one in begun}.values():
             with suppress(StorageError):  # logged where the directory went offline
-                directory.checkpoints.write_log_starts()
-                kept += [one for one in begun if one.directory is directory]
-        return kept
+                # If another state is written meanwhile, it was begun later: it has these starts.
+                yield from directory.checkpoints.write_log_starts_in_steps()
+                self._leaving += [one for one in begun if one.directory is directory]
 
     def _take_some(self, at: Timestamps) -> None:
         left = SEGMENTS_PER_SLICE
