@@ -9,13 +9,13 @@ from ottla.broker.metadata.image_store import Decision
 from ottla.broker.metadata.log import LogOptions, MetadataLog
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.metadata.image_changes import config_records
 from ottla.metadata.log_files import ReadLog
 from ottla.metadata.records import ConfigRecord
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK, log_file_name
-from ottla.storage.files.known_topics import TopicEntry, read_known_topics
+from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, read_metadata_log
 from ottla.testing.clock import DEFAULT_NOW_MS
@@ -49,7 +49,7 @@ def record_settings(broker: Broker, topic: str, settings: Mapping[str, str]) -> 
     )
 
 
-def topics_of(files: FileSystem, directory: str = "/d") -> Mapping[str, TopicEntry]:
+def topics_of(files: FileSystem, directory: str = "/d") -> Mapping[str, TopicImage]:
     return read_known_topics(files, directory).entries
 
 

@@ -18,8 +18,9 @@ from ottla.config.broker import BrokerConfig, broker_config
 from ottla.config.setting import with_values
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.metadata.deciding.topic_rules import stored_config
+from ottla.metadata.image import TopicImage
 from ottla.storage.files.filenames import CLUSTER_METADATA
-from ottla.storage.files.known_topics import TopicEntry, known_topics_of
+from ottla.storage.files.known_topics import known_topics_of
 from ottla.storage.files.meta_properties import properties_of
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory, open_for_reading
@@ -70,7 +71,7 @@ class Directories:
         return -1 if part is None else part.highest_offset
 
     @property
-    def entries(self) -> Mapping[str, TopicEntry]:
+    def entries(self) -> Mapping[str, TopicImage]:
         return self.found.known.entries
 
     @property
@@ -82,7 +83,7 @@ class Directories:
     def _why_held(self, topic: str) -> str | None:
         reason = self.found.why_unknown(topic, None)
         if reason is None and topic in self.entries:
-            _, refused = stored_config(self.broker.topic_defaults, self.entries[topic].overrides)
+            _, refused = stored_config(self.broker.topic_defaults, self.entries[topic].configs)
             return next((str(refused[one]) for one in sorted(DECIDING & refused.keys())), None)
         return reason
 
@@ -108,7 +109,7 @@ class Directories:
             config = with_values(TopicConfig(), self.topic_settings(topic))
         else:
             entry = self.entries.get(topic)
-            overrides = {} if entry is None else dict(entry.overrides)
+            overrides = {} if entry is None else dict(entry.configs)
             config, _ = stored_config(self.broker.topic_defaults, overrides)
         return with_values(config, self.given)
 
@@ -122,7 +123,7 @@ class Directories:
         if self.are_settings_known:
             return None
         entry = self.entries.get(topic)
-        return {*self.given, *(() if entry is None else entry.overrides)}
+        return {*self.given, *(() if entry is None else entry.configs)}
 
     @property
     def settings_source(self) -> str:

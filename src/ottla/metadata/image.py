@@ -72,6 +72,12 @@ class PartitionImage:
     """The replicas that the controller of a cluster with ZooKeeper has named offline."""
 
 
+NO_PARTITION: Final = PartitionImage(
+    replicas=(), isr=(), leader=NO_LEADER, leader_epoch=0, partition_epoch=0
+)
+"""Of a partition on a disk, before anybody has said who leads it."""
+
+
 NO_CONFIGS: Final[Configs] = {}
 
 

@@ -75,7 +75,7 @@ class DirectorySource:
                     partition_count=max(count, entry.partition_count if entry else 0),
                     overrides=None
                     if entry is None or settings.why_unknown(name, topic_id) is not None
-                    else dict(entry.overrides),
+                    else dict(entry.configs),
                 )
             )
         return found

@@ -256,7 +256,7 @@ def test_a_topic_made_where_another_of_its_name_has_just_gone_is_written_down() 
         topic = broker.topics.find("t")
         was_refused.add(topic is None)
         entry = topics_of(file_system).get("t")
-        assert (entry and entry.overrides) == (topic and topic.overrides)
+        assert (entry and entry.configs) == (topic and topic.overrides)
         broker.close()
     assert was_refused == {False, True}
 
@@ -271,7 +271,7 @@ def test_the_settings_that_a_topic_has_after_two_changes_at_a_time_are_those_wri
                 turns.begin(partial(configure, broker, topic, age))
                 turns.run(slices_before)
         entry = topics_of(file_system)["t"]
-        assert {"retention.ms": str(topic.config.retention_ms)} == entry.overrides
+        assert {"retention.ms": str(topic.config.retention_ms)} == entry.configs
 
 
 def test_changes_that_wait_for_each_other_are_finished_when_the_server_stops() -> None:

@@ -23,6 +23,7 @@ from ottla.broker.coordination.producer_ids import MOST_LOST
 from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
+from ottla.metadata.image import TopicImage
 from ottla.storage.directory.directory_claim import UnusableDirectoryError, names_in
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.log_directory import LogDirectory
@@ -33,7 +34,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     partition_directory_name,
 )
-from ottla.storage.files.known_topics import KnownTopics, TopicEntry
+from ottla.storage.files.known_topics import KnownTopics
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
 from ottla.storage.files.named_partitions import read_named_partitions
@@ -94,7 +95,7 @@ def open_directories(
     paths: Sequence[str],
     file_system: FileSystem,
     options: BrokerOptions,
-    configs: Callable[[Mapping[str, TopicEntry]], TopicConfigs],
+    configs: Callable[[Mapping[str, TopicImage]], TopicConfigs],
     found: FoundMetadata,
 ) -> tuple[OpenedDirectories, TopicConfigs]:
     """Opens all directories that can be opened; raises `UserError` naming the path and the fix.
@@ -317,7 +318,7 @@ def _why_lost(
                 [
                     TopicPartition(entry.name, index)
                     for entry in known.entries.values()
-                    for index in range(entry.partition_count)
+                    for index in entry.partitions
                 ],
             )
         for key in find_lost(known, checkpoints.named.partitions(), held):

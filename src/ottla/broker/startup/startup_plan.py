@@ -23,9 +23,10 @@ from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.metadata.image import TopicImage
 from ottla.storage.directory.found_logs import FoundLog, StartupAction
 from ottla.storage.files.filenames import PARTITION_METADATA, DirectoryState
-from ottla.storage.files.known_topics import KnownTopics, TopicEntry
+from ottla.storage.files.known_topics import KnownTopics
 from ottla.storage.files.ownership import wrong_owner
 from ottla.storage.findings import Finding
 
@@ -211,7 +212,7 @@ class _Planner:
         if one.key in self.logs or one.topic_id is None:
             return None
         entry = self.known.entries.get(one.name.topic)
-        if entry is None or one.name.partition >= entry.partition_count:
+        if entry is None or one.name.partition not in entry.partitions:
             return None
         said = f"has another topic id in its {PARTITION_METADATA} than topic {entry.name}"
         return f"{one.path} {said}; put the right directory in its place, or move it away"
@@ -233,7 +234,7 @@ class _Planner:
         The directory's name may be truncated, so the topic's id identifies the partition.
         """
         entry = self._entry_of(one)
-        if entry is None or one.name.partition >= entry.partition_count:
+        if entry is None or one.name.partition not in entry.partitions:
             return StartupAction.REMOVE
         key = TopicPartition(entry.name, one.name.partition)
         copy = self.copies.get(key)
@@ -245,7 +246,7 @@ class _Planner:
         # A controller has partitions of a topic deleted that other brokers go on hosting.
         return StartupAction.REMOVE if self.is_replicated else StartupAction.STRAY
 
-    def _entry_of(self, one: FoundLog) -> TopicEntry | None:
+    def _entry_of(self, one: FoundLog) -> TopicImage | None:
         topic_id = one.topic_id or ZERO_UUID
         if topic_id == ZERO_UUID:
             entry = self.known.entries.get(one.name.topic)

@@ -18,7 +18,7 @@ from ottla.broker.topics.storage_failures import storage_failures_answered
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
 from ottla.metadata.deciding.topic_rules import check_name
-from ottla.storage.files.known_topics import TopicEntry
+from ottla.metadata.image import NO_PARTITION, TopicImage
 
 
 class Hosting:
@@ -113,13 +113,8 @@ class Hosting:
     def _host_topic(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
     ) -> Topic:
-        entry = TopicEntry(
-            name=key.topic,
-            topic_id=topic_id,
-            partition_count=key.partition + 1,
-            overrides=dict(overrides),
-        )
-        topic = Topic(entry, self._configs.stored(key.topic, overrides))
+        image = TopicImage(key.topic, topic_id, {key.partition: NO_PARTITION}, overrides)
+        topic = Topic(image, self._configs.stored(key.topic, overrides))
         self._configs.put(topic.name, topic.config)
         self._topics.add(topic)
         return topic

@@ -1,8 +1,7 @@
-"""The contents of the disks at a start: topic entries, directories, ids, settings."""
+"""The contents of the disks at a start: topics, directories, ids, settings."""
 
-import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from ottla.base.files import FileSystem, join
@@ -17,9 +16,9 @@ from ottla.metadata.deciding.topic_rules import (
     stored_config,
     topic_config,
 )
+from ottla.metadata.image import NO_PARTITION, TopicImage
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import PARTITION_METADATA
-from ottla.storage.files.known_topics import TopicEntry
 from ottla.storage.files.partition_metadata import is_id_with_flipped_bit, write_topic_id
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ class OpenedDirectories:
     """The opened log directories, before the broker has created topics from them."""
 
     directories: list[LogDirectory]
-    entries: Mapping[str, TopicEntry]
+    entries: Mapping[str, TopicImage]
     """The topics of the metadata log."""
     has_all_partitions: bool = True
     """Whether all partitions of a topic are here; in a cluster the controller assigns them."""
@@ -53,10 +52,10 @@ class TopicConfigs:
     `refused` are stored settings that are not valid, or not any more, by topic and name.
     """
 
-    def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicEntry]) -> None:
+    def __init__(self, defaults: TopicConfig, entries: Mapping[str, TopicImage]) -> None:
         self.defaults = defaults
         self.refused: dict[str, dict[str, SettingError]] = {}
-        self._configs = {name: self.stored(name, one.overrides) for name, one in entries.items()}
+        self._configs = {name: self.stored(name, one.configs) for name, one in entries.items()}
 
     def stored(self, topic: str, overrides: Mapping[str, str]) -> TopicConfig:
         """Returns a topic's settings from stored ones, without those that are not valid: each is
@@ -103,53 +102,48 @@ def _refused_line(topic: str, name: str, error: SettingError) -> str:
     )
 
 
-def entries_on_disk(opened: OpenedDirectories) -> dict[str, TopicEntry]:
-    """Returns an entry for every topic of the metadata log, or with a partition on a disk.
+def topics_on_disk(opened: OpenedDirectories) -> Iterator[TopicImage]:
+    """Yields every topic of the metadata log, or with a partition on a disk.
 
     If the metadata log has another id than the disks, another topic of that name was created since
     (by Kafka, say), and the disks' id counts. A topic without partitions was being created when a
     crash came, or its partitions may be in an offline directory, or are refused.
     """
     found = dict(opened.entries)
+    counts = {name: one.partition_count for name, one in found.items()}
     for directory in opened.directories:
-        for topic, index in directory.logs:
-            topic_id = directory.topic_ids.get(topic)
-            entry = found.get(topic)
-            if entry is None or topic_id not in (None, entry.topic_id):
-                entry = TopicEntry(
-                    name=topic,
-                    topic_id=topic_id or ZERO_UUID,
-                    partition_count=index + 1,
-                    overrides={},
-                )
-            if index >= entry.partition_count:
-                entry = dataclasses.replace(entry, partition_count=index + 1)
-            if topic in INTERNAL_TOPICS:
-                # As Kafka's coordinators create them: any other policy would delete groups and
-                # transactions.
-                overrides = {**entry.overrides, POLICY_NAME: "compact"}
-                entry = dataclasses.replace(entry, overrides=overrides)
-            found[topic] = entry
-    _add_refused(found, opened)
-    return found
+        for name, index in directory.logs:
+            topic_id = directory.topic_ids.get(name)
+            known = found.get(name)
+            if known is None or topic_id not in (None, known.topic_id):
+                found[name], counts[name] = TopicImage(name, topic_id or ZERO_UUID, {}), 0
+            counts[name] = max(counts[name], index + 1)
+    _add_refused(found, counts, opened)
+    for name, one in found.items():
+        on_disk = one
+        if len(one.partitions) < counts[name]:
+            partitions = dict.fromkeys(range(counts[name]), NO_PARTITION) | dict(one.partitions)
+            on_disk = one._replace(partitions=partitions)
+        if name in INTERNAL_TOPICS:
+            # As Kafka's coordinators create them: any other policy would delete groups and
+            # transactions.
+            on_disk = on_disk._replace(configs={**one.configs, POLICY_NAME: "compact"})
+        yield on_disk
 
 
-def _add_refused(found: dict[str, TopicEntry], opened: OpenedDirectories) -> None:
+def _add_refused(
+    found: dict[str, TopicImage], counts: dict[str, int], opened: OpenedDirectories
+) -> None:
     """Adds topics of which all partitions are refused, and topics that only checkpoints name.
 
     A directory that has a partition's name by mistake creates no topic.
     """
     named = [directory.checkpoints.named.partitions() for directory in opened.directories]
     lost = set[TopicPartition]().union(*named)
-    for topic, index in opened.refused:
-        entry = found.get(topic)
-        if entry is None and (topic, index) in lost:
-            entry = TopicEntry(name=topic, topic_id=ZERO_UUID, partition_count=0, overrides={})
-        if entry is None:
-            continue
-        if (topic, index) in lost and index >= entry.partition_count:
-            entry = dataclasses.replace(entry, partition_count=index + 1)
-        found[topic] = entry
+    for name, index in opened.refused:
+        if (name, index) in lost:
+            found.setdefault(name, TopicImage(name, ZERO_UUID, {}))
+            counts[name] = max(counts.get(name, 0), index + 1)
 
 
 def ensure_topic_id(

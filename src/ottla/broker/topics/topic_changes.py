@@ -39,7 +39,6 @@ from ottla.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from ottla.storage.files.known_topics import TopicEntry
 
 if TYPE_CHECKING:
     from ottla.metadata.image_changes import VersionedRecord
@@ -282,14 +281,8 @@ class TopicChanges:
         return TopicImage(new.name, self._id_for(new, image), partitions, new.settings)
 
     def _topic(self, new: NewTopic, topic: TopicImage) -> Topic:
-        entry = TopicEntry(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_count=topic.partition_count,
-            overrides=topic.configs,
-        )
         config = new_topic_config(new.name, self.store.configs.defaults, new.overrides)
-        return Topic(entry, config)
+        return Topic(topic, config)
 
     def _id_for(self, new: NewTopic, image: MetadataImage) -> Uuid:
         if new.topic_id is None:

@@ -18,7 +18,7 @@ from ottla.broker.topics.on_disk import (
     OpenedDirectories,
     TopicConfigs,
     ensure_topic_id,
-    entries_on_disk,
+    topics_on_disk,
 )
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import PartitionLogs
@@ -26,10 +26,9 @@ from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topics import Topic, Topics
 from ottla.broker.topics.unconfirmed import Unconfirmed
 from ottla.config.topic import DECIDING, TopicConfig
-from ottla.metadata.image import HasImage
+from ottla.metadata.image import HasImage, TopicImage
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.known_topics import TopicEntry
 
 logger = logging.getLogger(__name__)
 
@@ -59,13 +58,12 @@ class TopicStore:
 
     def load(self, opened: OpenedDirectories) -> None:
         """Creates the topics from the disks, and completes what a crash interrupted."""
-        entries = entries_on_disk(opened)
         self.logs.refused = opened.refused
-        for entry in entries.values():
-            config = self.configs.stored(entry.name, entry.overrides)
-            self.configs.put(entry.name, config)
-            self._check_id_is_free(entry)
-            self.topics.add(Topic(entry, config))
+        for image in topics_on_disk(opened):
+            config = self.configs.stored(image.name, image.configs)
+            self.configs.put(image.name, config)
+            self._check_id_is_free(image)
+            self.topics.add(Topic(image, config))
         for directory in self.directories:
             self._take_directory(directory)
         for topic in list(self.topics):
@@ -110,11 +108,11 @@ class TopicStore:
         for (name, _), log in directory.futures.items():
             log.maintenance.reconfigure(self.configs.get(name))
 
-    def _check_id_is_free(self, entry: TopicEntry) -> None:
-        other = self.topics.find_by_id(entry.topic_id)
+    def _check_id_is_free(self, topic: TopicImage) -> None:
+        other = self.topics.find_by_id(topic.topic_id)
         if other is not None:
             raise UserError(
-                f"topics {other.name} and {entry.name} have the same id; move one of them away"
+                f"topics {other.name} and {topic.name} have the same id; move one of them away"
             )
 
     # Changes

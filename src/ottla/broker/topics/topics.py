@@ -16,7 +16,6 @@ from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, stored_config
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.image import TopicImage
-from ottla.storage.files.known_topics import TopicEntry
 
 
 class Topic:
@@ -33,12 +32,12 @@ class Topic:
         "topic_id",
     )
 
-    def __init__(self, entry: TopicEntry, config: TopicConfig) -> None:
-        self.name = entry.name
-        self.is_internal = entry.name in INTERNAL_TOPICS
-        self.topic_id = entry.topic_id
-        self.overrides = dict(entry.overrides)
-        self.partition_count = entry.partition_count
+    def __init__(self, image: TopicImage, config: TopicConfig) -> None:
+        self.name = image.name
+        self.is_internal = image.name in INTERNAL_TOPICS
+        self.topic_id = image.topic_id
+        self.overrides = dict(image.configs)
+        self.partition_count = image.partition_count
         self.config = config
         self.partitions: dict[int, Partition] = {}
         self.offline_indexes: dict[int, str] = {}
@@ -71,14 +70,8 @@ class Topic:
 
 def topic_elsewhere(image: TopicImage, defaults: TopicConfig) -> Topic:
     """One of the image that has no partition here, or none yet, with its settings."""
-    entry = TopicEntry(
-        name=image.name,
-        topic_id=image.topic_id,
-        partition_count=image.partition_count,
-        overrides=image.configs,
-    )
     config, _ = stored_config(defaults, image.configs)
-    return Topic(entry, config)
+    return Topic(image, config)
 
 
 class Topics:

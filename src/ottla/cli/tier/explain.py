@@ -67,7 +67,7 @@ def _config_of(topic: str, contents: "TierContents") -> "TopicConfig | None":
     from ottla.metadata.deciding.topic_rules import stored_config
 
     entry = contents.topics.entries.get(topic)
-    return None if entry is None else stored_config(TopicConfig(), entry.overrides)[0]
+    return None if entry is None else stored_config(TopicConfig(), entry.configs)[0]
 
 
 def _show(one: "ExplainedTier", offset: int | None, output: Output) -> None:

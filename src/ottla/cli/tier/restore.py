@@ -161,7 +161,7 @@ def _confirm_settings(
     if not topics or not (is_new or ReadOnlyLogDirectory(directory, files).is_ottlas):
         return
     known = contents.topics.entries
-    given = {name: known[name].overrides for name in topics if name in known}
+    given = {name: known[name].configs for name in topics if name in known}
     confirmed: set[str] = set()
     if given or is_new:
         clock = SystemClock()
@@ -178,7 +178,7 @@ def _confirm_settings(
             confirmed = topics - unknown.keys()
     left = sorted(topics - confirmed)
     for name in sorted(confirmed):
-        settings = dict(known[name].overrides) if name in known else {}
+        settings = dict(known[name].configs) if name in known else {}
         text = " ".join(f"{key}={value}" for key, value in sorted(settings.items()))
         output.say(
             f"{name}: settings as in {', '.join(one.path for one in contents.directories)}: "

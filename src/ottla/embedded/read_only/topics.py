@@ -17,8 +17,8 @@ from ottla.broker.topics.offered_ends import replicated_end
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.directories import Directories
 from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER, Node, PartitionView, Reach
+from ottla.metadata.image import TopicImage
 from ottla.storage.files.filenames import PARTITION_METADATA, partition_directory_name
-from ottla.storage.files.known_topics import TopicEntry
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.offsets import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -55,7 +55,7 @@ class ReadOnlyTopic:
         self._directories = directories
 
     @property
-    def _entry(self) -> TopicEntry | None:
+    def _entry(self) -> TopicImage | None:
         return self._directories.entries.get(self.name)
 
     @cached_property
@@ -90,7 +90,7 @@ class ReadOnlyTopic:
         if self.unread is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.unread)
         entry = self._entry
-        return {} if entry is None else entry.overrides
+        return {} if entry is None else entry.configs
 
 
 class ReadOnlyPartition:

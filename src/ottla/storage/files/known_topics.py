@@ -14,26 +14,16 @@ from ottla.base.values import dataclass
 from ottla.storage.files.metadata_files import has_metadata_log, read_metadata_log
 
 if TYPE_CHECKING:
-    from ottla.metadata.image import MetadataImage
+    from ottla.metadata.image import MetadataImage, TopicImage
 
 REMOTE_STORAGE_ENABLE: Final = "remote.storage.enable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicEntry:
-    """One topic; `overrides` are the settings that differ from the broker's defaults, as texts."""
-
-    name: str
-    topic_id: Uuid
-    partition_count: int
-    overrides: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTopics:
     """The topics by name, and the ids of deleted topics that a directory may still contain."""
 
-    entries: Mapping[str, TopicEntry] = field(default_factory=dict)
+    entries: "Mapping[str, TopicImage]" = field(default_factory=dict)
     gone: frozenset[Uuid] = frozenset()
     is_found: bool = True
     """Whether there is a metadata log at all."""
@@ -46,14 +36,14 @@ class KnownTopics:
         if not self.is_found:
             return True
         entry = self.entries.get(topic)
-        return entry is not None and partition < entry.partition_count
+        return entry is not None and partition in entry.partitions
 
     def is_tiered(self, topic: str) -> bool:
         """Whether a topic is known to have a remote tier, so that its first segments may be there
         only.
         """
         entry = self.entries.get(topic)
-        text = "" if entry is None else entry.overrides.get(REMOTE_STORAGE_ENABLE, "")
+        text = "" if entry is None else entry.configs.get(REMOTE_STORAGE_ENABLE, "")
         return text.strip().lower() == "true"
 
     def owner(self, topic_id: Uuid, name: str) -> str | None:
@@ -81,14 +71,6 @@ def known_topics_of(image: "MetadataImage") -> KnownTopics:
     """The topics of an image; of a cluster with several brokers each has only some partitions."""
     return KnownTopics(
         is_found=len(image.brokers) < 2,
-        entries={
-            topic.name: TopicEntry(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_count=topic.partition_count,
-                overrides=topic.configs,
-            )
-            for topic in image.topics.values()
-        },
+        entries=image.topics,
         gone=image.removed,
     )

@@ -9,7 +9,7 @@ snapshot or none, and the next `create` removes the leftovers. Kafka has no snap
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
@@ -33,7 +33,7 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
 )
 from ottla.storage.files.java_properties import parse_properties, properties_line
-from ottla.storage.files.known_topics import TopicEntry, read_known_topics
+from ottla.storage.files.known_topics import read_known_topics
 from ottla.storage.files.meta_properties import read_meta_properties
 from ottla.storage.snapshots.copying import (
     OnCopied,
@@ -195,17 +195,17 @@ class Snapshots:
         files = self._file_system
         if any(files.status(join(one, REPLICAS_MARK)) is not None for one in self.directories):
             return []  # other brokers have the other partitions
-        known: dict[str, TopicEntry] = {}
+        known: dict[str, Collection[int]] = {}
         for directory in self.directories:
             for name, entry in read_known_topics(files, directory).entries.items():
-                known[name] = entry
+                known[name] = entry.partitions
         names = {name for directory in self.directories for name in files.list(directory)}
         here = {(one.topic, one.partition) for one in map(parse_directory_name, names) if one}
         return [
-            f"{entry.name}-{index}"
-            for entry in known.values()
-            for index in range(entry.partition_count)
-            if (entry.name, index) not in here
+            f"{name}-{index}"
+            for name, indexes in known.items()
+            for index in indexes
+            if (name, index) not in here
         ]
 
     @contextmanager

@@ -277,7 +277,7 @@ def test_an_empty_folder_of_the_logs_name_in_another_directory_hides_nothing(
     kafkas.make_directory("/a")
     kafkas.make_directory("/a/__cluster_metadata-0")
     for paths in (["/a", "/d"], ["/d", "/a"]):
-        assert find_metadata(paths, kafkas).known.entries["t"].overrides == {"retention.ms": "-1"}
+        assert find_metadata(paths, kafkas).known.entries["t"].configs == {"retention.ms": "-1"}
 
 
 def test_a_setting_on_which_it_depends_and_that_means_nothing_holds_the_topic_back(

@@ -8,11 +8,12 @@ from ottla.base.errors import UserError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.startup.startup_plan import find_lost, plan_startup
+from ottla.metadata.image import NO_PARTITION, TopicImage
 from ottla.storage.directory.found_logs import FoundLog
 from ottla.storage.directory.found_logs import StartupAction as Action
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA, parse_directory_name
 from ottla.storage.files.integrity import Integrity
-from ottla.storage.files.known_topics import KnownTopics, TopicEntry
+from ottla.storage.files.known_topics import KnownTopics
 
 ID, OTHER_ID = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
 U, V = "0" * 31 + "a", "0" * 31 + "b"
@@ -29,11 +30,11 @@ def found(path: str, topic_id: Uuid | None = ID) -> FoundLog:
     return FoundLog(path=path, name=name, topic_id=topic_id)
 
 
-def entry(topic_id: Uuid = ID) -> TopicEntry:
-    return TopicEntry(name="t", topic_id=topic_id, partition_count=2, overrides={})
+def entry(topic_id: Uuid = ID) -> TopicImage:
+    return TopicImage("t", topic_id, dict.fromkeys(range(2), NO_PARTITION))
 
 
-def known(topic: TopicEntry | None = None, gone: frozenset[Uuid] = frozenset()) -> KnownTopics:
+def known(topic: TopicImage | None = None, gone: frozenset[Uuid] = frozenset()) -> KnownTopics:
     return KnownTopics(entries={"t": topic or entry()}, gone=gone)
 
 
@@ -143,7 +144,7 @@ def test_a_log_of_another_topic_in_place_of_a_partition_stays_and_is_named() -> 
 
 
 def test_swapped_directories_of_two_topics_are_both_refused() -> None:
-    other = TopicEntry(name="u", topic_id=OTHER_ID, partition_count=1, overrides={})
+    other = TopicImage("u", OTHER_ID, {0: NO_PARTITION})
     topics = KnownTopics(entries={"t": entry(), "u": other})
     plan = plan_startup([[found("/d/t-0", OTHER_ID), found("/d/u-0")]], topics, is_complete=True)
     assert [action for _, action in plan.directories[0]] == [

@@ -7,13 +7,13 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.broker.topics.topics import Topic, Topics
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.known_topics import TopicEntry
+from ottla.metadata.image import NO_PARTITION, TopicImage
 
 ID = Uuid(b"0123456789abcdef")
 
 
 def topic(name: str, topic_id: Uuid = ID) -> Topic:
-    entry = TopicEntry(name=name, topic_id=topic_id, partition_count=1, overrides={})
+    entry = TopicImage(name, topic_id, {0: NO_PARTITION})
     return Topic(entry, TopicConfig())
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.image import TopicImage
 from ottla.metadata.records import RegisterBrokerRecord
 from ottla.storage.files.known_topics import (
     NO_TOPICS,
     KnownTopics,
-    TopicEntry,
     read_known_topics,
 )
 from tests.support.brokers import disk, id_of, open_broker
@@ -22,7 +22,7 @@ def test_each_topic_is_known_with_its_id_count_and_settings() -> None:
     known = read_known_topics(files, "/d")
     entry = known.entries["t"]
     assert (entry.topic_id, entry.partition_count) == (topic_id, 3)
-    assert entry.overrides == {"retention.ms": "-1"}
+    assert entry.configs == {"retention.ms": "-1"}
     assert [known.still_has("t", index) for index in (0, 2, 3)] == [True, True, False]
     assert not known.still_has("u", 0)
     assert known.owner(topic_id, "other") == "t"
@@ -57,9 +57,7 @@ def test_the_log_of_several_brokers_does_not_say_which_partitions_are_here() -> 
 
 @pytest.mark.parametrize(("text", "is_tiered"), [("true", True), (" TRUE", True), ("false", False)])
 def test_a_topic_is_tiered_if_it_is_known_to_be(text: str, is_tiered: bool) -> None:
-    entry = TopicEntry(
-        name="t", topic_id=id_of(1), partition_count=1, overrides={"remote.storage.enable": text}
-    )
+    entry = TopicImage("t", id_of(1), {}, {"remote.storage.enable": text})
     known = KnownTopics(entries={"t": entry})
     assert known.is_tiered("t") is is_tiered
     assert not known.is_tiered("u")
