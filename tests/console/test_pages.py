@@ -207,7 +207,7 @@ def test_a_group_shows_members_lag_and_its_lag_over_time(
     broker.produce("orders", "more", partition=0)
     found = browser.json("/group?name=billing")
     assert [one["lag"] for one in found["samples"]] == [2, 3]
-    assert found["chart"]["line"]
+    assert found["chart"]["lines"]
 
 
 def test_a_reset_is_shown_before_it_is_done(broker: LocalBroker, browser: Browser) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import field
 from urllib.parse import quote
@@ -11,42 +11,13 @@ from ottla.base.values import dataclass
 from ottla.console.audit import AuditLog
 from ottla.console.confirming import Confirmations
 from ottla.console.findings import Looks, Summary, doctor, summaries
+from ottla.console.lags import LagHistory
 from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import ConsoleTarget, Place
 from ottla.diagnosis.complaints import Complaint
 
-SAMPLES = 720
-GROUPS = 500
 SIGNED_IN = 1000
 IDLE_S = 12 * 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class LagSample:
-    """The lag of a group as observed at one time."""
-
-    at_ms: int
-    lag: int
-    late_ms: int | None
-
-
-class LagHistory:
-    """The observed lags of groups since the console started."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of: OrderedDict[tuple[str, str], deque[LagSample]] = OrderedDict()
-
-    def add(self, user: str, group: str, sample: LagSample) -> list[LagSample]:
-        """Adds a sample; returns all samples of the group that this user has seen, oldest first."""
-        with self._lock:
-            samples = self._of.setdefault((user, group), deque(maxlen=SAMPLES))
-            self._of.move_to_end((user, group))
-            if len(self._of) > GROUPS:
-                self._of.popitem(last=False)
-            if not samples or samples[-1].at_ms < sample.at_ms:
-                samples.append(sample)
-            return list(samples)
 
 
 class Signed:

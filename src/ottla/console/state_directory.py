@@ -50,6 +50,7 @@ class StateDirectory:
                 fresh = self.path / f"{name}.new"
                 with self._open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
                     _write(descriptor, data)
+                    os.fsync(descriptor)
                 os.replace(fresh, self.path / name)
                 self._sync_names()
         except OSError as error:
@@ -68,12 +69,31 @@ class StateDirectory:
                     os.rename(path, self.path / self._next_name(name))
                 is_new = not path.exists()
                 with self._open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
-                    size = os.fstat(descriptor).st_size
-                    # A crash or a full disk may have cut the last line: the next begins anew.
-                    is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-                    _write(descriptor, (b"\n" if is_cut else b"") + line + b"\n")
+                    _append(descriptor, line)
+                    os.fsync(descriptor)
                 if is_new:
                     self._sync_names()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def append_bounded(self, name: str, line: bytes, *, most_size: int) -> None:
+        """Appends a line; a crash of the machine may leave it out.
+
+        A file that would then have more than `most_size` bytes first loses its older half.
+        """
+        try:
+            with self._locked():
+                path = self.path / name
+                size = path.stat().st_size if path.exists() else 0
+                if size + len(line) >= most_size:
+                    newer = path.read_bytes()[-(most_size // 2) :]
+                    fresh = self.path / f"{name}.new"
+                    with self._open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
+                        _write(descriptor, newer[newer.find(b"\n") + 1 :])
+                        os.fsync(descriptor)
+                    os.replace(fresh, path)
+                with self._open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
+                    _append(descriptor, line)
         except OSError as error:
             raise self._failed(error) from error
 
@@ -115,11 +135,17 @@ class StateDirectory:
         )
 
 
+def _append(descriptor: int, line: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    # A crash or a full disk may have cut the last line: the next begins anew.
+    is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    _write(descriptor, (b"\n" if is_cut else b"") + line + b"\n")
+
+
 def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-    os.fsync(descriptor)
 
 
 def _number(name: str, one: str) -> int:

@@ -56,7 +56,7 @@ console_options = with_options(
         "state",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Directory of the audit log; by default ~/.local/state/ottla/console.",
+        help="Directory of the audit log and of lags; by default ~/.local/state/ottla/console.",
     ),
     click.option(
         "--table",
@@ -148,6 +148,7 @@ def open_console(
 
     with needed_for("ottla console"):
         from ottla.console.access import policy_for
+        from ottla.console.lags import LagHistory
         from ottla.console.serving import Certificate, ConsoleServer
         from ottla.console.state import ConsoleState
         from ottla.console.state_directory import StateDirectory
@@ -165,6 +166,7 @@ def open_console(
             is_read_only=given["is_read_only"],
             tables=given["tables"],
             name=name,
+            lags=LagHistory(directory, target.text),
             clusters=tuple(one for one in targets if one),
         )
         for name, target in targets.items()

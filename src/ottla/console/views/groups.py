@@ -18,8 +18,8 @@ from ottla.console.changes import Change, Plan, propose
 from ottla.console.charts import Chart, line_chart
 from ottla.console.commands import Command
 from ottla.console.contents import counted, visible
+from ottla.console.lags import LagSample
 from ottla.console.pages import Ask, Fields, Page, Redirect
-from ottla.console.state import LagSample
 from ottla.console.views.view import View
 from ottla.diagnosis.offset_reset import (
     PLACES,
@@ -128,6 +128,8 @@ def group_fields(ask: Ask, name: str, now_ms: int) -> Fields:
     summed = dict(totals(lags))
     sample = LagSample(now_ms, summed["lag"] or 0, summed["late_ms"])
     samples = ask.state.lags.add(ask.place.user, name, sample)
+    if ask.state.lags.remark:
+        data["lost"].append(visible(ask.state.lags.remark))
     return data | summed | {
         "partitions": [_lag_fields(one) for one in lags],
         "chart": _chart(samples),
