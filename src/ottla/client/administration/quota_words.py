@@ -7,7 +7,6 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.texts import setting_value
 from ottla.base.values import dataclass
 from ottla.client.administration.quota_values import Entity, Quota
-from ottla.metadata.quotas import quota_entity
 
 LIMITS = (
     "producer_byte_rate",
@@ -84,8 +83,9 @@ def applied_quotas(
     quotas: Iterable[Quota], user: str = "", client_id: str = ""
 ) -> list[AppliedQuota]:
     """What brokers enforce for a client; without a user for those that have not logged in."""
-    # Lazy import: the other commands about quotas ask brokers, and contain none.
+    # Lazy import: the other commands about quotas ask a broker, and contain none.
     from ottla.broker.quotas.client_quotas import ANONYMOUS, QuotaKind, applying
+    from ottla.metadata.quotas import quota_entity
 
     known: dict[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {
         quota_entity(one.entity): one.limits for one in quotas
