@@ -23,6 +23,10 @@ from ottla.console.targets import Place
 
 FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 """Internal topics of one partition each: fifty take a while to make."""
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 HOST = "http://127.0.0.1:8095"
 PLACES = (
     "/",
@@ -44,6 +48,15 @@ PLACES = (
     "/group?name=billing",
     "/transactions",
     "/transactions?topic=orders",
+    "/users",
+    "/users/set?user=ana",
+    "/acls",
+    "/acls/add",
+    "/acls/remove",
+    "/acls/may",
+    "/quotas",
+    "/quotas?explain=1&user=ana",
+    "/quotas/set?user=ana&producer_byte_rate=1M",
     "/settings",
     "/settings?q=retention",
     "/jobs",

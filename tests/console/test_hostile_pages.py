@@ -10,7 +10,7 @@ import pytest
 import ottla
 from ottla.console.views import VIEWS
 from ottla.testing import LocalBroker
-from tests.console.asking import FEW_LOGS
+from tests.console.asking import AUTHORIZER, FEW_LOGS
 from tests.console.chromium import absence, opened_chromium
 from tests.console.demo import admin_of, console_of, demo_broker
 from tests.console.test_browser import LOOKS, PAGES, PATIENCE_MS, Complaints
@@ -26,6 +26,12 @@ UNREADABLE = "\u202e\ufeff\x00\x1b[31m\n" + "W" * 2000
 """Turned around, invisible, with a line's end, and a word that is wider than any window."""
 
 
+FIELDS = (
+    "name", "topic", "q", "text", "where", "from", "to", "done", "partition",
+    "user", "principal", "group", "host", "client_id", "token", "limit",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     with opened_chromium() as found:
@@ -36,13 +42,29 @@ def chromium() -> Iterator[Any]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """One whose directory, topic, groups, clients and transactional ids have such names."""
     directory = tmp_path_factory.mktemp("hostile") / MARKUP
-    with LocalBroker(directory, FEW_LOGS) as found:
+    with LocalBroker(directory, {**FEW_LOGS, **AUTHORIZER}) as found:
         found.create_topic("__proto__")
         found.create_topic("t" * 249)
         with admin_of(found) as admin:
             for name in (HOSTILE, UNREADABLE):
                 admin.alter_group_offsets(name, {ottla.TopicPartition("__proto__", 0): 0})
                 admin.fence(name, timeout_ms=60_000)
+                admin.alter_quotas({"user": name, "client-id": name}, {"request_percentage": 5})
+                password = {"mechanism": "SCRAM-SHA-256", "password": "x"}
+                admin.alter_user_scram_credentials(
+                    [ottla.UserScramCredentialUpsertion(user=name, **password)]
+                )
+                admin.create_acls(
+                    ottla.AclBinding(
+                        resource_type="GROUP",
+                        name=name,
+                        pattern_type=pattern,
+                        principal=f"User:{name}",
+                        host=name[:200],
+                        operation="READ",
+                    )
+                    for pattern in ("LITERAL", "PREFIXED")
+                )
         for name in (HOSTILE, UNREADABLE):
             headers = [(name, name.encode())]
             found.produce("__proto__", name, key=name, headers=headers)
@@ -57,10 +79,14 @@ def paths_of_every_view() -> Iterator[str]:
                 break
         for name in (HOSTILE, UNREADABLE):
             text = quote(name, safe="")
-            fields = ("name", "topic", "q", "text", "where", "from", "to", "done", "partition")
-            asked = "&".join(f"{field}={text}" for field in fields)
+            asked = "&".join(f"{field}={text}" for field in FIELDS)
             yield f"{template.format(topic='__proto__', partition=0, offset=1)}?{asked}"
             yield f"{template.format(topic='__proto__', partition=0, offset=1)}?name={text}"
+            people = (f"principal=User:{text}&all=1&group={text}", f"user={text}&ip={text}",
+                      f"principal={text}&name={text}", f"principal=any&group={text}",
+                      f"user={text}&producer_byte_rate=1&explain=1")  # fmt: skip
+            if template.startswith(("/users", "/acls", "/quotas")):
+                yield from (f"{template}?{one}" for one in people)
 
 
 @pytest.mark.parametrize("look", ["light", "narrow"])

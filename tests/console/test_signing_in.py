@@ -18,6 +18,8 @@ SECURED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:root",
 }
+OF_THE_CLUSTER = ("/group?", "/cluster", "/users", "/quotas")
+"""Pages of which ana may see nothing."""
 WITHOUT_USER = {"security.protocol": "SASL_PLAINTEXT"}
 
 
@@ -82,7 +84,7 @@ def test_a_user_sees_what_the_broker_lets_that_user_see(visitor: Browser) -> Non
     assert picture["is_from_afar"]  # The directory's files are not for who may not see sizes.
     for place in PLACES:
         answer = visitor.get(place)
-        is_denied = place.startswith("/group?") or "settings" in place
+        is_denied = place.startswith(OF_THE_CLUSTER) or place == "/acls" or "settings" in place
         expected = (403, 404) if is_denied else (200,)
         assert answer.status_code in expected, (place, answer.text)
         assert "secrets" not in answer.text, place

@@ -27,6 +27,7 @@ from ottla.base.errors import (
     UnreachableError,
     UserError,
 )
+from ottla.base.patterns import lazy_pattern
 from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.client.connecting.security import AuthenticationError
 from ottla.client.connecting.signing_in import sign_in
@@ -62,6 +63,7 @@ NO_ROOM = (
     "close one, then load this page again"
 )
 
+_LINE_END = lazy_pattern(r"\r\n|\r|\n")
 FORMATS = ("", "html", "json")
 TITLES = {
     400: "Not understood",
@@ -79,6 +81,7 @@ DENIALS = frozenset(
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
 
@@ -522,6 +525,18 @@ async def _form(request: Request) -> dict[str, str]:
         if len(body) > FORM_SIZE:
             return {}
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _as_written(form: Mapping[str, str], query: Mapping[str, str]) -> dict[str, str]:
+    """The form, with names as its page's address has them: a browser sends each end of a line in a
+    form as CR LF.
+    """
+
+    def written(name: str, text: str) -> str:
+        asked = query.get(name, "")
+        return asked if asked != text and _LINE_END.sub("\r\n", asked) == text else text
+
+    return {name: written(name, text) for name, text in form.items()}
 
 
 def _place_of(target: ConsoleTarget, form: Mapping[str, str]) -> Place:

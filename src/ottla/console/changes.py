@@ -36,8 +36,10 @@ from ottla.console.pages import Ask, Fields, Page, Redirect
 
 logger = logging.getLogger(__name__)
 
-CONFIRM_FIELD, TYPED_FIELD = "confirm", "typed"
-_NOT_OF_THE_CHANGE = (FORM_TOKEN_FIELD, CONFIRM_FIELD, TYPED_FIELD, "done", "format")
+CONFIRM_FIELD, TYPED_FIELD, SECRET_FIELD, AGAIN_FIELD = "confirm", "typed", "secret", "again"
+_NOT_OF_THE_CHANGE = (
+    FORM_TOKEN_FIELD, CONFIRM_FIELD, TYPED_FIELD, SECRET_FIELD, AGAIN_FIELD, "done", "format",
+)  # fmt: skip
 SHOWN_VISITOR = 8
 Cell = str | int | None
 
@@ -93,6 +95,10 @@ class Change:
     plan: Plan | None = None
     typed: str = ""
     """For a change that loses something: the name that the person types to confirm."""
+    secret: str = ""
+    """The label of a password that is typed twice with the confirmation. It is in no page, command
+    or line of the audit log: the deed takes it of `secret_of`.
+    """
     button: str = ""
     """The words of the button; by default the title."""
     fields: Mapping[str, str] | None = None
@@ -119,10 +125,24 @@ def propose(ask: Ask, change: Change) -> Page | Redirect:
         return _preview(ask, change, change.problem, 409)
     if ask.form.get(TYPED_FIELD, "").strip() != change.typed:
         return _preview(ask, change, f"Type {visible(change.typed)} to confirm.", 400)
+    if change.secret and (problem := _secret_problem(ask)):
+        return _preview(ask, change, problem, 400)
     verdict = ask.state.confirmations.take(ask.visitor, _shown(ask, change), given)
     if verdict is not Confirmed.YES:
         return _preview(ask, change, verdict.value, 409)
     return _carry_out(ask, change)
+
+
+def secret_of(ask: Ask) -> str:
+    """The password that was typed with a confirmation."""
+    return (ask.form or {}).get(SECRET_FIELD, "")
+
+
+def _secret_problem(ask: Ask) -> str:
+    if not secret_of(ask):
+        return "Type the password."
+    is_same = secret_of(ask) == (ask.form or {}).get(AGAIN_FIELD, "")
+    return "" if is_same else "The two passwords are not the same. Type them again."
 
 
 def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> Page:
@@ -136,6 +156,7 @@ def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> 
         "plan": None if change.plan is None else change.plan.fields(),
         "command": change.command.text(ask.place.command_words),
         "typed": change.typed,
+        "secret": change.secret,
         "button": visible(change.button or change.title),
         "problem": visible(problem or change.problem),
         "fields": dict(_fields(ask, change)),

@@ -34,6 +34,7 @@ NAVIGATION = (
     ("topics", "/topics", "Topics"),
     ("groups", "/groups", "Groups"),
     ("transactions", "/transactions", "Transactions"),
+    ("access", "/users", "Access"),
     ("schemas", "/schemas", "Schemas"),
     ("jobs", "/jobs", "Jobs"),
     ("tables", "/tables", "Tables"),

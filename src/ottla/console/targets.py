@@ -79,7 +79,11 @@ class Place:
         words = (self.target.text, *self.target.options)
         if not self.target.has_sign_in:
             return words
-        return (*words, "-X", f"sasl.username={self.user}", "-X", PASSWORD_REFERENCE)
+        security = self.settings.security
+        named = ("-X", f"sasl.username={self.user}", "-X", PASSWORD_REFERENCE)
+        if any(one.startswith("sasl.mechanism=") for one in self.target.options):
+            return (*words, *named)
+        return (*words, "-X", f"sasl.mechanism={security.mechanism}", *named)
 
     def close(self) -> None:
         """Closes idle connections; those in use are closed after their request."""

@@ -14,7 +14,7 @@ from ottla.client.administration.acl_rulings import (
     AccessSettings,
     Question,
     administrators,
-    ask,
+    ask_access,
     judge,
     question_of,
     settings_in,
@@ -206,15 +206,15 @@ def test_a_broker_tells_its_rules_and_not_its_super_users(tmp_path: Path) -> Non
         admin.create_acls([allow("WRITE", "ord", pattern_type="PREFIXED"), allow("READ", "bills")])
         shown = settings_shown(admin)
         assert shown == AccessSettings(super_users=None, allows_without_acls=False)
-        answer = ask(admin, question_of("User:ana", "write", "topic", "orders", None), shown)
+        answer = ask_access(admin, question_of("User:ana", "write", "topic", "orders", None), shown)
         assert answer.rule == allow("WRITE", "ord", pattern_type="PREFIXED")
         assert answer.matching == [answer.rule]
         asked = question_of("User:root", "alter", "cluster", "", "10.0.0.9")
-        assert ask(admin, asked, shown).text == (
+        assert ask_access(admin, asked, shown).text == (
             "no: the resource has no rules; "
             "unless User:root is one of super.users, which brokers do not show"
         )
-        answer = ask(admin, asked, settings_in(properties))
+        answer = ask_access(admin, asked, settings_in(properties))
         assert (answer.is_allowed, answer.reason) == (True, Reason.SUPER_USER)
 
 

@@ -183,7 +183,7 @@ def may_command(
     """
     from ottla.client.administration.acl_rulings import (
         NOT_KNOWN,
-        ask,
+        ask_access,
         question_of,
         settings_in,
         settings_shown,
@@ -203,7 +203,7 @@ def may_command(
         else:
             is_at_rest = target.is_directory and not target.broker_addresses()
             settings = NOT_KNOWN if is_at_rest else settings_shown(admin)
-        answer = ask(admin, question, settings)
+        answer = ask_access(admin, question, settings)
     output.say(
         answer.text,
         {

@@ -146,7 +146,7 @@ def settings_shown(admin: Admin) -> AccessSettings:
     )
 
 
-def ask(admin: Admin, question: Question, settings: AccessSettings) -> Answer:
+def ask_access(admin: Admin, question: Question, settings: AccessSettings) -> Answer:
     """Raises `RefusedError`, also if there is no authorizer."""
     matching = admin.describe_acls(
         AclBindingFilter(

@@ -1,6 +1,7 @@
 """One module for each noun: the views of its pages, by path."""
 
 from ottla.console.views import (
+    acls,
     audit,
     cluster,
     groups,
@@ -10,12 +11,14 @@ from ottla.console.views import (
     overview,
     partitions,
     producing,
+    quotas,
     schemas,
     settings,
     tables,
     tiers,
     topics,
     transactions,
+    users,
 )
 from ottla.console.views.view import View
 
@@ -30,6 +33,9 @@ VIEWS: dict[str, View] = {
     **schemas.VIEWS,
     **groups.VIEWS,
     **transactions.VIEWS,
+    **users.VIEWS,
+    **acls.VIEWS,
+    **quotas.VIEWS,
     **settings.VIEWS,
     **jobs.VIEWS,
     **tables.VIEWS,
