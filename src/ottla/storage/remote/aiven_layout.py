@@ -147,7 +147,7 @@ class AivenTier:
         # The manifest by itself and first: without it what is left is no segment.
         self._objects.delete_all([key + MANIFEST])
         self._objects.delete_all([key + LOG, key + INDEXES])
-        self._opened.pop(segment.segment_id, None)
+        self.forget(segment)
 
     def object_paths(self, segment: RemoteLogSegmentMetadata) -> dict[str, bool]:
         key = self._key(segment)

@@ -11,7 +11,7 @@ from ottla.base.clock import WaitingClock
 from ottla.base.errors import UserError
 from ottla.base.files import FileSystem, read_file
 from ottla.base.values import dataclass
-from ottla.config.setting import setting
+from ottla.config.setting import INT64_MAX, setting
 from ottla.objects.cloud_store import CloudOptions, CloudStore
 from ottla.objects.directory_store import DirectoryStore
 from ottla.objects.store import StreamingStore
@@ -24,6 +24,8 @@ from ottla.storage.remote.aiven_writing import (
     AivenFormat,
 )
 from ottla.storage.remote.block_cache import BlockCache
+from ottla.storage.remote.cache_folder import Limits
+from ottla.storage.remote.chunk_files import ChunkFiles
 from ottla.storage.remote.opening import CACHE_SIZE
 from ottla.storage.remote.tier_objects import TierObjects
 from ottla.storage.remote.tier_settings import TierSettings
@@ -32,8 +34,12 @@ from ottla.storage.remote.upload_rate import UploadRate
 MIB: Final = 1 << 20
 BACKENDS: Final = "io.aiven.kafka.tieredstorage.storage."
 
-WITHOUT_EFFECT: Final = ("fetch.", "metrics.", "key.prefix.mask")
-"""Beginnings of names: how the plug-in caches and counts what it reads."""
+WITHOUT_EFFECT: Final = (
+    "fetch.manifest.cache.", "fetch.indexes.cache.", "metrics.", "key.prefix.mask"
+)  # fmt: skip
+"""Beginnings of names: how the plug-in caches manifests and indexes, and what it counts."""
+
+CACHES: Final = "io.aiven.kafka.tieredstorage.fetch.cache."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,40 @@ class AivenConfig:
     )
     segment_format: str = setting(
         "segment.format", "string", "kafka", "Only kafka is supported.", one_of=("kafka",)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkCacheConfig:
+    """`MemoryChunkCacheConfig`, `DiskChunkCacheConfig`."""
+
+    chunk_cache_class: str = setting(
+        "chunk.cache.class",
+        "string",
+        "",
+        "Where chunks are kept that were read: in memory, or on disk too.",
+    )
+    chunk_cache_size: int | None = setting(
+        "chunk.cache.size", "long", None, "Bytes that are kept.", at_least=-1
+    )
+    chunk_cache_retention_ms: int = setting(
+        "chunk.cache.retention.ms",
+        "long",
+        600_000,
+        "Milliseconds after its last use until a file is removed; -1 means never.",
+        at_least=-1,
+    )
+    chunk_cache_path: str = setting(
+        "chunk.cache.path", "string", "", "Directory of the files, of this broker alone."
+    )
+    chunk_cache_prefetch_max_size: int = setting(
+        "chunk.cache.prefetch.max.size", "int", 0, "No effect.", at_least=0
+    )
+    chunk_cache_get_timeout_ms: int = setting(
+        "chunk.cache.get.timeout.ms", "long", 10_000, "No effect.", at_least=1
+    )
+    chunk_cache_thread_pool_size: int = setting(
+        "chunk.cache.thread.pool.size", "int", 0, "No effect.", at_least=0
     )
 
 
@@ -199,6 +239,7 @@ def aiven_tier(given: TierSettings, disk: FileSystem, clock: WaitingClock | None
     settings = given.without(WITHOUT_EFFECT)
     storage = settings.take("storage.", keeping=("storage.backend.class",))
     pairs = settings.take("encryption.key.pairs.")
+    fetch = settings.take("fetch.")
     config = settings.read(AivenConfig())
     if not config.chunk_size:
         raise settings.error("chunk.size", "is not set; 4194304 is advised")
@@ -214,8 +255,40 @@ def aiven_tier(given: TierSettings, disk: FileSystem, clock: WaitingClock | None
         random_bytes=token_bytes,
         pace=_unlimited if rate is None or clock is None else UploadRate(rate, clock),
     )
-    cache = BlockCache(max(CACHE_SIZE, 2 * config.chunk_size))
+    cache = _cache(config, fetch, disk, clock)
     return AivenTier(TierObjects(store), config.key_prefix, cache, keys, form)
+
+
+def _cache(
+    config: AivenConfig, settings: TierSettings, disk: FileSystem, clock: WaitingClock | None
+) -> BlockCache:
+    """Only a broker, which has a `clock`, has files: a command would use its broker's folder."""
+    given = settings.read(ChunkCacheConfig())
+    kind, size = given.chunk_cache_class.removeprefix(CACHES), given.chunk_cache_size
+    if kind not in ("", "MemoryChunkCache", "DiskChunkCache"):
+        known = f"{CACHES}DiskChunkCache and {CACHES}MemoryChunkCache"
+        raise settings.error("chunk.cache.class", f"{given.chunk_cache_class}: Ottla has {known}")
+    if kind and size is None:
+        raise settings.error(
+            "chunk.cache.size", "is not set; set the bytes to keep, such as 1073741824"
+        )
+    memory = CACHE_SIZE if kind != "MemoryChunkCache" or size in (None, -1) else size
+    least = max(memory, 2 * config.chunk_size)
+    if kind != "DiskChunkCache":
+        return BlockCache(least)
+    folder = settings.required("chunk.cache.path", given.chunk_cache_path)
+    if clock is None:
+        return BlockCache(least)
+    try:
+        if disk.status(folder) is None:
+            disk.make_directory(folder)
+    except OSError as error:
+        text = f"{folder}: {error.strerror or error}; name a directory that this broker may write"
+        raise settings.error("chunk.cache.path", text) from error
+    limits = Limits(INT64_MAX if size == -1 else size or 0, given.chunk_cache_retention_ms)
+    if given.chunk_cache_retention_ms < 0:
+        limits = limits._replace(ttl_ms=INT64_MAX)
+    return BlockCache(least, files=ChunkFiles(disk, folder, lambda: limits, clock.monotonic_ms))
 
 
 def _unlimited(size: int) -> None:

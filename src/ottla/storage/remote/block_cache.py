@@ -1,10 +1,13 @@
-"""The last blocks that were read of a tier: a log is read in smaller steps than a store likes."""
+"""The last blocks that were read of a tier, in memory and perhaps on the local disk: a log is read
+in smaller steps than a store likes.
+"""
 
 from collections.abc import Callable
 from typing import Final
 
 from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
+from ottla.storage.remote.chunk_files import ChunkFiles
 
 BLOCK_COUNT: Final = 256
 SEGMENT_COUNT: Final = 1024
@@ -24,13 +27,18 @@ class BlockCache:
     """Blocks of segments by number; at most `max_size` bytes of them, unless a single one is
     larger. Several threads may use it: then a block may be loaded twice.
 
-    With `begin`, where blocks are read one after the other, the next ones are asked for while those
-    that have come are worked on.
+    With `files` they are on the local disk too, as long as those have room: also after they have
+    left the memory, and the process has ended. With `begin` instead, where blocks are read one
+    after the other, the next ones are asked for while those that have come are worked on.
     """
 
-    def __init__(self, max_size: int, begin: Begin | None = None) -> None:
+    def __init__(
+        self, max_size: int, begin: Begin | None = None, files: ChunkFiles | None = None
+    ) -> None:
+        assert begin is None or files is None
         self._max_size = max_size
         self._begin = begin
+        self._files = files
         self._coming: dict[Uuid, tuple[int, Callable[[], list[Buffer]]]] = {}
         """The blocks that are on their way, for each segment: the first number, and their load."""
         self._blocks: dict[tuple[Uuid, int], Buffer] = {}
@@ -56,6 +64,8 @@ class BlockCache:
     def forget(self, segment: Uuid) -> None:
         """Forgets all blocks of a segment."""
         self._coming.pop(segment, None)
+        if self._files is not None:
+            self._files.forget(segment)
         for key in [one for one in list(self._blocks) if one[0] == segment]:
             self._blocks.pop(key, None)
 
@@ -70,9 +80,14 @@ class BlockCache:
         loaded: list[Buffer] = []
         if coming is not None and coming[0] == first:
             loaded = coming[1]()
-        if first + len(loaded) <= last:
-            at = first + len(loaded)
+        elif self._files is not None:
+            loaded = self._files.run(segment, first, last)
+        at = first + len(loaded)
+        if at <= last:
             loaded += load(at, last, is_sequential)
+            for number, block in enumerate(loaded[at - first :], at) if self._files else ():
+                assert self._files is not None
+                self._files.put(segment, number, block)
         self._next[segment] = following = first + len(loaded)
         if is_sequential and self._begin is not None:
             self._coming[segment] = following, self._begin(lambda: load(following, following, True))

@@ -7,20 +7,17 @@ time, and fetched again if it is damaged. So losing the folder costs requests to
 Kafka's counterpart: `RemoteIndexCache`, which fetches all three indexes of a segment at once.
 """
 
-import logging
 from collections.abc import Callable
-from itertools import count
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, remove_if_present, write_file
+from ottla.base.files import FileSystem
 from ottla.base.ids import uuid_text
 from ottla.base.patterns import lazy_pattern
+from ottla.storage.remote.cache_folder import CacheFolder, FolderContents
+from ottla.storage.remote.cache_folder import Limits as FolderLimits
 from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.remote_storage import RemoteStorage
 from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
-
-logger = logging.getLogger(__name__)
 
 SUFFIXES: Final = {
     IndexType.OFFSET: ".index",
@@ -31,14 +28,15 @@ SUFFIXES: Final = {
 MEMORY_SIZE: Final = 16 << 20
 """The bytes of indexes in memory: those of the segments that are being read."""
 
-_NAME = lazy_pattern(r"[0-9]{1,19}_[a-zA-Z0-9_-]{22}(\.index|\.timeindex|\.txnindex)")
-_LEFT = lazy_pattern(r"[0-9]{1,19}_[a-zA-Z0-9_-]{22}\.(index|timeindex|txnindex)\S*\.(tmp|deleted)")
-
-
-class _Found(NamedTuple):
-    name: str
-    size: int
-    modified_ms: int
+CONTENTS: Final = FolderContents(
+    name=lazy_pattern(r"[0-9]{1,19}_[a-zA-Z0-9_-]{22}(\.index|\.timeindex|\.txnindex)"),
+    left=lazy_pattern(
+        r"[0-9]{1,19}_[a-zA-Z0-9_-]{22}\.(index|timeindex|txnindex)\S*\.(tmp|deleted)"
+    ),
+    noun="indexes",
+    # An empty transaction index may have lost its content with the power.
+    is_of_use=lambda name, size: size > 0 or not name.endswith(".txnindex"),
+)
 
 
 class Limits(Protocol):
@@ -52,11 +50,7 @@ class Limits(Protocol):
 
 
 class IndexCache:
-    """Files up to the limits, the least recently used removed first.
-
-    Several threads may use it at once: then an index may be fetched twice. Without a `folder` only
-    the memory is used. `now_ms` is the monotonic time of the last request, which the caller sets.
-    """
+    """Indexes in a `CacheFolder`, and some in memory; without a `folder` in memory only."""
 
     def __init__(
         self,
@@ -66,144 +60,56 @@ class IndexCache:
         limits: Callable[[], Limits],
     ) -> None:
         self._storage = storage
-        self._file_system = file_system
-        self._folder = folder
-        self.now_ms = 0.0
-        self._limits = limits
-        self._files: dict[str, tuple[int, float]] | None = None
-        """The size of each file by its name, and when it was used, the least recently used first.
-        """
         self._recent: dict[str, bytes] = {}
-        self._numbers = count()
-        self._is_failing = False
+        self._folder: CacheFolder | None = None
+        if folder is not None:
+            self._folder = CacheFolder(
+                file_system, folder, CONTENTS, lambda: _folder_limits(limits())
+            )
+
+    @property
+    def now_ms(self) -> float:
+        """The monotonic time of the last request, which the caller sets."""
+        return 0.0 if self._folder is None else self._folder.now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: float) -> None:
+        if self._folder is not None:
+            self._folder.now_ms = now_ms
 
     def get(self, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes:
         """The whole index of a segment; empty if it has no transaction index. Raises as
         `RemoteStorage.read_index` does.
         """
-        name = file_name(segment, kind)
+        name, folder = file_name(segment, kind), self._folder
         content = self._recent.pop(name, None)
-        if content is not None:
-            self._use(name)
-        else:
-            content = self._read(name, segment, kind)
+        if folder is not None and content is not None:
+            folder.use(name)
+        elif folder is not None:
+            content = folder.read(name, lambda found, path: check_index(segment, kind, found, path))
         if content is None:
             content = self._storage.read_index(segment, kind) or b""
-            self._write(name, content, is_durable=kind is IndexType.TRANSACTION)
+            # After a power failure other indexes may be short, which costs time; a transaction
+            # index that lost its entries would show aborted records.
+            is_durable = kind is IndexType.TRANSACTION and bool(content)
+            if folder is not None:
+                folder.write(name, [content], is_durable=is_durable)
         self._recent[name] = content
         self._trim_memory()
         return content
-
-    def _use(self, name: str) -> None:
-        files = self._known()
-        known = files.pop(name, None)
-        if known is not None:
-            files[name] = known[0], self.now_ms
 
     def forget(self, segment: RemoteLogSegmentMetadata) -> None:
         """Removes the indexes of a segment: they are damaged, or the segment was deleted."""
         for kind in SUFFIXES:
             name = file_name(segment, kind)
             self._recent.pop(name, None)
-            self._remove(name)
+            if self._folder is not None:
+                self._folder.remove(name)
 
     def load(self) -> None:
-        """Takes over the files that an earlier run has left, and removes what it left half done."""
-        found: list[_Found] = []
-        for name in self._names():
-            path = self._path(name)
-            status = self._file_system.status(path)
-            match = _NAME.fullmatch(name)
-            # An empty transaction index may have lost its content with the power.
-            is_void = match is not None and match[1] == ".txnindex" and not (status and status.size)
-            if _LEFT.fullmatch(name) or is_void:
-                remove_if_present(self._file_system, path)
-            elif match is not None and status is not None:
-                found.append(_Found(name, status.size, status.modified_ms))
-        found.sort(key=lambda one: one.modified_ms)
-        self._files = {one.name: (one.size, self.now_ms) for one in found}
-        self._evict(self._files)
-
-    def _names(self) -> list[str]:
-        try:
-            return [] if self._folder is None else self._file_system.list(self._folder)
-        except FileNotFoundError:
-            return []
-
-    def _known(self) -> dict[str, tuple[int, float]]:
-        if self._files is None:
-            try:
-                self.load()
-            except OSError as error:
-                self._note(error)
-        if self._files is None:
-            self._files = {}
-        return self._files
-
-    def _read(self, name: str, segment: RemoteLogSegmentMetadata, kind: IndexType) -> bytes | None:
-        """The content of a file, unless it is missing or not the segment's."""
-        files = self._known()
-        if files.pop(name, None) is None:
-            return None
-        path = self._path(name)
-        try:
-            content = read_file(self._file_system, path)
-            check_index(segment, kind, content, path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._note(error)
-            return None
-        except CorruptionError as error:
-            logger.warning("%s: %s; it is fetched again", path, error.reason)
-            self._remove(name)
-            return None
-        files[name] = len(content), self.now_ms
-        return content
-
-    def _write(self, name: str, content: bytes, *, is_durable: bool) -> None:
-        files = self._known()
-        max_size = self._limits().remote_log_index_file_cache_total_size_bytes
-        if self._folder is None or len(content) > max_size:
-            return
-        # Another thread may write the same file: each has its own until it is renamed.
-        temporary = self._path(f"{name}.{next(self._numbers)}.tmp")
-        try:
-            if self._file_system.status(self._folder) is None:
-                self._file_system.make_directory(self._folder)
-            # After a power failure other indexes may be short, which costs time; a transaction
-            # index that lost its entries would show aborted records.
-            write_file(
-                self._file_system, temporary, [content], durably=is_durable and bool(content)
-            )
-            self._file_system.rename(temporary, self._path(name))
-        except OSError as error:
-            self._note(error)
-            return
-        self._is_failing = False
-        files[name] = len(content), self.now_ms
-        self._evict(files)
-
-    def _evict(self, files: dict[str, tuple[int, float]]) -> None:
-        limits = self._limits()
-        entries = list(files.items())
-        excess = sum(size for _, (size, _) in entries)
-        excess -= limits.remote_log_index_file_cache_total_size_bytes
-        oldest_ms = self.now_ms - limits.remote_log_index_file_cache_ttl_ms
-        for name, (size, used_ms) in entries:
-            if excess <= 0 and used_ms >= oldest_ms:
-                return
-            self._remove(name)
-            excess -= size
-
-    def _remove(self, name: str) -> None:
-        self._known().pop(name, None)
-        if self._folder is None:
-            return
-        try:
-            remove_if_present(self._file_system, self._path(name))
-        except OSError as error:
-            self._note(error)
+        """See `CacheFolder.load`."""
+        if self._folder is not None:
+            self._folder.load()
 
     def _trim_memory(self) -> None:
         contents = list(self._recent.items())
@@ -214,17 +120,12 @@ class IndexCache:
             self._recent.pop(name, None)
             excess -= len(content)
 
-    def _path(self, name: str) -> str:
-        assert self._folder is not None
-        return join(self._folder, name)
 
-    def _note(self, error: OSError) -> None:
-        """Reads go on without the files; said once until a file can be written again."""
-        if not self._is_failing:
-            self._is_failing = True
-            logger.warning(
-                "%s: %s; indexes of the remote tier are fetched for each read", self._folder, error
-            )
+def _folder_limits(limits: Limits) -> FolderLimits:
+    return FolderLimits(
+        limits.remote_log_index_file_cache_total_size_bytes,
+        limits.remote_log_index_file_cache_ttl_ms,
+    )
 
 
 def file_name(segment: RemoteLogSegmentMetadata, kind: IndexType) -> str:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.objects import cloud_store
 from ottla.storage.remote.settings import AIVEN_CLASS, remote_storage_of
@@ -175,3 +176,66 @@ def test_the_settings_of_a_store_are_what_its_library_is_told(
     ((found, options),) = told
     assert (found, options.config) == (address, config)
     assert options.part_size == (5 << 20 if backend.startswith("s3") else 8 << 20)
+
+
+def chunk_cache(tmp_path: Path, **more: str) -> dict[str, str]:
+    given = {
+        "fetch_chunk_cache_class": "io.aiven.kafka.tieredstorage.fetch.cache.DiskChunkCache",
+        "fetch_chunk_cache_path": str(tmp_path / "chunks"),
+        "fetch_chunk_cache_size": "1000000",
+        **more,
+    }
+    return settings(tmp_path, **given)
+
+
+def broker_tier(given: dict[str, str]) -> Any:
+    return remote_storage_of(AIVEN_CLASS, given, clock=SystemClock())
+
+
+def test_chunks_are_kept_on_the_disk_of_a_broker_and_go_with_their_upload(tmp_path: Path) -> None:
+    given = chunk_cache(tmp_path, compression_enabled="true")
+    broker_tier(given).copy_segment(ONE.metadata, files_of(ONE, str(tmp_path / "data")))
+    tier, size = broker_tier(given), len(ONE.log)
+    assert tier.read_log(ONE.metadata, 0, size) == ONE.log
+    kept = list((tmp_path / "chunks").iterdir())
+    assert len(kept) == -(-size // 700)
+    again = broker_tier(given)
+    asked, get = [], again._objects.get
+    again._objects.get = lambda path, *more: (asked.append(path), get(path, *more))[1]
+    assert again.read_log(ONE.metadata, 0, size) == ONE.log
+    assert asked == []
+    again.forget(ONE.metadata)
+    assert again.read_log(ONE.metadata, 0, size) == ONE.log
+    assert asked
+    again.delete_segment(ONE.metadata)
+    assert list((tmp_path / "chunks").iterdir()) == []
+
+
+def test_a_command_leaves_the_chunks_of_a_broker_alone(tmp_path: Path) -> None:
+    given = chunk_cache(tmp_path)
+    tier = remote_storage_of(AIVEN_CLASS, given)
+    tier.copy_segment(ONE.metadata, files_of(ONE, str(tmp_path / "data")))
+    assert tier.read_log(ONE.metadata, 0, len(ONE.log)) == ONE.log
+    assert not (tmp_path / "chunks").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("class", "java.lang.Object", r"class: java.lang.Object: Ottla has .*DiskChunkCache and"),
+        ("path", "", r"path: is not set"),
+        ("path", "/dev/null/chunks", r"path: /dev/null/chunks: Not a directory; name a directory"),
+        ("size", "-2", r"size"),
+    ],
+)
+def test_a_cache_that_cannot_be_is_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
+    given = {**chunk_cache(tmp_path), f"fetch.chunk.cache.{name}": text}
+    with pytest.raises(UserError, match=rf"rsm\.config\.fetch\.chunk\.cache\.{said}"):
+        broker_tier(given)
+
+
+def test_the_size_of_a_cache_is_required(tmp_path: Path) -> None:
+    given = chunk_cache(tmp_path)
+    del given["fetch.chunk.cache.size"]
+    with pytest.raises(UserError, match=r"fetch\.chunk\.cache\.size: is not set; set the bytes"):
+        broker_tier(given)

@@ -6,6 +6,9 @@ from ottla.base.files import Buffer
 from ottla.base.ids import Uuid
 from ottla.objects.background import begin
 from ottla.storage.remote.block_cache import BLOCK_COUNT, BlockCache, slice_of
+from ottla.storage.remote.cache_folder import Limits
+from ottla.storage.remote.chunk_files import ChunkFiles
+from tests.support.brokers import disk
 
 ONE, OTHER = Uuid(bytes(16)), Uuid(b"1" * 16)
 
@@ -144,3 +147,20 @@ def test_what_was_coming_fails_where_it_is_read() -> None:
     with pytest.raises(ValueError, match="no more"):
         cache.read(ONE, 4, 4, store.load)
     assert numbers(cache.read(ONE, 0, 3, store.load)) == [0, 1, 2, 3]
+
+
+def test_what_has_left_the_memory_is_read_from_the_disk() -> None:
+    place = disk("/d")
+
+    def cache() -> BlockCache:
+        files = ChunkFiles(place, "/d/chunks", lambda: Limits(1 << 20, 1e9), lambda: 0.0)
+        return BlockCache(20, files=files)
+
+    one, store = cache(), Store()
+    assert numbers(one.read(ONE, 0, 3, store.load)) == [0, 1, 2, 3]
+    assert numbers(one.read(ONE, 0, 5, store.load)) == [0, 1, 2, 3, 4, 5]
+    assert numbers(cache().read(ONE, 1, 4, store.load)) == [1, 2, 3, 4]
+    assert store.asked == [(0, 3), (4, 5)]
+    one.forget(ONE)
+    assert numbers(cache().read(ONE, 1, 1, store.load)) == [1]
+    assert store.asked[2:] == [(1, 1)]
