@@ -53,6 +53,8 @@ def test_kio_reads_what_we_write_and_writes_the_same_bytes(api_key: ApiKey) -> N
     for message, version, theirs in compared(api_key):
         read, write = entity_reader(theirs), entity_writer(theirs)
         for ours, data in samples(message, version):
+            if api_key == ApiKey.SHARE_FETCH and has_no_records(ours):
+                continue
             value, size = read(data, 0)
             assert size == len(data)
             again = io.BytesIO()
@@ -61,6 +63,12 @@ def test_kio_reads_what_we_write_and_writes_the_same_bytes(api_key: ApiKey) -> N
             assert decoded(message, version, again.getvalue()) == ours
             count += 1
     assert count or api_key in NEVER_WITH_KIO
+
+
+def has_no_records(message: Any) -> bool:
+    """Whether a partition's records are null, as Kafka's declaration allows, and kio's does not."""
+    topics = getattr(message, "responses", ())
+    return any(one.records is None for topic in topics for one in topic.partitions)
 
 
 @pytest.mark.parametrize("api_key", APIS, ids=lambda key: key.name)

@@ -33,15 +33,10 @@ OF_KRAFT: Final = frozenset(
 )
 """Requests between the nodes of a KRaft cluster, and of its tools."""
 
-YOUNG: Final = frozenset(
-    {
-        *range(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_ACKNOWLEDGE + 1),
-        *range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_OFFSETS + 1),
-    }
-)
-"""Requests of share groups (KIP-932) and streams groups (KIP-1071)."""
+OF_STREAMS: Final = frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE})
+"""Requests of streams groups (KIP-1071)."""
 
-DECLARED: Final = frozenset(ApiKey) - OF_KRAFT - YOUNG
+DECLARED: Final = frozenset(ApiKey) - OF_KRAFT - OF_STREAMS
 """The APIs that have a module here."""
 
 
