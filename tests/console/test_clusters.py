@@ -172,3 +172,13 @@ def test_the_command_shows_the_contexts_that_it_names_or_all(
     found = CliRunner().invoke(console_command.console_command, arguments)
     assert isinstance(found.exception, _OpenedError)
     assert seen == expected
+
+
+def test_the_look_is_chosen_on_the_overview_of_clusters_too(data: str) -> None:
+    with clusters_over({"test": data, "prod": NOWHERE}) as client:
+        page = client.get("/").text
+        found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
+        assert found is not None
+        form = {"form_token": found[1], "look": "dark", "next": "/"}
+        answer = client.post("/look", data=form, headers={"origin": HOST})
+        assert '<html lang="en" data-look="dark"' in answer.text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 import ottla
 from ottla.base.errors import UserError
@@ -19,12 +20,19 @@ from ottla.console.decoding import (
     SchemaFile,
 )
 from ottla.record.record import Record
+from ottla.schema_registry.administration import NewSchema, open_admin
 from ottla.schema_registry.directory import DirectoryRegistry
 from ottla.schema_registry.framing import PREFIX
+from ottla.schema_registry.http import HttpRegistry
 from ottla.schema_registry.registry import RegisteredSchema, UnknownSchemaError
+from ottla.schema_registry.served.api import Api
+from ottla.schema_registry.served.http import RegistryServer
+from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, console_over
+from tests.unit.schema_registry.test_served_api import ListedLog
 
 fastavro = pytest.importorskip("fastavro")
+pytest.importorskip("avro")
 
 ORDER = {
     "type": "record",
@@ -283,3 +291,73 @@ def test_bytes_of_a_schema_file_may_look_as_if_they_named_a_schema(registry: Pat
     found = decoding.decoded("value", record(value))
     assert found is not None
     assert (found.name, found.found) == ("avro", {"a": 0, "b": "abc"})
+
+
+# Producing
+
+
+def registered(browser: Browser, *fields: dict[str, Any]) -> None:
+    found = browser.console.place.target.decodings.registry
+    assert found is not None
+    text = json.dumps({"type": "record", "name": "Order", "fields": list(fields)})
+    open_admin(found).register("orders-value", NewSchema(text=text))
+
+
+@pytest.fixture
+def writing(broker: LocalBroker, registry: Path) -> Iterator[Browser]:
+    """A console over a broker and a served registry, with a schema file for the keys of orders."""
+    server = RegistryServer(("127.0.0.1", 0), Api(ListedLog()), [])
+    server.start()
+    files = {("orders", "key"): SchemaFile(path=registry / "k.avsc")}
+    opened = HttpRegistry(f"http://127.0.0.1:{server.port}")
+    with console_over(broker.address, decodings=Decodings(opened, files)) as found:
+        yield found
+    server.close()
+
+
+def test_a_message_is_encoded_by_the_registry_and_a_schema_file(writing: Browser) -> None:
+    registered(writing, {"name": "tea", "type": "string"})
+    path = "/topics/orders/produce"
+    assert "value_as" in writing.text(path)
+    form = {"key": '"eva"', "value": '{"tea": "Oolong"}', "value_as": "registry", "partition": "0"}
+    shown = writing.post(path, form)
+    assert "The value is encoded with version 1 of subject orders-value." in shown.text
+    assert "The key is encoded with the avro schema of the topic." in shown.text
+    assert "value_base64" in shown.text or "\\u0000" in shown.text
+    writing.confirm(path, shown)
+    found = writing.json("/topics/orders/messages?limit=1")["messages"][0]
+    assert (found["key"]["text"], found["key"]["by"]) == ('"eva"', "avro")
+    assert (found["value"]["text"], found["value"]["by"]) == ('{"tea":"Oolong"}', "schema 1")
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (
+            {"value": '{"tea": 1}', "value_as": "registry"},
+            "the value cannot be encoded (registry): not of the",
+        ),
+        ({"value": "{", "value_as": "registry"}, "the value cannot be encoded (registry): "),
+        ({"value": "<b>", "value_as": "json"}, "the value cannot be encoded (json): "),
+        ({"value": "0", "value_as": "hex"}, "the value cannot be encoded (hex): "),
+        ({"value": "=", "value_as": "base64"}, "the value cannot be encoded (base64): "),
+        ({"value": "a", "value_as": "xml"}, "value_as is one of "),
+        ({"value": "a", "key": "7"}, "the key cannot be encoded (avro): not of the Avro schema"),
+        ({"value": "a", "partition": "one"}, "partition one: write a number"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused_with_the_form_as_it_was_written(
+    writing: Browser, form: dict[str, str], words: str
+) -> None:
+    registered(writing, {"name": "tea", "type": "string"})
+    answer = writing.post("/topics/orders/produce", form)
+    assert answer.status_code == 400
+    assert words in answer.text
+    assert f">{escape(form['value'])}</textarea>" in answer.text
+    assert "<b>" not in answer.text
+
+
+def test_a_subject_that_is_not_there_cannot_encode(writing: Browser) -> None:
+    form = {"value": "{}", "value_as": "registry"}
+    answer = writing.post("/topics/orders/produce", form)
+    assert (answer.status_code, "has no subject orders-value" in answer.text) == (400, True)

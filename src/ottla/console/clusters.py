@@ -47,6 +47,7 @@ class _Clusters(Responses):
         return Starlette(
             routes=[
                 Route("/", self._overview),
+                Route("/look", self.choose_look, methods=["POST"]),
                 Mount("/static", Static(directory=STATIC)),
                 *mounts,
             ],

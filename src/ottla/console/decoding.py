@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import UserError
 from ottla.base.texts import size_text
 from ottla.base.values import dataclass
+from ottla.schema_registry.administration import open_admin
 from ottla.schema_registry.framing import KEY_HEADER, VALUE_HEADER, framed
+from ottla.schema_registry.http import HttpRegistry
 from ottla.schema_registry.registry import RegisteredSchema, SchemaRegistry, UnknownSchemaError
 from ottla.search.encodings import Encoding, FilePath, encoding_of, json_bytes, kind_of_schema
 from ottla.search.fields import Decoder, FieldReader, with_header
+from ottla.search.registered import encoded
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
@@ -138,6 +141,40 @@ class Decodings:
             HEX,
             BASE64,
         )
+
+    def encoders(self, topic: str, side: str) -> tuple[str, ...]:
+        """How a topic's keys or values can be written; the first is the usual one."""
+        file = self._files.get((topic, side))
+        return (
+            *([file.encoding] if file is not None else ()),
+            TEXT,
+            JSON,
+            *([REGISTRY] if isinstance(self.registry, HttpRegistry) else ()),
+            HEX,
+            BASE64,
+        )
+
+    def encode(self, topic: str, side: str, choice: str, text: str) -> tuple[bytes, str]:
+        """The bytes of a text, and what they were encoded with; raises `UserError`."""
+        data, file = text.encode(), self._encodings.get((topic, side))
+        try:
+            if choice == REGISTRY:
+                return self._encode(f"{topic}-{side}", data)
+            if file is not None and choice == file.name:
+                return file.parse(data), f"the {choice} schema of the topic"
+            encoding = encoding_of(side, choice, None)
+            return encoding.parse(data), "" if choice == TEXT else choice
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"the {side} cannot be encoded ({choice}): {error}") from error
+
+    def _encode(self, subject: str, data: bytes) -> tuple[bytes, str]:
+        """With the latest version of a subject in the registry."""
+        assert self.registry is not None
+        admin = open_admin(self.registry)
+        latest = admin.version(subject, admin.versions(subject)[-1])
+        assert latest.schema_id is not None
+        found = encoded(data, self.registry.schema(latest.schema_id), latest.schema_id)
+        return found, f"version {latest.version} of subject {subject}"
 
     def of(self, topic: str, key: str = AUTO, value: str = AUTO) -> "RecordDecoding":
         """The decoding of a topic's records, as chosen; for one page, or one stream."""

@@ -24,6 +24,8 @@ assert _GUID.size == 17
 
 GUID_SIZE: Final = _GUID.size
 _MOST_NESTED: Final = 100
+FIRST_MESSAGE: Final = b"\0"
+"""The path to the first message type of a Protobuf schema, in its short form."""
 
 
 def prefixed_id(data: bytes) -> int | None:

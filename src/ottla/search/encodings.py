@@ -204,8 +204,6 @@ def kind_of_schema(path: FilePath) -> str:
 
 def avro(path: FilePath) -> Encoding:
     """Returns the decoder for one Avro datum, as in `ottla load`; raises `UserError`."""
-    import fastavro
-
     from ottla.schema_registry.avro_reading import avro_reader
     from ottla.schema_registry.avro_schemas import avro_schema, parsed
     from ottla.schema_registry.registry import RegisteredSchema
@@ -222,19 +220,9 @@ def avro(path: FilePath) -> Encoding:
         raise UserError(f"{path}: this is not an Avro schema: {error}") from error
 
     reader = avro_reader(schema, written)
-
-    def decode(data: bytes) -> Any:
-        return read_avro(data, reader)
-
-    def parse(data: bytes) -> bytes:
-        stream = BytesIO()
-        try:
-            fastavro.schemaless_writer(stream, written, json.loads(data))
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"not of the Avro schema: {error}") from error
-        return stream.getvalue()
-
-    return decoded_encoding("avro", decode, parse)
+    return decoded_encoding(
+        "avro", lambda data: read_avro(data, reader), lambda data: written_avro(data, written)
+    )
 
 
 def protobuf(path: FilePath, message: str = "") -> Encoding:
@@ -260,6 +248,18 @@ def protobuf(path: FilePath, message: str = "") -> Encoding:
         return parsed_message(kind, data)
 
     return decoded_encoding("protobuf", lambda data: read_message(kind, data), parse)
+
+
+def written_avro(data: bytes, schema: Any) -> bytes:
+    """One Avro datum of a parsed schema, from its JSON; raises `ValueError`."""
+    import fastavro
+
+    stream = BytesIO()
+    try:
+        fastavro.schemaless_writer(stream, schema, json.loads(data))
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not of the Avro schema: {error}") from error
+    return stream.getvalue()
 
 
 def read_avro(data: bytes, reader: "AvroReader") -> Any:

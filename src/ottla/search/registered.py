@@ -4,9 +4,22 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ottla.schema_registry.framing import KEY_HEADER, VALUE_HEADER, framed, message_indexes
+from ottla.schema_registry.framing import (
+    FIRST_MESSAGE,
+    KEY_HEADER,
+    PREFIX,
+    VALUE_HEADER,
+    framed,
+    message_indexes,
+)
 from ottla.schema_registry.registry import AVRO, JSON, RegisteredSchema, UnknownSchemaError
-from ottla.search.encodings import Encoding, decoded_encoding, read_avro, read_json
+from ottla.search.encodings import (
+    Encoding,
+    decoded_encoding,
+    read_avro,
+    read_json,
+    written_avro,
+)
 
 if TYPE_CHECKING:
     from ottla.schema_registry.registry import SchemaRegistry
@@ -63,6 +76,32 @@ def _reader_of(schema: RegisteredSchema) -> Reader:
         reader = avro_reader(found, parsed(found, is_shown=False))
         return lambda data, start: read_avro(data[start:], reader)
     return _protobuf_reader(schema)
+
+
+def encoded(data: bytes, schema: RegisteredSchema, schema_id: int) -> bytes:
+    """JSON as a value of a schema, its first message if it is Protobuf, in the registry's framing.
+
+    Raises `ValueError` for data that is not of the schema, and `UserError` for an invalid schema.
+    """
+    prefix = PREFIX.pack(0, schema_id)
+    if schema.kind == JSON:
+        read_json(data)
+        return prefix + data
+    if schema.kind == AVRO:
+        from ottla.schema_registry.avro_schemas import avro_schema, parsed
+
+        return prefix + written_avro(data, parsed(avro_schema(schema)))
+    from ottla.schema_registry.protobuf_schemas import (
+        MessageTypes,
+        compiled,
+        message_class,
+        parsed_message,
+    )
+
+    descriptor = MessageTypes(compiled(schema.text, schema.references)).at((0,))
+    if descriptor is None:
+        raise ValueError("its schema has no message")
+    return prefix + FIRST_MESSAGE + parsed_message(message_class(descriptor), data)
 
 
 def _protobuf_reader(schema: RegisteredSchema) -> Reader:

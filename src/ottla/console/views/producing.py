@@ -9,33 +9,32 @@ from ottla.base.texts import size_text, whole_number
 from ottla.client.producing.one_record import OneRecord, send_record
 from ottla.console.changes import Change, propose
 from ottla.console.commands import Command
-from ottla.console.contents import counted, segment
+from ottla.console.contents import counted, segment, visible
+from ottla.console.decoding import SIDES
 from ottla.console.pages import Ask, Page, Redirect
 from ottla.console.views.view import View
 from ottla.record.partitioner import partition_for_key
+from ottla.search.encodings import text_field
 
-FIELDS = ("partition", "key", "value", "headers", "null_value")
+FIELDS = ("partition", "key", "value", "headers", "null_value", "key_as", "value_as")
 
 
 def produce(ask: Ask) -> Page | Redirect:
     """The form; then what would be sent; after sending, redirects to the message."""
     name = ask.path["topic"]
     if ask.form is None:
-        return Page(
-            template="produce.html",
-            title=f"Produce to {name}",
-            section="topics",
-            topic=name,
-            data={"topic": name, "fields": {one: ask.query.get(one, "") for one in FIELDS}},
-        )
-    record = _record(ask, name)
+        return _form(ask, name)
+    try:
+        record, words = _record(ask, name)
+    except UserError as error:
+        return _form(ask, name, str(error))
     with ask.place.reading() as admin:
         partitions = admin.partitions([name])[name]
     return propose(
         ask,
         Change(
             title=f"Send one message to {name}",
-            lines=tuple(_lines(record, len(partitions))),
+            lines=(*_lines(record, len(partitions)), *words),
             command=_command(record),
             button="Send",
             back=f"/topics/{segment(name)}/produce",
@@ -46,16 +45,52 @@ def produce(ask: Ask) -> Page | Redirect:
     )
 
 
-def _record(ask: Ask, topic: str) -> OneRecord:
+def _form(ask: Ask, topic: str, problem: str = "") -> Page:
+    """The form, as it was written."""
+    decodings = ask.place.target.decodings
+    encoders = {side: list(decodings.encoders(topic, side)) for side in SIDES}
+    fields = {one: ask.fields.get(one, "") for one in FIELDS}
+    for side in SIDES:
+        fields[f"{side}_as"] = fields[f"{side}_as"] or encoders[side][0]
+    return Page(
+        template="produce.html",
+        title=f"Produce to {topic}",
+        section="topics",
+        topic=topic,
+        data={
+            "topic": topic,
+            "fields": fields,
+            "encoders": encoders,
+            "problem": visible(problem),
+        },
+        status=400 if problem else 200,
+    )
+
+
+def _record(ask: Ask, topic: str) -> tuple[OneRecord, list[str]]:
+    """The message, and with what its key and value are encoded; raises `UserError`."""
     given = ask.fields
-    return OneRecord(
+    texts = {
+        "key": given.get("key") or None,
+        "value": None if given.get("null_value") else _text(given.get("value", "")),
+    }
+    encoded: dict[str, bytes | None] = {}
+    words = []
+    for side, text in texts.items():
+        choice = ask.choice(f"{side}_as", ask.place.target.decodings.encoders(topic, side))
+        encoded[side] = None
+        if text is not None:
+            encoded[side], by = ask.place.target.decodings.encode(topic, side, choice, text)
+            words += [f"The {side} is encoded with {by}."] if by else []
+    record = OneRecord(
         topic=topic,
         partition=_partition(given.get("partition", "")),
-        key=given["key"].encode() if given.get("key") else None,
-        value=None if given.get("null_value") else _text(given.get("value", "")).encode(),
+        key=encoded["key"],
+        value=encoded["value"],
         headers=tuple(_headers(given.get("headers", ""))),
         timestamp_ms=ask.now_ms,
     )
+    return record, words
 
 
 def _lines(record: OneRecord, partition_count: int) -> Iterator[str]:
@@ -78,8 +113,8 @@ def _command(record: OneRecord) -> Command:
     """The message as a line of JSON, which can hold every text."""
     line = json.dumps(
         {
-            "key": None if record.key is None else record.key.decode(),
-            "value": None if record.value is None else record.value.decode(),
+            **_json_field("key", record.key),
+            **_json_field("value", record.value),
             "headers": [
                 {"key": name, "value": None if value is None else value.decode()}
                 for name, value in record.headers
@@ -93,6 +128,11 @@ def _command(record: OneRecord) -> Command:
         arguments=(record.topic,),
         input=line,
     )
+
+
+def _json_field(name: str, data: bytes | None) -> dict[str, str | None]:
+    """A member of the line: bytes that are not text are base64, under a name that says so."""
+    return {name: None} if data is None else dict([text_field(name, data)])
 
 
 def _send(ask: Ask, record: OneRecord) -> Redirect:
