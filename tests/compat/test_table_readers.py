@@ -19,7 +19,8 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.columns.partitions import Partitioning
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import optimize
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -66,7 +67,7 @@ def fill(log_path: Path, into: str) -> None:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema) if round_number < 3 else None
         layout = LayoutOptions(
             decoding=decoding,
-            partitioning=None if round_number else Partitioning(unit=PartitionUnit.DAY),
+            partitioning=None if round_number else Partitioning.by_time("day"),
         )
         load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
         if round_number == 3:

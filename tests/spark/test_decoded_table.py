@@ -9,8 +9,9 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.load import load, optimize, rerun
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.entries import FileRole
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.record_writer import OnError
 from tests.support.auditing import audited
@@ -19,7 +20,7 @@ from tests.support.following import HOUR_MS, append_values
 SCHEMA = "id bigint, tags struct<n: string>"
 HOURLY = LayoutOptions(
     decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMA),
-    partitioning=Partitioning(unit=PartitionUnit.HOUR),
+    partitioning=Partitioning.by_time("hour"),
 )
 STEP_MS = HOUR_MS // 20
 

@@ -16,8 +16,9 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.spark.engine import SparkEngine
 from ottla.spark.load import load, optimize, rerun
 from ottla.spark.session import LocalSession
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.formats.transaction_log import CommitTakenError
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.ledger.completeness import HOUR_MS
 from ottla.tables.maintenance.optimize import OptimizeReport
 from ottla.tables.maintenance.vacuum import vacuum
@@ -118,7 +119,7 @@ def test_decoded_values_quarantine_and_directories_by_time_are_the_same_there(
             log.append("orders", value, timestamp_ms=1_700_000_000_000 + number * HOUR_MS // 10)
     layout_options = LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"),
-        partitioning=Partitioning(unit=PartitionUnit.HOUR),
+        partitioning=Partitioning.by_time("hour"),
     )
     options = LoadOptions(layout=layout_options, on_error=OnError.QUARANTINE)
     report = load_new(tmp_path, table, local_session, options=options)

@@ -18,6 +18,7 @@ EXTRAS = {
     "jinja2": "console",
     "jwt": "security",
     "kazoo": "zookeeper",
+    "mmh3": "delta",
     "numpy": "arrow",
     "obstore": "stores",
     "pandas": "spark",

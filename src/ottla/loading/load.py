@@ -38,6 +38,8 @@ from ottla.tables import (
     ReadRanges,
     Step,
     Table,
+    TableLayout,
+    TableState,
     begins_a_new_hour,
     commit,
     requested_layout,
@@ -177,13 +179,18 @@ def load_state(
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
     return LoadState(
         commit_count=state.commit_count,
-        layout=requested_layout(state, job.options.layout, job.route.topic),
+        layout=_requested(job, state),
         loaded=loaded,
         row_size=state.row_size,
         asked_ms=state.asked_ms,
         starts=starts,
         ends=ends,
     )
+
+
+def _requested(job: LoadJob, state: TableState) -> TableLayout:
+    asked = replace(job.options.layout, has_transforms=job.table.log.has_transforms)
+    return requested_layout(state, asked, job.route.topic)
 
 
 def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
@@ -193,7 +200,7 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
     grows = any(one is not None and one.subject for one in (has.value, has.key))
     if not grows or not plan.offset_count:
         return plan
-    layout = requested_layout(state, job.options.layout, job.route.topic)
+    layout = _requested(job, state)
     return replace(plan, state=replace(state, layout=layout))
 
 

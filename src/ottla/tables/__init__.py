@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.tables.columns.partitions import Partitioning, parse_partitioning
     from ottla.tables.commits import begin, commit, record_writer
     from ottla.tables.entries import (
         Action,
@@ -36,13 +37,7 @@ if TYPE_CHECKING:
     from ottla.tables.files.guarantees import guarantee
     from ottla.tables.files.parquet_files import TARGET_SIZE
     from ottla.tables.formats.transaction_log import CommitTakenError, values_in
-    from ottla.tables.layout import (
-        TIMESTAMP_COLUMN,
-        LayoutOptions,
-        Partitioning,
-        PartitionUnit,
-        TableLayout,
-    )
+    from ottla.tables.layout import LayoutOptions, TableLayout
     from ottla.tables.ledger.completeness import (
         HOUR_MS,
         CompleteHour,
@@ -78,12 +73,13 @@ if TYPE_CHECKING:
     from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
 
 _NAMES = {
+    "columns.partitions": "Partitioning parse_partitioning",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
     "files.guarantees": "guarantee",
     "files.parquet_files": "TARGET_SIZE",
     "formats.transaction_log": "CommitTakenError values_in",
-    "layout": "TIMESTAMP_COLUMN LayoutOptions Partitioning PartitionUnit TableLayout",
+    "layout": "LayoutOptions TableLayout",
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
     "ledger.coverage": "Piece covered first_gap",
     "entries": (

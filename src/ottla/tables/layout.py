@@ -7,20 +7,25 @@ options; different ones are an error, except that a schema may grow
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from enum import Enum
 from typing import Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.columns.partitions import (
+    Partitioning,
+    parse_partitioning_fields,
+    partitioning_fields,
+    placed,
+)
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.columns.statistics import is_named, leaf_paths
+from ottla.tables.entries import DataFile, FileRole
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
-from ottla.tables.values.opening import check_decoding, open_decoder
+from ottla.tables.values.opening import check_decoding
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
 from ottla.tables.values.schema import check_evolution, type_text
 
-TIMESTAMP_COLUMN = "timestamp"
 UPSERT_KEY = "key"
 """Rows are updated by the record's key, as in Kafka's compaction."""
 
@@ -33,30 +38,6 @@ def table_schema(value: str = "binary", key: str = "binary", header: str = "") -
         f"timestamp_type int, headers array<struct<key: string, value: binary>>, {of_headers}"
         f"topic string, commit_id bigint"
     )
-
-
-class PartitionUnit(Enum):
-    """The unit by which a table's files are partitioned."""
-
-    DAY = "day"
-    HOUR = "hour"
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """Names of directories, outermost first, and the strftime pattern of their values."""
-        if self is PartitionUnit.DAY:
-            return {"day": "%Y-%m-%d"}
-        return {"day": "%Y-%m-%d", "hour": "%H"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partitioning:
-    """The time by which files are partitioned, in UTC: the record's, or a timestamp in its value
-    (`value.at`).
-    """
-
-    unit: PartitionUnit
-    column: str = TIMESTAMP_COLUMN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +54,7 @@ class TableLayout:
 
     decodings: tuple[PinnedDecoding, ...] = ()
     partitioning: Partitioning | None = None
+    """Not placed yet while the schema is to be inferred."""
     is_latest: bool = False
     """Whether the table has only the latest row of each key, instead of a row for each record."""
     statistics: tuple[str, ...] = ()
@@ -129,6 +111,8 @@ class LayoutOptions:
     header: str = ""
     """The columns of headers in Spark's notation; empty keeps the table's."""
     partitioning: Partitioning | None = None
+    has_transforms: bool = False
+    """Whether the table's format has transforms of its own, and may change them."""
     is_latest: bool = False
     statistics: tuple[str, ...] | None = None
     is_growing: bool = False
@@ -150,12 +134,12 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
         raise UserError("rows are updated by the bytes of their keys: leave out --decode-key")
     layout = TableLayout(
         decodings=decodings,
-        partitioning=asked.partitioning,
+        partitioning=_asked_partitioning(asked),
         is_latest=asked.is_latest,
         statistics=asked.statistics or (),
     )
     if not layout.is_inferred:
-        check_partitioning(layout)
+        layout = with_placed_partitioning(layout)
         check_statistics(layout)
         RecordDecoder(layout.record_decoding)
     return layout
@@ -163,11 +147,6 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
     """The layout from a commit on; raises `UserError` for a change that is not allowed."""
-    if asked.partitioning not in (None, pinned.partitioning):
-        raise UserError(
-            f"the table's files are partitioned {_partitioning_text(pinned.partitioning)}, which "
-            f"cannot change (leave out --partition-by, or load into another directory)"
-        )
     if asked.is_latest and not pinned.is_latest:
         raise UserError(
             "the table has a row for each record, which cannot change (leave out --upsert-by, or "
@@ -189,7 +168,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     )
     if now == has:
         check_statistics(pinned)
-        return pinned
+        return _repartitioned(pinned, asked)
     before, after = RecordDecoder(has).types, RecordDecoder(now).types
     for name in before:
         check_evolution(before[name], after[name], name)
@@ -197,7 +176,25 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     new = PinnedDecoding(since_commit=commit_id, record=now)
     found = replace(pinned, decodings=(*decodings, new))
     check_statistics(found)
-    return found
+    return _repartitioned(found, asked)
+
+
+def _repartitioned(layout: TableLayout, asked: LayoutOptions) -> TableLayout:
+    """The layout with the requested partitioning; raises `UserError` if it cannot change."""
+    if asked.partitioning is None:
+        return layout
+    rows = row_columns(layout.decoded_types)
+    is_spec = layout.partitioning is not None and layout.partitioning.is_spec
+    if placed(asked.partitioning, rows, is_spec=is_spec) == layout.partitioning:
+        return layout
+    if not asked.has_transforms:
+        has = layout.partitioning
+        words = "not partitioned" if has is None else f"partitioned by {has.text}"
+        raise UserError(
+            f"the table's files are {words}, which cannot change (leave out --partition-by, or "
+            f"load into another directory)"
+        )
+    return replace(layout, partitioning=placed(asked.partitioning, rows, is_spec=True))
 
 
 def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
@@ -231,8 +228,7 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
         "partitioning": None,
     }
     if layout.partitioning is not None:
-        unit, column = layout.partitioning.unit.value, layout.partitioning.column
-        fields["partitioning"] = {"unit": unit, "column": column}
+        fields["partitioning"] = partitioning_fields(layout.partitioning)
     if layout.is_latest:
         fields["upsert_by"] = UPSERT_KEY
     if layout.statistics:
@@ -261,9 +257,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
     parted = fields["partitioning"]
     return TableLayout(
         decodings=tuple(_parse_pinned(pinned) for pinned in fields["decodings"]),
-        partitioning=None
-        if parted is None
-        else Partitioning(unit=PartitionUnit(parted["unit"]), column=str(parted["column"])),
+        partitioning=None if parted is None else parse_partitioning_fields(parted),
         is_latest=fields.get("upsert_by") == UPSERT_KEY,
         statistics=tuple(map(str, fields.get("statistics", ()))),
     )
@@ -295,19 +289,27 @@ def _parse_decoding(fields: Mapping[str, Any] | None) -> Decoding | None:
     )
 
 
-def check_partitioning(layout: TableLayout) -> None:
-    """Raises `UserError` unless the column is the record's timestamp or one in its value."""
-    import pyarrow.types as types
+def _asked_partitioning(asked: LayoutOptions) -> Partitioning | None:
+    if asked.partitioning is None:
+        return None
+    return replace(asked.partitioning, is_spec=asked.has_transforms)
 
-    if layout.partitioning is None or layout.partitioning.column == TIMESTAMP_COLUMN:
-        return
-    kind = None if layout.decoding is None else open_decoder(layout.decoding).type
-    kind = _field_type(kind, layout.partitioning.column)
-    if kind is None or not types.is_timestamp(kind):
-        raise UserError(
-            f"--partition-field {layout.partitioning.column}: this is not a timestamp column; use "
-            f"timestamp, the record's, or a timestamp in the values' schema (value.at)"
-        )
+
+def with_placed_partitioning(layout: TableLayout) -> TableLayout:
+    """The layout of a new table, whose columns are known; raises `UserError` if it cannot be
+    partitioned so.
+    """
+    asked = layout.partitioning
+    if asked is None:
+        return layout
+    rows = row_columns(layout.decoded_types)
+    return replace(layout, partitioning=placed(asked, rows, is_spec=asked.is_spec))
+
+
+def is_placed(file: DataFile, partitioning: Partitioning | None) -> bool:
+    """Whether a file is partitioned so, and not by an earlier layout of the table."""
+    names = [] if partitioning is None else partitioning.names
+    return file.role is FileRole.QUARANTINE or set(file.values) == set(names)
 
 
 def check_statistics(layout: TableLayout) -> None:
@@ -321,22 +323,3 @@ def check_statistics(layout: TableLayout) -> None:
                 f"--statistics {name}: the table has no such column outside of lists and maps; "
                 f"name columns and fields such as timestamp, value.id or value.customer"
             )
-
-
-def _field_type(value: Any, path: str) -> Any:
-    """The type of `value.at` in the struct `value`; `None` if there is no such field."""
-    import pyarrow.types as types
-
-    first, *names = path.split(".")
-    kind = value if first == "value" else None
-    for name in names:
-        if kind is None or not types.is_struct(kind) or kind.get_field_index(name) < 0:
-            return None
-        kind = kind.field(name).type
-    return kind
-
-
-def _partitioning_text(partitioning: Partitioning | None) -> str:
-    if partitioning is None:
-        return "without directories by time"
-    return f"by {partitioning.unit.value} of {partitioning.column}"

@@ -166,6 +166,7 @@ class Table:
         if not state.commit_count or layout != state.layout:
             entry = replace(entry, layout=layout_fields(layout))
         change = change_of(entry, layout, replaced)
+        change = replace(change, partitioned_before=state.layout.partitioning)
         if pinned is not None:
             change = replace(change, field_ids=pinned.field_ids)
         # The log first: it decides which of two writers made this commit, and it has the entry's
@@ -301,7 +302,9 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
     import pyarrow as pa
 
     rows = row_columns(layout.decoded_types)
-    return pa.schema([*rows, *((name, pa.string()) for name in _partition_columns(layout))])
+    parted = layout.partitioning
+    in_names = {} if parted is None else parted.column_types(rows)
+    return pa.schema([*rows, *in_names.items()])
 
 
 def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
@@ -314,6 +317,8 @@ def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFi
         has_new_rows=entry.action is not Action.OPTIMIZE,
         schema=columns_of(layout),
         partition_columns=_partition_columns(layout),
+        partitioning=layout.partitioning,
+        partitioned_before=layout.partitioning,
         facts=entry_fields(entry),
         committed_ms=entry.committed_ms,
         statistics=layout.statistics,
@@ -328,4 +333,5 @@ def _next_offsets(entry: LedgerEntry) -> dict[str, int]:
 
 
 def _partition_columns(layout: TableLayout) -> list[str]:
-    return [] if layout.partitioning is None else list(layout.partitioning.unit.columns)
+    parted = layout.partitioning
+    return [] if parted is None or parted.is_spec else parted.names

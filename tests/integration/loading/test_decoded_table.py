@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import ottla.table
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.entries import FileRole
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.record_writer import OnError
@@ -17,7 +18,7 @@ from tests.support.auditing import audited
 SCHEMA = "id bigint, tags struct<n: string>"
 HOURLY = LayoutOptions(
     decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMA),
-    partitioning=Partitioning(unit=PartitionUnit.HOUR),
+    partitioning=Partitioning.by_time("hour"),
 )
 STEP_MS = HOUR_MS // 20
 

@@ -21,7 +21,8 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.columns.partitions import Partitioning
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
 from ottla.tables.writing.record_writer import OnError
@@ -201,7 +202,7 @@ def test_a_rerun_reads_from_an_offset_to_the_end_of_the_table(tmp_path: Path) ->
 
 
 def test_rows_move_between_directories_by_time(tmp_path: Path) -> None:
-    layout = LayoutOptions(is_latest=True, partitioning=Partitioning(unit=PartitionUnit.DAY))
+    layout = LayoutOptions(is_latest=True, partitioning=Partitioning.by_time("day"))
     with ottla.open(tmp_path / "log") as log:
         log.create_topic("people")
         for day in (1, 2):

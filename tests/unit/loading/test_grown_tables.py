@@ -15,7 +15,8 @@ import ottla
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.columns.partitions import Partitioning
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from tests.support.grown_values import SCHEMAS, VALUES
 
@@ -37,7 +38,7 @@ def grown(tmp_path: Path) -> str:
             log.append("orders", json.dumps(value).encode())
         layout = LayoutOptions(
             decoding=Decoding(format=ValueFormat.JSON, schema=SCHEMAS[count - 1]),
-            partitioning=Partitioning(unit=PartitionUnit.DAY) if count == 1 else None,
+            partitioning=Partitioning.by_time("day") if count == 1 else None,
         )
         place = LoadRoute(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
         load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))

@@ -20,7 +20,8 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.columns.partitions import Partitioning
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.sorting import SortColumn
 from ottla.tables.maintenance.vacuum import vacuum
@@ -44,7 +45,7 @@ LAYOUTS = [
     LayoutOptions(is_latest=True),
     LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"),
-        partitioning=Partitioning(unit=PartitionUnit.HOUR),
+        partitioning=Partitioning.by_time("hour"),
     ),
 ]
 

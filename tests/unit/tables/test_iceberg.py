@@ -27,8 +27,9 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.partitions import Partitioning, parse_partitioning
 from ottla.tables.formats.transaction_log import CommitTakenError
-from ottla.tables.layout import LayoutOptions, Partitioning, PartitionUnit
+from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.sorting import SortColumn
 from ottla.tables.maintenance.vacuum import vacuum
@@ -49,6 +50,8 @@ from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.schema import index_by_name
 from pyiceberg.types import StringType
+
+from ottla.tables.formats.iceberg import IcebergLog
 
 pytestmark = pytest.mark.slow
 
@@ -186,10 +189,16 @@ def test_columns_that_a_table_grew_are_null_in_the_rows_before(
 
 @pytest.mark.parametrize("read", READERS)
 def test_the_columns_of_directories_are_there_for_every_reader(
-    tmp_path: Path, read: Callable[[Path], list[dict[str, Any]]]
+    tmp_path: Path,
+    read: Callable[[Path], list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    load_new(tmp_path, 3, layout=LayoutOptions(partitioning=Partitioning(unit=PartitionUnit.DAY)))
-    load_new(tmp_path, 3)
+    # As tables had them before their directories were transforms.
+    by_day = LayoutOptions(partitioning=Partitioning.by_time("day"))
+    with monkeypatch.context() as patch:
+        patch.setattr(IcebergLog, "has_transforms", False)
+        load_new(tmp_path, 3, layout=by_day)
+    load_new(tmp_path, 3, layout=by_day)
     assert {len(row["day"]) for row in read(tmp_path)} == {len("2026-01-31")}
 
 
@@ -568,10 +577,12 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("partitioning", [None, Partitioning(unit=PartitionUnit.HOUR)])
+@pytest.mark.parametrize("partitioning", [None, Partitioning.by_time("hour")])
 def test_rows_that_pyiceberg_deletes_or_overwrites_are_named_and_loaded_again_by_a_rerun(
     tmp_path: Path, partitioning: Partitioning | None
 ) -> None:
+    if partitioning is not None:
+        pytest.importorskip("pyiceberg_core")
     load_new(tmp_path, layout=LayoutOptions(partitioning=partitioning))
     load_new(tmp_path)
     log = open_log(topic_options(str(tmp_path / "log"), "orders"))
@@ -628,3 +639,50 @@ def test_a_query_reads_the_files_alone_whose_bounds_have_its_values(tmp_path: Pa
     by_offset, by_id = pc.field("offset") == 8, pc.field("value", "id") == 7
     assert len(list(rows.get_fragments(by_offset))) == rows.filter(by_offset).count_rows() == 1
     assert len(list(rows.get_fragments(by_id))) == rows.filter(by_id).count_rows() == 3
+
+
+@pytest.mark.parametrize("is_latest", [False, True])
+def test_partitions_are_transforms_that_readers_apply_and_a_change_is_a_new_spec(
+    tmp_path: Path, is_latest: bool
+) -> None:
+    decoding = Decoding(format=ValueFormat.JSON, schema="id bigint")
+
+    def load_by(text: str, count: int) -> None:
+        by = parse_partitioning(text)
+        layout = LayoutOptions(decoding=decoding, partitioning=by, is_latest=is_latest)
+        with ottla.open(tmp_path / "log") as log:
+            if "orders" not in log.topics():
+                log.create_topic("orders")
+            for number in range(count):
+                key = b"k%d" % (number % 7)
+                log.append(
+                    "orders", b'{"id": %d}' % number, key=key, timestamp_ms=number * 3_600_000
+                )
+        load(load_job(place(tmp_path), LocalEngine(), options=LoadOptions(layout=layout)))
+
+    load_by("day", 50)
+    table = catalog(tmp_path).load_table("shop.orders")
+    assert str(table.spec().fields[0].transform) == "day"
+    assert "day" not in table.schema().column_names
+    late = "timestamp >= '1970-01-03T00:00:00+00:00'"
+    assert len(list(table.scan(row_filter=late).plan_files())) == 1
+    old = {one.file.file_path for one in table.scan().plan_files()}
+    load_by("bucket(4, value.id), truncate(10, value.id)", 3)
+    load_by("value.id", 2)
+    table = table.refresh()
+    assert [str(one.transform) for one in table.spec().fields] == ["identity"]
+    if not is_latest:
+        assert old <= {one.file.file_path for one in table.scan().plan_files()}
+        assert {one.file.spec_id for one in table.scan().plan_files()} == {1, 2, 3}
+        rerun(load_job(place(tmp_path), LocalEngine()), rerun_range("10", "20", "orders"))
+    optimize(TABLE, LocalEngine())
+    vacuum(TABLE, SystemClock(), retention_ms=0)
+    log = open_log(topic_options(str(tmp_path / "log"), "orders"))
+    assert audit(Table(TABLE), log, "orders", compare_all=True).differences == []
+    rows = by_pyiceberg(tmp_path)
+    assert len(rows) == (7 if is_latest else 55)
+    assert sorted(row["offset"] for row in by_polars(tmp_path)) == sorted(
+        row["offset"] for row in rows
+    )
+    found = table.refresh().scan(row_filter="value.id = 1")
+    assert len(found.to_arrow()) == sum(row["value"]["id"] == 1 for row in rows)

@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.tables.columns.partitions import Partitioning, placed
+from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import LedgerEntry
 from ottla.tables.formats.transaction_log import CommitTakenError
-from ottla.tables.layout import RAW, Partitioning, PartitionUnit, TableLayout
+from ottla.tables.layout import RAW, TableLayout
 from ottla.tables.table import Table
 from tests.support import azure_store, stores
 from tests.unit.tables.test_table import entry
 
 pytestmark = pytest.mark.slow
 
-BY_DAY = TableLayout(partitioning=Partitioning(unit=PartitionUnit.DAY))
-BY_HOUR = TableLayout(partitioning=Partitioning(unit=PartitionUnit.HOUR))
+BY_DAY, BY_HOUR = (
+    TableLayout(partitioning=placed(Partitioning.by_time(unit), row_columns(), is_spec=False))
+    for unit in ("day", "hour")
+)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ pytest.importorskip("deltalake")
 import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -181,6 +182,7 @@ def test_the_first_32_leaves_have_bounds_and_the_place_of_a_row_always(tmp_path:
     assert found["minValues"].keys() == {"value", "partition", "offset", "timestamp"}
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

@@ -9,15 +9,17 @@ import pytest
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.spark.table import table_files
+from ottla.tables.columns.partitions import Partitioning, placed
+from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.formats.transaction_log import CommitTakenError
-from ottla.tables.layout import Partitioning, PartitionUnit, TableLayout
+from ottla.tables.layout import TableLayout
 from ottla.tables.ledger import ledger
 from ottla.tables.table import Table
 
 deltalake = pytest.importorskip("deltalake")
 
-BY_DAY = TableLayout(partitioning=Partitioning(unit=PartitionUnit.DAY))
+BY_DAY = TableLayout(partitioning=placed(Partitioning.by_time("day"), row_columns(), is_spec=False))
 
 
 def data_file(path: str, offset: int) -> DataFile:

@@ -176,14 +176,16 @@ with_load_options = with_options(
     ),
     click.option(
         "--partition-by",
-        type=click.Choice(["hour", "day"]),
-        help="Directories by time, in UTC (day=2026-01-31/hour=13). Pinned by the first load.",
+        metavar="COLUMN-OR-TRANSFORM,...",
+        help="Partitions of the table: day or hour (in UTC), columns such as value.country, and "
+        "year, month, day or hour(COLUMN), bucket(N, COLUMN), truncate(N, COLUMN). Pinned by the "
+        "first load; in Iceberg a later load may change it.",
     ),
     click.option(
         "--partition-field",
         metavar="FIELD",
-        help="Field with that time: timestamp, the record's (default), or a field of the value: "
-        "value.at.",
+        help="Field with the time of day or hour: timestamp, the record's (default), or a field of "
+        "the value: value.at.",
     ),
     click.option(
         "--statistics",
@@ -277,6 +279,10 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--schema-id is the id in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
         raise UserError("--partition-field needs --partition-by hour or day")
+    if given["partition_by"] is not None:
+        from ottla.tables import parse_partitioning
+
+        parse_partitioning(given["partition_by"])  # Checked before Spark starts.
 
 
 def check_key_options(given: Mapping[str, Any]) -> None:
@@ -336,26 +342,15 @@ def follow_rule(given: Mapping[str, Any]) -> "FollowRule":
 
 
 def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
-    from ottla.tables import (
-        TIMESTAMP_COLUMN,
-        LayoutOptions,
-        Partitioning,
-        PartitionUnit,
-        header_columns,
-    )
+    from ottla.tables import LayoutOptions, header_columns, parse_partitioning
 
-    partitioning = None
-    if given["partition_by"] is not None:
-        partitioning = Partitioning(
-            unit=PartitionUnit(given["partition_by"]),
-            column=given["partition_field"] or TIMESTAMP_COLUMN,
-        )
+    by = given["partition_by"]
     return LayoutOptions(
         is_raw=given["decode"] == "raw",
         decoding=_decoding(given),
         key=_key_decoding(given),
         header=header_columns(given["header_columns"]) if given["header_columns"] else "",
-        partitioning=partitioning,
+        partitioning=None if by is None else parse_partitioning(by, given["partition_field"]),
         is_latest=given["upsert_by"] is not None,
         statistics=_names(given["statistics"]),
         is_growing=given["grow"],

@@ -20,6 +20,8 @@ def guarantee(
 
     found = pc.scalar(True)
     for name, value in values.items():
+        if name not in schema.names:
+            continue  # It is a transform, and no column.
         column = pc.field(name)
         kind = schema.field(name).type
         found &= column.is_null() if value is None else column == _scalar(value, kind)

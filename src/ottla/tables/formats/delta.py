@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
@@ -82,6 +83,7 @@ class DeltaLog:
     """Implements `TransactionLog`."""
 
     directory = LOG_DIRECTORY
+    has_transforms = False
     is_widened_by_readers = False
 
     def __init__(self, store: TableStore) -> None:
@@ -154,7 +156,8 @@ class DeltaLog:
 
         table = self._current() if version is None else self._at(version)
         actions = self._asked(lambda: table.get_add_actions(flatten=False))
-        return {one["path"]: _parsed_statistics(one) for one in pa.table(actions).to_pylist()}
+        rows = pa.table(actions).to_pylist()
+        return {unquote(one["path"]): _parsed_statistics(one) for one in rows}
 
     def version_at(self, time_ms: int) -> int:
         # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
@@ -214,7 +217,8 @@ class DeltaLog:
         names = [name for name in _IN_ORDER if name in actions.schema.names]
         found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
         # A file from another program may lack statistics.
-        return [one[-1] for one in sorted(found, key=lambda one: [_or_last(part) for part in one])]
+        in_order = sorted(found, key=lambda one: [_or_last(part) for part in one])
+        return [unquote(one[-1]) for one in in_order]
 
     def _check_unmapped(self, table: "DeltaTable") -> None:
         """Raises `UserError` if columns are not named in files as they are in the table."""

@@ -15,6 +15,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -26,14 +27,27 @@ from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+)
 from pyiceberg.utils.config import Config
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
+from ottla.tables.columns.partitions import PartitionField
 from ottla.tables.columns.statistics import LeafStatistics, Path, shortened, shortened_bytes
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, numbers
@@ -62,6 +76,7 @@ FACTS = "ottla.facts"
 
 _ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
+_EPOCH = date(1970, 1, 1)
 _TEXT_SIZE = 16
 """The characters or bytes of the bounds of a text, as in Iceberg's writers."""
 _PROPERTIES = {
@@ -77,6 +92,7 @@ class IcebergLog:
     """Implements `TransactionLog` for one table of a catalog."""
 
     directory = METADATA_DIRECTORY
+    has_transforms = True
     is_widened_by_readers = True
 
     def __init__(self, address: str) -> None:
@@ -261,8 +277,8 @@ class IcebergLog:
     def _data_file(self, transaction: Transaction, parts: Sequence[DataFile]) -> IcebergFile:
         metadata = transaction.table_metadata
         values = partition_values(parts[0])
-        names = [field.name for field in metadata.spec().fields]
-        if set(names) != set(values):
+        fields = metadata.spec().fields
+        if {field.name for field in fields} != set(values):
             raise UserError(
                 f"{self._address}: another program has changed how the table is partitioned; "
                 f"load into another table"
@@ -271,7 +287,16 @@ class IcebergLog:
             content=DataFileContent.DATA,
             file_path=f"{self._location}/{parts[0].path}",
             file_format=FileFormat.PARQUET,
-            partition=Record(*(values[name] for name in names)),
+            partition=Record(
+                *(
+                    partition_value(
+                        field.transform,
+                        metadata.schema().find_field(field.source_id).field_type,
+                        values[field.name],
+                    )
+                    for field in fields
+                )
+            ),
             record_count=sum(one.row_count for one in parts),
             file_size_in_bytes=parts[0].size,
             spec_id=metadata.default_spec_id,
@@ -378,10 +403,57 @@ def _grow(transaction: Transaction, change: Change) -> None:
         return
     is_new = not transaction.table_metadata.schema().fields
     _unite(transaction, change.schema)
-    if is_new and change.partition_columns:
-        with transaction.update_spec() as parting:
-            for name in change.partition_columns:
-                parting.add_identity(name)
+    has, wanted = (
+        [] if one is None else list(one.fields)
+        for one in (change.partitioned_before, change.partitioning)
+    )
+    names = {field.name for field in transaction.table_metadata.spec().fields}
+    if not is_new and (has == wanted or names != {one.name for one in has}):
+        # Nothing changes, or another program has changed it, which is refused with the files.
+        return
+    there = [] if is_new else has
+    with transaction.update_spec() as parting:
+        for field in there:
+            if field not in wanted:
+                parting.remove_field(field.name)
+        for field in wanted:
+            if field not in there:
+                _add_field(parting, field, change)
+
+
+def _add_field(parting: UpdateSpec, field: PartitionField, change: Change) -> None:
+    assert change.partitioning is not None
+    if not change.partitioning.is_spec:
+        parting.add_identity(field.name)
+        return
+    width = f"[{field.width}]" if field.transform.has_width else ""
+    parting.add_field(field.column, f"{field.transform.value}{width}", field.name)
+
+
+def partition_value(transform: Any, source: IcebergType, text: str | None) -> Any:
+    """A value of a directory's name as manifests have it."""
+    if text is None:
+        return None
+    match str(transform).partition("[")[0]:
+        case "year" | "month" | "day" | "hour" as unit:
+            return _time_number(unit, [int(one) for one in text.split("-")])
+        case "bucket":
+            return int(text)
+    if isinstance(source, DateType):
+        return (date.fromisoformat(text) - _EPOCH).days
+    if isinstance(source, BooleanType):
+        return text == "true"
+    return int(text) if isinstance(source, IntegerType | LongType) else text
+
+
+def _time_number(unit: str, parts: Sequence[int]) -> int:
+    """The units since 1970 of a time in parts: year, month, day, hour."""
+    if unit == "year":
+        return parts[0] - 1970
+    if unit == "month":
+        return (parts[0] - 1970) * 12 + parts[1] - 1
+    days = (date(parts[0], parts[1], parts[2]) - _EPOCH).days
+    return days if unit == "day" else days * 24 + parts[3]
 
 
 def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.tables.columns.partitions import NULL_DIRECTORY, Partitioning
 from ottla.tables.columns.statistics import LeafStatistics, Path
 from ottla.tables.entries import DataFile
 from ottla.tables.files.parquet_files import directory_values
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 
 
 class CommitTakenError(UserError):
@@ -48,6 +48,9 @@ class Change:
     """Whether the commit adds or removes rows, rather than only moving them between files."""
     schema: "pa.Schema"
     partition_columns: Sequence[str]
+    partitioning: Partitioning | None
+    partitioned_before: Partitioning | None
+    """That of the table until this commit."""
     facts: Mapping[str, Any]
     """The ledger's facts of the commit, as JSON types."""
     committed_ms: int
@@ -71,6 +74,10 @@ class TransactionLog(Protocol):
     @property
     def directory(self) -> str:
         """The directory of the format's own files, relative to the table."""
+
+    @property
+    def has_transforms(self) -> bool:
+        """Whether files are partitioned by transforms that readers apply, and these may change."""
 
     @property
     def is_widened_by_readers(self) -> bool:
@@ -147,7 +154,7 @@ def values_in(path: str) -> dict[str, str | None]:
 
 
 def _with_nulls(values: Mapping[str, str]) -> dict[str, str | None]:
-    return {name: None if value == _NULL_DIRECTORY else value for name, value in values.items()}
+    return {name: None if value == NULL_DIRECTORY else value for name, value in values.items()}
 
 
 def column_statistics(parts: Sequence[DataFile]) -> dict[Path, LeafStatistics]:

@@ -24,7 +24,7 @@ from ottla.tables.entries import (
     whole_files,
 )
 from ottla.tables.files.parquet_files import TARGET_SIZE
-from ottla.tables.layout import TableLayout
+from ottla.tables.layout import TableLayout, is_placed
 from ottla.tables.maintenance.merging import MergeJob
 from ottla.tables.maintenance.sorting import SortColumn, SortJob, unsorted_groups
 from ottla.tables.table import Table
@@ -78,7 +78,10 @@ def optimize(
     table.require()  # before `claim`, which would create the directory
     with table.claim():
         progress(Progress(step=Step.CLAIMED))
-        state, files = table.state(), table.current_files()
+        state = table.state()
+        # A file of an earlier partitioning stays as it is.
+        by = state.layout.partitioning
+        files = [one for one in table.current_files() if is_placed(one, by)]
         _check_order(state.layout, options.sort_by)
         keys = {file.path: _key(table, file) for file, *_ in whole_files(files)}
         groups = _groups(table, files, keys, options)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.entries import DataFile, changes_of, inner_directory
 from ottla.tables.files.data_files import DataFiles, part_batches
 from ottla.tables.files.parquet_files import ParquetStyle, open_parquet
-from ottla.tables.layout import Partitioning
+from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore, open_store
 from ottla.tables.upserts.resolution import LatestChanges, Resolution
 from ottla.tables.writing.task_files import TaskFiles
@@ -132,7 +133,7 @@ class _BundleWriter:
                 position += batch.num_rows
                 if not rows.num_rows:
                     continue
-                if self._is_change(part):
+                if self._is_change(part) or not is_placed(part, self._merge.partitioning):
                     output.write(rows, part.partition)
                 else:
                     output.write_into(inner_directory(part), rows, part.partition)

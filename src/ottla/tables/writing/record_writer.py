@@ -14,10 +14,10 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.record.rows import RowMaker, decoded_columns
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.columns.rows import change_columns, quarantine_columns, row_columns
 from ottla.tables.entries import changes_of, quarantine_of
 from ottla.tables.files.parquet_files import ParquetStyle
-from ottla.tables.layout import Partitioning
 from ottla.tables.stores.store import open_store
 from ottla.tables.values.record_decoder import HEADER, RecordDecoder, RecordDecoding
 from ottla.tables.writing.task_files import TaskFiles

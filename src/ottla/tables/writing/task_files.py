@@ -5,12 +5,11 @@ are used.
 """
 
 import secrets
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.files import join
+from ottla.tables.columns.partitions import Partitioning, parted
 from ottla.tables.files.parquet_files import ROW_GROUP_SIZE, ParquetOutput, ParquetStyle
-from ottla.tables.layout import Partitioning
 from ottla.tables.stores.store import TableStore
 
 if TYPE_CHECKING:
@@ -19,12 +18,9 @@ if TYPE_CHECKING:
 OPEN_FILES = 64
 """Open files of a task; when there are more directories, a directory may get several files."""
 
-_NO_TIME = "__HIVE_DEFAULT_PARTITION__"
-"""The directory name of a null time, as in Hive and Spark."""
-
 
 class TaskFiles:
-    """The files of one task below one directory; with `partitioning`, in directories by time."""
+    """The files of one task below one directory; with `partitioning`, in its directories."""
 
     def __init__(
         self,
@@ -85,34 +81,3 @@ class TaskFiles:
         output = self._open.pop(inner)
         if output.close():
             self.paths.append(output.path)
-
-
-def parted(
-    rows: "pa.RecordBatch", partitioning: Partitioning
-) -> "Iterator[tuple[str, pa.RecordBatch]]":
-    """Groups rows by directory (`day=2026-01-31/hour=13`), in order of appearance."""
-    import pyarrow.compute as pc
-
-    hours = pc.floor_temporal(_time(rows, partitioning.column), unit=partitioning.unit.value)
-    found = pc.dictionary_encode(hours, null_encoding="encode")
-    for index, name in enumerate(_directories(found.dictionary, partitioning)):
-        yield name, rows.filter(pc.equal(found.indices, index))
-
-
-def _time(rows: "pa.RecordBatch", column: str) -> Any:
-    import pyarrow.compute as pc
-
-    first, *fields = column.split(".")
-    found = rows.column(first)
-    return pc.struct_field(found, fields) if fields else found
-
-
-def _directories(times: Any, partitioning: Partitioning) -> list[str]:
-    import pyarrow.compute as pc
-
-    columns = [
-        [f"{name}={_NO_TIME if text is None else text}" for text in texts.to_pylist()]
-        for name, pattern in partitioning.unit.columns.items()
-        for texts in [pc.strftime(times, pattern)]
-    ]
-    return ["/".join(parts) for parts in zip(*columns, strict=True)]
