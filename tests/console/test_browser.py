@@ -364,7 +364,7 @@ def test_a_group_is_drawn_over_time_while_it_is_looked_at(broker: LocalBroker, p
 def test_a_group_is_reset_after_its_preview(broker: LocalBroker, page: Any) -> None:
     page.goto("/group?name=statistics")
     page.click("text=Reset offsets")
-    page.fill("#to", "latest")
+    page.select_option("#kind", "end")
     page.click("text=Preview")
     page.wait_for_selector("text=Commit these offsets")
     page.click("text=Commit these offsets")

@@ -133,6 +133,11 @@ def propose(ask: Ask, change: Change) -> Page | Redirect:
     return _carry_out(ask, change)
 
 
+def to_type(name: str) -> str:
+    """What is typed to confirm the loss of what has a name: the name, if a person can type it."""
+    return name if name.isprintable() and name.strip() == name else "delete"
+
+
 def secret_of(ask: Ask) -> str:
     """The password that was typed with a confirmation."""
     return (ask.form or {}).get(SECRET_FIELD, "")

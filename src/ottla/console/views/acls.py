@@ -33,7 +33,7 @@ from ottla.client.administration.acl_words import (
 )
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.security_values import AclBinding, AclBindingFilter
-from ottla.console.changes import Change, Plan, propose
+from ottla.console.changes import Change, Plan, propose, to_type
 from ottla.console.commands import Command
 from ottla.console.contents import counted, visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -305,7 +305,7 @@ def _removal(ask: Ask, words: AclWords) -> Change:
         ),
         # A rule that comes or goes before the confirmation is shown first.
         fields={**ask.fields, "rules": _digest(gone)},
-        typed=words.principal if words.is_wide else "",
+        typed=to_type(words.principal) if words.is_wide else "",
         button=f"Remove {counted(len(gone), 'ACL')}",
         back="/acls",
         section=SECTION,

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, UnknownNameError, UserError
 from ottla.base.partitions import MAX_PARTITION, TopicPartition
 from ottla.base.texts import whole_number
+from ottla.base.times import second_text
 from ottla.client.administration.admin import Admin
+from ottla.client.administration.descriptions import ActiveProducer
+from ottla.client.administration.group_resets import check_there
 from ottla.client.administration.stuck import abort_by_id
 from ottla.client.refusals import RefusedError
-from ottla.console.changes import Change, propose
+from ottla.console.changes import Change, Plan, propose
 from ottla.console.commands import Command
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -142,6 +145,46 @@ def _listed(one: CoordinatedTransaction) -> Fields:
     }
 
 
+def producers(ask: Ask) -> Page:
+    """The producers with a producer id that have written to a partition, the latest first."""
+    topic = ask.query.get("topic", "").strip()
+    partition = ask.number("partition", 0, most=MAX_PARTITION)
+    found: list[ActiveProducer] = []
+    open_ids: dict[int, str] = {}
+    lost: list[str] = []
+    if topic:
+        place = TopicPartition(topic, partition)
+        with ask.place.reading(lost.append) as admin:
+            check_there(admin, [place])
+            found = list(admin.describe_producers([place])[place])
+            open_ids = {
+                one.producer_id: one.transactional_id
+                for one in admin.coordinator_view().transactions
+            }
+    found.sort(key=lambda one: (-one.last_timestamp_ms, one.producer_id))
+    return Page(
+        template="producers.html",
+        title="Producers",
+        section="transactions",
+        data={
+            "topic": topic,
+            "partition": partition,
+            "lost": [visible(line) for line in lost],
+            "count": len(found),
+            "producers": [
+                {
+                    "producer_id": one.producer_id,
+                    "producer_epoch": one.producer_epoch,
+                    "transactional_id": visible(open_ids.get(one.producer_id, "")),
+                    "last_timestamp_ms": one.last_timestamp_ms,
+                    "first_offset": one.transaction_start_offset,
+                }
+                for one in found[:LISTED]
+            ],
+        },
+    )
+
+
 def abort(ask: Ask) -> Page | Redirect:
     """Aborts by transactional id, or a hanging transaction by its place."""
     name = ask.fields.get("transactional_id", "")
@@ -149,21 +192,41 @@ def abort(ask: Ask) -> Page | Redirect:
 
 
 def _abort_by_id(ask: Ask, name: str) -> Change:
+    with ask.place.reading() as admin:
+        view = admin.coordinator_view()
+    known = {one.transactional_id: one for one in view.transactions}
+    if name not in known:
+        raise UnknownNameError("transactional id", visible(name), known)
+    now = known[name]
+
     def deed() -> Redirect:
         with ask.place.changing() as cluster:
             return Redirect("/transactions", visible(abort_by_id(Admin(cluster), name).text))
 
+    is_open = now.due_ms is not None
+    aborted = "Its records are never read by consumers of committed records."
     return Change(
         title=f"Abort the transaction of {name}",
         lines=(
-            "Its records are never read by consumers of committed records.",
+            aborted if is_open else f"Nothing is open to abort: its state is {now.state}.",
             "Its producer is fenced: it fails at its next request.",
         ),
+        figures=_times(now),
+        plan=Plan(("Topic", "#Partition"), sorted(now.partitions)),
         command=Command(verb=("transactions", "abort"), options=("--transactional-id", name)),
-        button="Abort",
+        button="Abort" if is_open else "Fence the producer",
         back="/transactions",
         section="transactions",
         deed=deed,
+    )
+
+
+def _times(one: CoordinatedTransaction) -> tuple[str, ...]:
+    if one.due_ms is None:
+        return ()
+    return (
+        f"It began at {second_text(one.start_ms)} UTC, and its coordinator aborts it at "
+        f"{second_text(one.due_ms)} UTC unless its producer ends it.",
     )
 
 
@@ -173,6 +236,10 @@ def _abort_at(ask: Ask) -> Change:
     offset = whole_number(ask.fields.get("first_offset", ""))
     if topic is None or partition is None or offset is None:
         raise UserError("name a transactional id, or topic, partition and offset")
+    place = TopicPartition(topic, partition)
+    with ask.place.reading() as admin:
+        check_there(admin, [place])
+        judged = _judged_at(admin, place, offset, ask.now_ms)
 
     def deed() -> Redirect:
         with ask.place.changing() as cluster:
@@ -186,6 +253,9 @@ def _abort_at(ask: Ask) -> Change:
             "The marker is written to this partition only.",
             "Its records are never read by consumers of committed records.",
         ),
+        warnings=() if judged is None else _doubts(judged),
+        plan=None if judged is None else _plan_at(judged),
+        problem="" if judged is not None else "No transaction is open there any more.",
         command=Command(
             verb=("transactions", "abort"),
             options=("-t", topic, "-p", str(partition), "--start-offset", str(offset)),
@@ -197,7 +267,43 @@ def _abort_at(ask: Ask) -> Change:
     )
 
 
+def _judged_at(admin: Admin, place: TopicPartition, offset: int, now_ms: int) -> Judged | None:
+    found = [one for one in admin.open_transactions([place]) if one.first_offset == offset]
+    return judge(found[0], admin.coordinator_view(), now_ms) if found else None
+
+
+def _plan_at(judged: Judged) -> Plan:
+    one = judged.holding
+    last = "Last wrote (UTC)"
+    row = (
+        one.topic,
+        one.partition,
+        one.first_offset,
+        f"{one.producer_id}/{one.producer_epoch}",
+        second_text(one.last_timestamp_ms),
+        verdict_text(judged),
+    )
+    columns = ("Topic", "#Partition", "#First offset", "Producer", last, "Why it is open")
+    return Plan(columns, [row], passing=(last,))
+
+
+def _doubts(judged: Judged) -> tuple[str, ...]:
+    """Why a marker in one partition alone may be wrong."""
+    if judged.verdict is Verdict.HANGING:
+        return ()
+    if judged.coordinated is None or judged.verdict is Verdict.UNKNOWN:
+        return (
+            "Whether a coordinator knows this transaction cannot be told. If one does, its other "
+            "partitions may be committed.",
+        )
+    return (
+        f"It does not hang: the coordinator of {judged.coordinated.transactional_id} knows it. "
+        "Abort it by this id, in all its partitions.",
+    )
+
+
 VIEWS = {
     "/transactions": View(transactions),
     "/transactions/abort": View(abort, takes_forms=True),
+    "/producers": View(producers),
 }

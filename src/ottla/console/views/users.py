@@ -14,7 +14,7 @@ from ottla.client.administration.security_values import (
     UserScramCredentialUpsertion,
     find_token,
 )
-from ottla.console.changes import Change, Plan, propose, secret_of
+from ottla.console.changes import Change, Plan, propose, secret_of, to_type
 from ottla.console.commands import Command
 from ottla.console.contents import counted, visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -196,7 +196,7 @@ def remove(ask: Ask) -> Page | Redirect:
             options=(f"--mechanism={mechanism}",) if mechanism else (),
             arguments=(name,),
         ),
-        typed=name.strip(),
+        typed=to_type(name),
         button=f"Remove {mechanism}" if mechanism else "Delete the user",
         back="/users",
         section=SECTION,
