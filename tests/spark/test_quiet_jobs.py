@@ -58,7 +58,9 @@ def test_jobs_that_succeed_say_nothing_but_what_has_no_effect_and_once(
             cwd=tmp_path,
         )
         assert done.returncode == 0, done.stderr
-        assert sorted(done.stderr.splitlines()) == [
+        # On a busy machine Spark's process that plans warns that it was slow.
+        said = [line for line in done.stderr.splitlines() if "to start; Spark waits" not in line]
+        assert sorted(said) == [
             "option kafka.acks has no effect here",
             "option kafka.linger.ms has no effect here",
         ]

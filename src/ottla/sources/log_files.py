@@ -4,7 +4,7 @@ Records are offered up to the high watermark (`offered_ends`).
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,9 @@ MAX_TASK_SIZE = 128 * 1024 * 1024
 
 MIN_MARKED_SIZE = 64 * 1024
 """Segments below this size are a single span and are not divided among tasks."""
+
+GROUP_SIZE = 1024 * 1024
+"""Up to this many bytes of small regions are copied together to be decoded at once."""
 
 MARK_COUNT = 64
 """The number of spans per segment, by which tasks are cut by bytes rather than by offsets."""
@@ -153,11 +156,10 @@ class LogFiles:
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
         try:
-            for region in log.batches.regions(
-                offset, split.until_offset, size=arrow_columns.SCAN_SIZE
-            ):
-                yield from _decoded(log, region, split, columns, aborted)
-                offset = region.next_offset
+            size = arrow_columns.SCAN_SIZE
+            for group in _groups(log.batches.regions(offset, split.until_offset, size=size)):
+                yield from _decoded(log, group, split, columns, aborted)
+                offset = group[-1].next_offset
         except ApiError as error:
             again = self._log(split.place)
             _check_same_topic(split, again)
@@ -326,7 +328,52 @@ def _segment_spans(
         yield OffsetSpan(from_offset=offset, until_offset=until_offset, size=1)
 
 
+def _groups(regions: "Iterator[Region]") -> "Iterator[list[Region]]":
+    """Regions to decode together: of many small segments, decoding each would cost most."""
+    group: list[Region] = []
+    size = 0
+    while True:
+        try:
+            region = next(regions, None)
+        except Exception:
+            if group:  # What was read before the error is yielded before it.
+                yield group
+            raise
+        if group and (region is None or size + len(region.data) > GROUP_SIZE):
+            yield group
+            group, size = [], 0
+        if region is None:
+            return
+        group.append(region)
+        size += len(region.data)
+
+
 def _decoded(
+    log: ReadOnlyLog,
+    group: "list[Region]",
+    split: Split,
+    columns: Sequence[str],
+    aborted: AbortedRanges,
+) -> "Iterator[pa.RecordBatch]":
+    if len(group) == 1:
+        yield from _decoded_region(log, group[0], split, columns, aborted)
+        return
+    try:
+        runs = [run for one in group for run in _runs(one, split, aborted)]
+        wanted = split.from_offset, split.until_offset
+        found = list(arrow_columns.iter_columns(b"".join(runs), columns, *wanted))
+    except InvalidBatchError:
+        for one in group:  # Raises, or reports, the damage of the one that has it.
+            yield from _decoded_region(log, one, split, columns, aborted)
+    else:
+        yield from found
+
+
+def _runs(region: "Region", split: Split, aborted: AbortedRanges) -> Iterable[memoryview]:
+    return kept_runs(region.data, aborted.covers) if split.aborted else [region.data]
+
+
+def _decoded_region(
     log: ReadOnlyLog,
     region: "Region",
     split: Split,
@@ -334,7 +381,7 @@ def _decoded(
     aborted: AbortedRanges,
 ) -> "Iterator[pa.RecordBatch]":
     try:
-        for data in kept_runs(region.data, aborted.covers) if split.aborted else [region.data]:
+        for data in _runs(region, split, aborted):
             yield from arrow_columns.iter_columns(
                 data, columns, split.from_offset, split.until_offset
             )

@@ -124,13 +124,17 @@ _FILE = lazy_pattern(
 )
 
 
+_KINDS = {one.value: one for one in FileKind}
+_SUFFIXES = {one.value: one for one in FileSuffix}
+
+
 @lru_cache(NAMES_KNOWN)
 def parse_file_name(name: str) -> FileName | None:
     """The inverse of `FileName.text`; `None` for a name that is not a segment's file."""
     match = _FILE.fullmatch(name)
     if match is None or int(match[1]) > MAX_OFFSET:
         return None
-    return FileName(offset=int(match[1]), kind=FileKind(match[2]), suffix=FileSuffix(match[3]))
+    return FileName(offset=int(match[1]), kind=_KINDS[match[2]], suffix=_SUFFIXES[match[3]])
 
 
 class DirectoryState(Enum):

@@ -446,16 +446,20 @@ def _content(file_system: FileSystem, path: str) -> bytes:
         return b""
 
 
-def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
+def read_integrity(
+    file_system: FileSystem, directory: str, *, is_header: bool = False
+) -> Integrity | None:
     """Reads the file of a partition's directory; `None` if it is missing or damaged.
 
-    Raises `OSError`.
+    With `is_header` the lines after the first are not parsed. Raises `OSError`.
     """
     path = join(directory, INTEGRITY)
     try:
         content = read_file(file_system, path)
         # A power failure can leave an unsynced file empty, which is not damage.
-        return parse_integrity(path, content) if content not in (b"", BLANK) else None
+        if content in (b"", BLANK):
+            return None
+        return parse_integrity(path, content[: content.find(b"\n") + 1] if is_header else content)
     except FileNotFoundError:
         return None
     except CorruptionError as error:
@@ -465,7 +469,7 @@ def read_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
 
 def is_ours_alone(file_system: FileSystem, directory: str) -> bool:
     """Whether only Ottla has written a log; `False` if the directory does not exist."""
-    return written_integrity(file_system, directory) is not None
+    return integrity_header(file_system, directory) is not None
 
 
 def is_ours_still(file_system: FileSystem, directory: str) -> bool:
@@ -473,10 +477,14 @@ def is_ours_still(file_system: FileSystem, directory: str) -> bool:
     return is_ours_alone(file_system, directory) or is_integrity_lost(file_system, directory)
 
 
-def written_integrity(file_system: FileSystem, directory: str) -> Integrity | None:
-    """Like `read_integrity`; also `None` if the path is not a directory."""
+def integrity_header(file_system: FileSystem, directory: str) -> Integrity | None:
+    """Like `read_integrity`, but only the log's line, without which the file is not valid; also
+    `None` if the path is not a directory.
+
+    The lines of many segments take long to parse.
+    """
     try:
-        return read_integrity(file_system, directory)
+        return read_integrity(file_system, directory, is_header=True)
     except NotADirectoryError:
         return None  # the listing reports what has this name
 

@@ -14,7 +14,7 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA
-from ottla.storage.files.integrity import written_integrity
+from ottla.storage.files.integrity import integrity_header
 from ottla.storage.files.known_topics import KnownTopics
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding, FindingKind
@@ -55,7 +55,7 @@ def owner_finding(
     file_system: FileSystem, directory: str, key: TopicPartition, topics: KnownTopics
 ) -> Finding | None:
     """As `wrong_owner`, by the files in the directory."""
-    known = written_integrity(file_system, directory)
+    known = integrity_header(file_system, directory)
     home, topic_id = (None, None) if known is None else (known.partition, known.topic_id)
     if home is None:
         # Without a topic id the code that needs one reports the error.

@@ -116,8 +116,13 @@ def list_partition(
     created meanwhile after the last one are left for the next listing. While compaction replaces
     segments, and after a crash during that, a `.swap` file takes the place of a removed log file.
     """
+    names_before: list[str] | None = None
     for _ in range(LISTING_ATTEMPTS):
-        found = _list_once(file_system, directory)
+        names = sorted(file_system.list(directory))
+        if before is not None and names == names_before:
+            return before  # They agree, and no name has to be parsed again.
+        found = _files(file_system, directory, names)
+        names_before = names
         if before is not None:
             known = _left_at(found, max(1, len(before.segments)))
             if _agree(known, before):
@@ -128,7 +133,8 @@ def list_partition(
 
 def partition_size(file_system: FileSystem, directory: str) -> int:
     """The bytes of the log files that one listing finds; raises `FileNotFoundError`."""
-    return sum(one.size for one in _list_once(file_system, directory).segments)
+    found = _files(file_system, directory, file_system.list(directory))
+    return sum(one.size for one in found.segments)
 
 
 def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
@@ -143,13 +149,12 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
     return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
 
 
-def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
+def _files(file_system: FileSystem, directory: str, names_there: Iterable[str]) -> PartitionFiles:
     snapshots: dict[int, str] = {}
     has_transaction_index = False
-    names = file_system.list(directory)
-    logs = _logs(file_system, directory, names)
-    for name in names:
-        parsed = parse_file_name(name)
+    names = [(name, parse_file_name(name)) for name in names_there]
+    logs = _logs(file_system, directory, [one for _, one in names if one is not None])
+    for name, parsed in names:
         if parsed is None:
             continue
         if parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
@@ -166,15 +171,17 @@ def _list_once(file_system: FileSystem, directory: str) -> PartitionFiles:
     )
 
 
-def _logs(file_system: FileSystem, directory: str, names: Iterable[str]) -> dict[int, str]:
+def _logs(file_system: FileSystem, directory: str, names: Iterable[FileName]) -> dict[int, str]:
     """The paths of the log files, by base offset.
 
     A `.swap` counts where the segments that it replaces are gone. Beside them it has replaced
     nothing yet, or is not of this log.
     """
-    listed = [one for one in map(parse_file_name, names) if one and one.kind is FileKind.LOG]
+    listed = [one for one in names if one.kind is FileKind.LOG]
     live = [one.offset for one in listed if one.suffix is FileSuffix.LIVE]
-    logs = {one: join(directory, log_file_name(one)) for one in live}
+    logs = {
+        one.offset: join(directory, one.text) for one in listed if one.suffix is FileSuffix.LIVE
+    }
     first_deleted = min(
         (one.offset for one in listed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
     )

@@ -63,10 +63,10 @@ class BatchReader:
         damage, listed = self._damage, self._facts.listed
         cursor = Cursor(from_offset)
         for reader in self._readers(cursor, until_offset):
-            limit = self._offsets.place(reader.files).limit
+            place = self._offsets.place(reader.files)
             try:
                 for region in reader.regions(
-                    cursor.offset, until_offset, size, limit=limit, on_gap=damage.gaps.check
+                    cursor.offset, until_offset, size, limit=place.limit, on_gap=damage.gaps.check
                 ):
                     yield region
                     cursor.offset = region.next_offset
@@ -77,7 +77,7 @@ class BatchReader:
                 if not cursor.is_replaced:
                     raise damage.located(error, reader) from error
             if cursor.offset < until_offset and not cursor.is_replaced:
-                damage.check_size(reader, cursor.offset)
+                damage.check_size(reader, cursor.offset, place)
         damage.check_reached(until_offset)
         damage.gaps.check(*listed.end_of_files, (cursor.offset, until_offset))
 

@@ -12,7 +12,7 @@ from ottla.storage.findings import Finding, repair_hint, unreadable
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import Gaps
 from ottla.storage.reading.offsets import OffsetsOnDisk
-from ottla.storage.reading.read_damage import cut_short, stretches
+from ottla.storage.reading.read_damage import SegmentPlace, cut_short, stretches
 from ottla.storage.segment.segment_facts import first_checksum, wrong_file
 from ottla.storage.segment.segment_reader import SegmentReader
 
@@ -54,9 +54,14 @@ class DamageOnDisk:
         reason = f"{error.reason}; {repair_hint(self._facts.directory.path)}"
         return CorruptionError(error.path, error.position, reason)
 
-    def check_size(self, reader: SegmentReader, end_offset: int) -> None:
-        """Raises `CorruptionError` if a segment that was read to its end has lost its tail."""
-        place = self._offsets.place(reader.files)
+    def check_size(
+        self, reader: SegmentReader, end_offset: int, place: SegmentPlace | None = None
+    ) -> None:
+        """Raises `CorruptionError` if a segment that was read to its end has lost its tail.
+
+        `place` is the segment's place, if it is known already.
+        """
+        place = place or self._offsets.place(reader.files)
         if place.size and end_offset < place.limit:
             raise cut_short(reader, place, end_offset).error()
 

@@ -108,7 +108,7 @@ class SegmentPlace:
 def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
     """The bounds of a segment among the listed ones."""
     farthest = segment.base_offset + MAX_OFFSETS
-    following = bisect_right([one.base_offset for one in files.segments], segment.base_offset)
+    following = bisect_right(files.segments, segment.base_offset, key=lambda one: one.base_offset)
     if following < len(files.segments):
         # The segments that a `.swap` file replaces may still be listed beside it.
         is_replacing = segment.log_path.endswith(FileSuffix.SWAP.value)

@@ -148,7 +148,8 @@ class SegmentReader(SegmentView):
 
     def _first_position(self, offset: int) -> int | None:
         """The position of the first batch that ends at `offset` or later; `None` without one."""
-        start = self.search_start(offset)
+        # No index is opened for the first batch: of many small segments that would cost most.
+        start = self.search_start(offset) if offset > self.base_offset else 0
         found = scan.search_offset(self.log, offset, start)
         if found is None:
             self._check_order(start, self.log.size)
