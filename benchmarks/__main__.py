@@ -49,6 +49,7 @@ SUBJECTS = {
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
     "merges": "changes merged into a table of the latest rows, beside plain loads and MERGE",
     "decoding": "values as columns, in each format that a load decodes",
+    "small-loads": "ten thousand small loads into one table: is the last as quick as the second",
     "tables": "the shortest load without Spark, commits, and tables of many commits and files",
     "sink": "Spark's rows into a topic, beside librdkafka in its tasks",
     "latency": "from a produce to its answer, and to a waiting consumer",

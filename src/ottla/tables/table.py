@@ -90,7 +90,7 @@ class Table:
         with self.store.claimed():
             self.store.make_directories([LEDGER_DIRECTORY, DATA_DIRECTORY])
             # Before the log is read: its last entry may be torn, and was then never acknowledged.
-            self.log.repair()
+            self.log.repair(self.ledger.state().version)
             state = self.log.state()
             if state is not None:
                 self._complete(state)

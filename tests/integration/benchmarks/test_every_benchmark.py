@@ -41,6 +41,7 @@ SHOWN = {
     "load": "of a load of a tenth as many rows",
     "merges": "a load of the latest rows",
     "decoding": "JSON with a map",
+    "small-loads": "the ratio of the means, with checkpoints",
     "tables": "files read for one offset",
     "sink": "ottla's sink, exactly once",
     "latency": "Produce to a waiting consumer",

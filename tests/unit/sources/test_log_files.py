@@ -282,3 +282,24 @@ def test_an_address_is_no_directory_of_a_log(address: str) -> None:
 def test_what_is_neither_is_refused(source: str) -> None:
     with pytest.raises(UserError, match="neither a directory that exists nor HOST:PORT"):
         source_options(source)
+
+
+def test_what_comes_before_damage_is_read_though_small_segments_are_decoded_together(
+    tmp_path: Path,
+) -> None:
+    log = filled(tmp_path)
+    segments = sorted((tmp_path / "orders-0").glob("*.log"))
+    assert len(segments) > 3
+    damaged = bytearray(segments[2].read_bytes())
+    damaged[200] ^= 1
+    segments[2].write_bytes(damaged)
+    (split,) = log.splits({PLACE: span(0, 200)}, SplitOptions(min_count=1))
+    offsets: list[int] = []
+
+    def read() -> None:
+        for batch in log.read(split, ["offset"]):
+            offsets.extend(batch.column("offset").to_pylist())
+
+    with pytest.raises(CorruptionError, match=rf"{segments[2].name} at byte 0: CRC"):
+        read()
+    assert offsets == list(range(int(segments[2].stem)))

@@ -1,5 +1,6 @@
 """A table: who may load into it, what readers see, and what a crash leaves."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -323,6 +324,35 @@ def test_a_rolled_up_file_that_is_cut_is_corruption(
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
     with pytest.raises(CorruptionError, match="it has 1 lines"):
         Table(table.path).entries()
+
+
+def test_a_load_reads_one_entry_however_many_there_are(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        add_load(table)
+    opened = Table(table.path)
+    read: list[str] = []
+    reads = opened.store.read
+    monkeypatch.setattr(opened.store, "read", lambda path: read.append(path) or reads(path))
+    add_load(opened)
+    entries = [path for path in read if path.startswith("_ottla/ledger/")]
+    assert set(entries) == {f"_ottla/ledger/{4:020d}.json"}
+    # The entries of the log before the last commit are durable, and not read or synced again.
+    assert not [path for path in read if path.startswith("_delta_log/0")]
+
+
+def test_entries_of_an_earlier_version_are_summed_up(table: Table) -> None:
+    paths = [add_load(table) for _ in range(3)]
+    for number in range(3):
+        path = Path(table.path, "_ottla", "ledger", f"{number:020d}.json")
+        fields = json.loads(path.read_bytes())
+        del fields["state"]
+        path.write_text(json.dumps(fields) + "\n")
+    state = Table(table.path).state()
+    assert (state.commit_count, state.version) == (3, 2)
+    assert state.loaded[0].until_offset == 3
+    assert add_load(Table(table.path)) not in paths
 
 
 def test_a_compaction_changes_no_row_for_readers_of_changes(table: Table) -> None:

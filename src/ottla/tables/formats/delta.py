@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 LOG_DIRECTORY = "_delta_log"
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
-CHECKPOINT_INTERVAL = 100
+CHECKPOINT_INTERVAL = 20
+"""Versions between checkpoints: opening a table reads all entries after the last checkpoint, and a
+checkpoint names all files of the table."""
+
 COMMITS = "ottla"
 """The application id whose version is the number of the last commit."""
 
@@ -89,6 +92,8 @@ class DeltaLog:
     def __init__(self, store: TableStore) -> None:
         self._store = store
         self._opened: DeltaTable | None = None
+        self._durable_version = -1
+        """All entries up to this version are durable."""
         with needed_for("a table of Delta Lake"):
             import deltalake  # noqa: F401
         found = None if store.is_shared else _UNREADABLE.search(store.address)
@@ -131,7 +136,9 @@ class DeltaLog:
             if state is None or state.version == read_version:
                 raise self._failure(error) from error
         version = version_made(self, self._store.address, change)
-        self._sync_entries(read_version + 1, version)
+        # Also entries of others from before `read_version`, if they came after `repair`.
+        self._sync_entries(min(read_version, self._durable_version) + 1, version)
+        self._durable_version = version
         if version and version % CHECKPOINT_INTERVAL == 0:
             self._checkpoint(self._current(), version)
         return version
@@ -170,23 +177,26 @@ class DeltaLog:
         table = self._current()
         return self._asked(lambda: table.transaction_version(application))
 
-    def repair(self) -> None:
+    def repair(self, durable_version: int | None) -> None:
         if not self._store.is_shared:
-            self._remove_torn()
+            self._remove_torn(-1 if durable_version is None else durable_version)
         self._restore_columns()
 
-    def _remove_torn(self) -> None:
+    def _remove_torn(self, durable_version: int) -> None:
         """Removes a log entry and a checkpoint that a power failure left incomplete."""
         names = self._store.names(LOG_DIRECTORY)
-        entries = [name for name in names if _ENTRY_NAME.fullmatch(name)]
+        # Of a table of many loads only the last entries are looked at.
+        new = f"{durable_version + 1:020d}"
+        entries = [name for name in names if name >= new and _ENTRY_NAME.fullmatch(name)]
         while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
             self._store.delete(f"{LOG_DIRECTORY}/{entries.pop()}")
         if entries:
             # Other programs do not sync, and entries before a commit of ours must not be lost.
             self._store.sync([f"{LOG_DIRECTORY}/{one}" for one in entries])
-        checkpoints = [name for name in names if _CHECKPOINT_NAME.fullmatch(name)]
-        if checkpoints and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoints[-1]}"):
-            self._store.delete(f"{LOG_DIRECTORY}/{checkpoints[-1]}")
+        self._durable_version = int(entries[-1][:20]) if entries else durable_version
+        checkpoint = next((one for one in reversed(names) if _CHECKPOINT_NAME.fullmatch(one)), None)
+        if checkpoint is not None and not self._is_parquet(f"{LOG_DIRECTORY}/{checkpoint}"):
+            self._store.delete(f"{LOG_DIRECTORY}/{checkpoint}")
             self._store.delete(LAST_CHECKPOINT)
         elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
             self._store.delete(LAST_CHECKPOINT)

@@ -212,7 +212,7 @@ class IcebergLog:
         found = self._current().properties.get(NEXT_OFFSET + application)
         return None if found is None else int(found)
 
-    def repair(self) -> None:
+    def repair(self, durable_version: int | None) -> None:
         """Does nothing: the catalog only names durable files (`durable_files.py`)."""
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:

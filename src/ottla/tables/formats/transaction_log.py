@@ -114,8 +114,11 @@ class TransactionLog(Protocol):
     def next_offset(self, application: str) -> int | None:
         """The value set by the last commit with this application id."""
 
-    def repair(self) -> None:
-        """Removes incomplete writes of a power failure; only for the writer that holds the lock."""
+    def repair(self, durable_version: int | None) -> None:
+        """Removes incomplete writes of a power failure; only for the writer that holds the lock.
+
+        All up to `durable_version`, if any, is known to be durable.
+        """
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         """Removes data files that no version of that time until now uses; returns their paths."""

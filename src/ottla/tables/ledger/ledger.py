@@ -4,7 +4,7 @@ Format page: docs/format/table-ledger.md. An entry is written after its commit, 
 facts in the log's history: after a crash in between, the next writer copies them
 (`Table.claim`). Cleaning up that history does not affect the ledger. After every `ROLLED`
 commits their entries are combined in one file that ends with the sum of all entries, so opening a
-table reads only the end of the last such file and the later entries.
+table reads only the end of the last such file, or the last entry, which has the sum too.
 """
 
 import json
@@ -18,6 +18,7 @@ from ottla.base.values import dataclass
 from ottla.tables.entries import (
     LedgerEntry,
     LoadedPartition,
+    entry_fields,
     format_entry,
     loaded_partitions,
     parse_entry,
@@ -31,6 +32,9 @@ from ottla.tables.stores.store import TableStore
 LEDGER_DIRECTORY = "_ottla/ledger"
 ROLLED = 100
 """The number of commits whose entries are combined in one file."""
+
+_STATE = "state"
+"""In an entry's own file: the sum of all entries up to it, which a combined file ends with."""
 
 _NAME = lazy_pattern(r"(\d{20})\.(jsonl|json)")
 
@@ -47,6 +51,8 @@ class TableState:
     """Bytes of Parquet per row in the last commit with rows."""
     asked_ms: int | None = None
     """When a load last read the log's end offsets."""
+    version: int | None = None
+    """The version of the table's log that the last commit made, and all before it, are durable."""
 
     def after(self, entry: LedgerEntry) -> Self:
         """The state after a commit; bounds of a load that a subclass adds stay."""
@@ -58,6 +64,7 @@ class TableState:
             loaded={**self.loaded, **loaded_partitions([entry])},
             row_size=row_size_of(entry.files) or self.row_size,
             asked_ms=max(asked, default=None),
+            version=self.version if entry.version is None else entry.version,
         )
 
 
@@ -76,7 +83,15 @@ class Ledger:
         if rolled and state.commit_count < rolled[-1] + ROLLED:
             *_, last = self._lines(rolled[-1])
             state = self._parsed_state(rolled[-1], last)
-        for commit_id in self._after(state.commit_count, single):
+        new = self._after(state.commit_count, single)
+        later: list[int] = []
+        while new:
+            stored = self._stored_state(new[-1])
+            if stored is not None:
+                state = stored
+                break
+            later.insert(0, new.pop())
+        for commit_id in later:
             try:
                 state = state.after(self._single(commit_id))
             except (ValueError, TypeError, KeyError) as error:
@@ -102,7 +117,13 @@ class Ledger:
 
     def append(self, entry: LedgerEntry) -> None:
         """Writes an entry durably; a repair may write the same entry again."""
-        self._store.put(_entry_path(entry.commit_id), format_entry(entry))
+        state = self.state()
+        fields = entry_fields(entry)
+        if state.commit_count == entry.commit_id:
+            # So that the next load reads this entry alone, however many there are.
+            self._state = state = state.after(entry)
+            fields[_STATE] = _state_fields(state)
+        self._store.put(_entry_path(entry.commit_id), (json.dumps(fields) + "\n").encode())
         if (entry.commit_id + 1) % ROLLED == 0:
             self._roll_up(entry.commit_id + 1 - ROLLED)
 
@@ -146,6 +167,15 @@ class Ledger:
             raise self._damaged(path, f"it is the entry of commit {entry.commit_id}")
         return entry
 
+    def _stored_state(self, commit_id: int) -> TableState | None:
+        """The state that an entry of its own file ends with; `None` if its writer had none."""
+        path = _entry_path(commit_id)
+        try:
+            fields = json.loads(self._store.read(path))
+            return _parse_state(fields[_STATE]) if _STATE in fields else None
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self._damaged(path, str(error)) from error
+
     def _lines(self, first: int) -> list[bytes]:
         lines = self._store.read(_rolled_path(first)).splitlines()
         if len(lines) != ROLLED + 1:
@@ -178,6 +208,7 @@ def _state_fields(state: TableState) -> dict[str, Any]:
         "loaded": [partition_fields(one) for one in state.loaded.values()],
         "row_size": state.row_size,
         "asked_ms": state.asked_ms,
+        "version": state.version,
     }
 
 
@@ -189,4 +220,5 @@ def _parse_state(fields: Mapping[str, Any]) -> TableState:
         loaded={one.partition: one for one in loaded},
         row_size=fields["row_size"],
         asked_ms=fields["asked_ms"],
+        version=fields.get("version"),
     )

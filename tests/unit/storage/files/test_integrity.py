@@ -25,7 +25,9 @@ from ottla.storage.files.integrity import (
     Integrity,
     SegmentFacts,
     blank_integrity,
+    integrity_header,
     integrity_text,
+    is_ours_alone,
     parse_integrity,
     read_integrity,
 )
@@ -53,6 +55,24 @@ def gapless_from(disk: FakeFileSystem) -> int | None:
     assert known is not None
     assert known.topic_id == TOPIC_ID
     return known.gapless_from
+
+
+def test_the_first_line_alone_says_whose_a_log_is() -> None:
+    disk = FakeFileSystem()
+    disk.make_directory("data")
+    disk.make_directory(PARTITION)
+    assert not is_ours_alone(disk, PARTITION)
+    known = Integrity(
+        topic_id=TOPIC_ID, gapless_from=0, segments={0: SegmentFacts(first_checksum=7)}
+    )
+    content = integrity_text(known)
+    replace_file(disk, join(PARTITION, INTEGRITY), content[:-3] + b"xx\n")
+    assert is_ours_alone(disk, PARTITION)
+    header = integrity_header(disk, PARTITION)
+    assert header is not None
+    assert (header.topic_id, header.segments) == (TOPIC_ID, {})
+    replace_file(disk, join(PARTITION, INTEGRITY), b"x" + content)
+    assert not is_ours_alone(disk, PARTITION)
 
 
 def kill(disk: FakeFileSystem) -> FakeFileSystem:

@@ -18,8 +18,10 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     log_file_name,
 )
+from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.findings import Finding
 from ottla.storage.log.offsets import Isolation
+from ottla.storage.reading.read_damage import known_end, place_of
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import CrashMode, FakeFileSystem
@@ -29,6 +31,23 @@ ONE_SEGMENT = TopicConfig(segment_bytes=1 << 20, index_interval_bytes=200)
 MANY_SEGMENTS = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
 BATCHES = 10
 OFFSETS = list(range(2 * BATCHES))
+
+
+class NeverWalked(list[SegmentFiles]):
+    """Segments of which a place is found without a look at each."""
+
+    def __iter__(self) -> Iterator[SegmentFiles]:
+        raise AssertionError("all segments were looked at, for each of them")
+
+
+def test_the_place_of_a_segment_is_found_without_a_look_at_all() -> None:
+    segments = NeverWalked()
+    for base_offset in range(0, 100, 10):
+        segments.append(SegmentFiles(base_offset=base_offset, log_path="x.log", size=1))
+    files = PartitionFiles(segments=segments, snapshots={}, has_transaction_index=False)
+    known = known_end(was_stopped_cleanly=False, recovery_point=0, high_watermark=None)
+    assert place_of(segments[3], files, known).limit == 40
+    assert place_of(segments[9], files, known).recorded is known
 
 
 def stopped(config: TopicConfig = ONE_SEGMENT) -> FakeFileSystem:
