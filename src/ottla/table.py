@@ -178,7 +178,10 @@ def dataset(
         for path in moment.files_of(table)
     ]
     found = pyarrow.dataset.FileSystemDataset(fragments, schema, parquet, file_system)
-    return found if offsets is None else found.filter(_below(offsets))
+    if offsets is None:
+        return found
+    prefix = "_" if table.layout().is_flat else ""
+    return found.filter(_below(offsets, prefix))
 
 
 def complete_hours(path: str) -> list[CompleteHour]:
@@ -198,10 +201,12 @@ def _current_files(table: Table) -> set[str]:
         return set()
 
 
-def _below(offsets: Mapping[int, int]) -> "pyarrow.compute.Expression":
+def _below(offsets: Mapping[int, int], prefix: str) -> "pyarrow.compute.Expression":
     import pyarrow.compute as pc
 
     found = pc.scalar(False)
     for number, offset in offsets.items():
-        found = found | ((pc.field("partition") == number) & (pc.field("offset") < offset))
+        found = found | (
+            (pc.field(f"{prefix}partition") == number) & (pc.field(f"{prefix}offset") < offset)
+        )
     return found

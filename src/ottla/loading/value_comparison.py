@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogSource, read_ranges
-from ottla.tables import HEADER, KEY, VALUE, DataFile, DataFiles, FileRole, RecordDecoder, Table
+from ottla.tables import (
+    HEADER,
+    KEY,
+    VALUE,
+    DataFile,
+    DataFiles,
+    FileRole,
+    RecordDecoder,
+    Table,
+    as_read,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +51,8 @@ def wrong_values(
             found = _sound_one(stored, decoded.faults)
         else:
             columns = decoded.columns.items()
+            if layout.is_flat:
+                columns = {**decoded.columns, VALUE: as_read(decoded.columns[VALUE])}.items()
             others = (_other_value(stored, name, column) for name, column in columns)
             found = next((one for one in others if one is not None), None)
         if found is not None:

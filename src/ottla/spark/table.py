@@ -33,11 +33,15 @@ def read_table(
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
     files = moment.files_of(table)
-    schema = table.layout().row_schema
+    layout = table.layout()
+    schema, prefix = layout.row_schema, "_" if layout.is_flat else ""
     rows = _rows(spark, table, files, schema)
     if offsets is None:
         return rows
-    wanted = [f"(partition = {number} AND offset < {end})" for number, end in offsets.items()]
+    wanted = [
+        f"({prefix}partition = {number} AND {prefix}offset < {end})"
+        for number, end in offsets.items()
+    ]
     return rows.where(" OR ".join(wanted) or "false")
 
 

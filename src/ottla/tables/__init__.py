@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.tables.columns.flat import as_read, stored_path
     from ottla.tables.columns.partitions import Partitioning, parse_partitioning
     from ottla.tables.commits import begin, commit, record_writer
     from ottla.tables.entries import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from ottla.tables.table import Table, columns_of
     from ottla.tables.upserts.upserting import LEAST_ROWS
     from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
+    from ottla.tables.values.projection import Projection
     from ottla.tables.values.record_decoder import (
         HEADER,
         KEY,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
 
 _NAMES = {
+    "columns.flat": "as_read stored_path",
     "columns.partitions": "Partitioning parse_partitioning",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
@@ -95,6 +98,7 @@ _NAMES = {
     "upserts.upserting": "LEAST_ROWS",
     "maintenance.vacuum": "VacuumReport vacuum",
     "values.decoder": "Decoding Envelope ValueFormat",
+    "values.projection": "Projection",
     "values.record_decoder": "HEADER KEY VALUE RecordDecoder RecordDecoding",
     "writing.engine": "Engine OnTasks Work shared_out",
     "writing.progress": "OnProgress Progress Step",

@@ -12,6 +12,7 @@ from typing import Any
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
+from ottla.tables.columns.flat import check_flat, flat_schema
 from ottla.tables.columns.partitions import (
     Partitioning,
     parse_partitioning_fields,
@@ -23,8 +24,9 @@ from ottla.tables.columns.statistics import is_named, leaf_paths
 from ottla.tables.entries import DataFile, FileRole
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
 from ottla.tables.values.opening import check_decoding
+from ottla.tables.values.projection import Projection, parse_projection, projection_fields
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
-from ottla.tables.values.schema import check_evolution, type_text
+from ottla.tables.values.schema import check_evolution, schema_text, type_text
 
 UPSERT_KEY = "key"
 """Rows are updated by the record's key, as in Kafka's compaction."""
@@ -57,6 +59,8 @@ class TableLayout:
     """Not placed yet while the schema is to be inferred."""
     is_latest: bool = False
     """Whether the table has only the latest row of each key, instead of a row for each record."""
+    is_flat: bool = False
+    """Whether the fields of values are columns (`columns.flat`)."""
     statistics: tuple[str, ...] = ()
     """The columns of which the table's log has bounds (`value.id`); empty: the first ones."""
 
@@ -87,8 +91,16 @@ class TableLayout:
 
     @property
     def row_schema(self) -> str:
-        """The columns in Spark's notation."""
+        """The columns of files in Spark's notation."""
+        if self.is_flat:
+            return schema_text(self.stored_columns)
         return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})
+
+    @property
+    def stored_columns(self) -> Any:
+        """The columns of files, as a schema of Arrow."""
+        rows = row_columns(self.decoded_types)
+        return flat_schema(rows) if self.is_flat else rows
 
     def record_decoding_of(self, commit_id: int) -> RecordDecoding:
         used = [one.record for one in self.decodings if one.since_commit <= commit_id]
@@ -110,6 +122,8 @@ class LayoutOptions:
     key: Decoding | None = None
     header: str = ""
     """The columns of headers in Spark's notation; empty keeps the table's."""
+    projection: Projection | None = None
+    is_flat: bool | None = None
     partitioning: Partitioning | None = None
     has_transforms: bool = False
     """Whether the table's format has transforms of its own, and may change them."""
@@ -124,7 +138,9 @@ class LayoutOptions:
 def first_layout(asked: LayoutOptions) -> TableLayout:
     """The layout of a new table; raises `UserError` for an impossible one."""
     decodings: tuple[PinnedDecoding, ...] = ()
-    wanted = RecordDecoding(value=asked.decoding, key=asked.key, header=asked.header)
+    wanted = RecordDecoding(
+        value=asked.decoding, key=asked.key, header=asked.header, projection=asked.projection
+    )
     if not wanted.is_raw:
         decodings = (PinnedDecoding(since_commit=0, record=wanted),)
         for one in (asked.decoding, asked.key):
@@ -136,13 +152,13 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
         decodings=decodings,
         partitioning=_asked_partitioning(asked),
         is_latest=asked.is_latest,
+        is_flat=bool(asked.is_flat),
         statistics=asked.statistics or (),
     )
-    if not layout.is_inferred:
-        layout = with_placed_partitioning(layout)
-        check_statistics(layout)
-        RecordDecoder(layout.record_decoding)
-    return layout
+    if layout.is_inferred:
+        return layout
+    RecordDecoder(layout.record_decoding)
+    return settled_layout(layout)
 
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
@@ -151,6 +167,12 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
         raise UserError(
             "the table has a row for each record, which cannot change (leave out --upsert-by, or "
             "load into another directory)"
+        )
+    if asked.is_flat not in (None, pinned.is_flat):
+        columns = "flat" if pinned.is_flat else "struct"
+        raise UserError(
+            f"the table was loaded with --columns {columns}, which cannot change (leave out "
+            f"--columns, or load into another directory)"
         )
     if asked.is_raw and pinned.decoding is not None:
         raise UserError(
@@ -165,6 +187,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
         value=_next_decoding(has.value, asked.decoding, "values"),
         key=_next_decoding(has.key, asked.key, "keys"),
         header=asked.header or has.header,
+        projection=asked.projection or has.projection,
     )
     if now == has:
         check_statistics(pinned)
@@ -175,6 +198,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     decodings = tuple(one for one in pinned.decodings if one.since_commit < commit_id)
     new = PinnedDecoding(since_commit=commit_id, record=now)
     found = replace(pinned, decodings=(*decodings, new))
+    _check_flat(found)
     check_statistics(found)
     return _repartitioned(found, asked)
 
@@ -183,9 +207,8 @@ def _repartitioned(layout: TableLayout, asked: LayoutOptions) -> TableLayout:
     """The layout with the requested partitioning; raises `UserError` if it cannot change."""
     if asked.partitioning is None:
         return layout
-    rows = row_columns(layout.decoded_types)
     is_spec = layout.partitioning is not None and layout.partitioning.is_spec
-    if placed(asked.partitioning, rows, is_spec=is_spec) == layout.partitioning:
+    if _placed(asked.partitioning, layout, is_spec=is_spec) == layout.partitioning:
         return layout
     if not asked.has_transforms:
         has = layout.partitioning
@@ -194,7 +217,12 @@ def _repartitioned(layout: TableLayout, asked: LayoutOptions) -> TableLayout:
             f"the table's files are {words}, which cannot change (leave out --partition-by, or "
             f"load into another directory)"
         )
-    return replace(layout, partitioning=placed(asked.partitioning, rows, is_spec=True))
+    return replace(layout, partitioning=_placed(asked.partitioning, layout, is_spec=True))
+
+
+def _placed(asked: Partitioning, layout: TableLayout, *, is_spec: bool) -> Partitioning:
+    rows = row_columns(layout.decoded_types)
+    return placed(asked, rows, is_spec=is_spec, names=layout.stored_columns.names)
 
 
 def _next_decoding(has: Decoding | None, asked: Decoding | None, what: str) -> Decoding | None:
@@ -231,6 +259,8 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
         fields["partitioning"] = partitioning_fields(layout.partitioning)
     if layout.is_latest:
         fields["upsert_by"] = UPSERT_KEY
+    if layout.is_flat:
+        fields["columns"] = "flat"
     if layout.statistics:
         fields["statistics"] = list(layout.statistics)
     return fields
@@ -242,6 +272,7 @@ def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
         "value": _decoding_fields(pinned.record.value),
         "key": _decoding_fields(pinned.record.key),
         "header": pinned.record.header,
+        "projection": projection_fields(pinned.record.projection),
     }
 
 
@@ -259,6 +290,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
         decodings=tuple(_parse_pinned(pinned) for pinned in fields["decodings"]),
         partitioning=None if parted is None else parse_partitioning_fields(parted),
         is_latest=fields.get("upsert_by") == UPSERT_KEY,
+        is_flat=fields.get("columns") == "flat",
         statistics=tuple(map(str, fields.get("statistics", ()))),
     )
 
@@ -268,6 +300,7 @@ def _parse_pinned(fields: Mapping[str, Any]) -> PinnedDecoding:
         value=_parse_decoding(fields["value"]),
         key=_parse_decoding(fields["key"]),
         header=str(fields["header"]),
+        projection=parse_projection(fields.get("projection")),
     )
     return PinnedDecoding(since_commit=int(fields["since_commit"]), record=record)
 
@@ -295,15 +328,25 @@ def _asked_partitioning(asked: LayoutOptions) -> Partitioning | None:
     return replace(asked.partitioning, is_spec=asked.has_transforms)
 
 
-def with_placed_partitioning(layout: TableLayout) -> TableLayout:
-    """The layout of a new table, whose columns are known; raises `UserError` if it cannot be
-    partitioned so.
+def settled_layout(layout: TableLayout) -> TableLayout:
+    """The layout of a new table, whose columns are known; raises `UserError` if they cannot be
+    flat, partitioned or described so.
     """
+    _check_flat(layout)
+    check_statistics(layout)
     asked = layout.partitioning
     if asked is None:
         return layout
-    rows = row_columns(layout.decoded_types)
-    return replace(layout, partitioning=placed(asked, rows, is_spec=asked.is_spec))
+    return replace(layout, partitioning=_placed(asked, layout, is_spec=asked.is_spec))
+
+
+def _check_flat(layout: TableLayout) -> None:
+    if layout.is_flat:
+        by = layout.partitioning
+        taken = [] if by is None or by.is_spec else by.names
+        check_flat(layout.decoded_types.get("value"), taken)
+    elif layout.record_decoding.projection is not None and layout.decoding is None:
+        raise UserError("--select, --rename and --cast are for decoded values: add --decode json")
 
 
 def is_placed(file: DataFile, partitioning: Partitioning | None) -> bool:
@@ -316,7 +359,7 @@ def check_statistics(layout: TableLayout) -> None:
     """Raises `UserError` if a column that is to have statistics is none of the rows."""
     if not layout.statistics or layout.is_inferred:
         return
-    leaves = list(leaf_paths(row_columns(layout.decoded_types)))
+    leaves = list(leaf_paths(layout.stored_columns))
     for name in layout.statistics:
         if not any(is_named(path, [name]) for path in leaves):
             raise UserError(

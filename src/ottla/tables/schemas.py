@@ -12,10 +12,9 @@ from ottla.schema_registry.registry import JSON, RegisteredSchema, RegistryLogin
 from ottla.tables.layout import (
     LayoutOptions,
     TableLayout,
-    check_statistics,
     first_layout,
     next_layout,
-    with_placed_partitioning,
+    settled_layout,
 )
 from ottla.tables.ledger.ledger import TableState
 from ottla.tables.values.debezium import bare_row
@@ -118,8 +117,7 @@ def _inferred(layout: TableLayout, sample: "pa.Table") -> TableLayout:
     decoding = replace(layout.decoding, schema=schema_text(infer_schema(values)))
     record = replace(pinned.record, value=decoding)
     found = replace(layout, decodings=(replace(pinned, record=record),))
-    check_statistics(found)
-    return with_placed_partitioning(found)
+    return settled_layout(found)
 
 
 def _grown(layout: TableLayout, sample: "pa.Table", commit_id: int) -> TableLayout:

@@ -61,7 +61,9 @@ class PinnedLayout:
     field_ids: Mapping[str, int]
 
     def style(self, compression: str) -> ParquetStyle:
-        return ParquetStyle(compression=compression, field_ids=self.field_ids)
+        return ParquetStyle(
+            compression=compression, field_ids=self.field_ids, is_flat=self.layout.is_flat
+        )
 
 
 class Table:
@@ -301,10 +303,10 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
     """All columns of a table, including those in its directories' names."""
     import pyarrow as pa
 
-    rows = row_columns(layout.decoded_types)
     parted = layout.partitioning
+    rows = row_columns(layout.decoded_types)
     in_names = {} if parted is None else parted.column_types(rows)
-    return pa.schema([*rows, *in_names.items()])
+    return pa.schema([*layout.stored_columns, *in_names.items()])
 
 
 def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFile]) -> Change:
@@ -321,6 +323,7 @@ def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFi
         partitioned_before=layout.partitioning,
         facts=entry_fields(entry),
         committed_ms=entry.committed_ms,
+        is_flat=layout.is_flat,
         statistics=layout.statistics,
     )
 

@@ -25,7 +25,7 @@ from ottla.cli.tiers import tier_of, tier_options
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
     from ottla.loading.job import LoadOptions
-    from ottla.tables import Decoding, LayoutOptions, ValueFormat
+    from ottla.tables import Decoding, LayoutOptions, Projection, ValueFormat
 
 _FILE_NAME = lazy_pattern(r"[^\s{}:\"]*[./][^\s{}:\"]*")
 """What no schema is: it is a file that does not exist."""
@@ -144,6 +144,29 @@ with_load_options = with_options(
     click.option("--key-message", metavar="NAME", help="Message type of Protobuf keys."),
     click.option(
         "--key-subject", metavar="NAME", help="Subject of the keys' schemas; TOPIC-key by default."
+    ),
+    click.option(
+        "--columns",
+        type=click.Choice(["struct", "flat"]),
+        help="Columns of decoded values: one struct, value, beside the record's own (default), or "
+        "each field of its own, beside _topic, _partition, _offset, _timestamp. Pinned by the "
+        "first load.",
+    ),
+    click.option(
+        "--select",
+        metavar="FIELD,...",
+        help="Fields of values to load, in this order, inner ones with dots: id,customer.name. By "
+        "default all.",
+    ),
+    click.option(
+        "--rename",
+        metavar="FIELD=NAME,...",
+        help="Other names of columns: id=order_id,customer.name=customer.",
+    ),
+    click.option(
+        "--cast",
+        metavar="SCHEMA",
+        help="Other types of columns, by their names: 'total decimal(9,2), at timestamp'.",
     ),
     click.option(
         "--header-columns",
@@ -350,11 +373,31 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         decoding=_decoding(given),
         key=_key_decoding(given),
         header=header_columns(given["header_columns"]) if given["header_columns"] else "",
+        projection=_projection(given),
+        is_flat=None if given["columns"] is None else given["columns"] == "flat",
         partitioning=None if by is None else parse_partitioning(by, given["partition_field"]),
         is_latest=given["upsert_by"] is not None,
         statistics=_names(given["statistics"]),
         is_growing=given["grow"],
         login=read_registry_login(given["registry_config"]),
+    )
+
+
+def _projection(given: Mapping[str, Any]) -> "Projection | None":
+    from ottla.tables import Projection, header_columns
+
+    if not any(given[name] is not None for name in ("select", "rename", "cast")):
+        return None
+    pairs = [one.partition("=") for one in _names(given["rename"]) or ()]
+    for old, _, new in pairs:
+        if not (old.strip() and new.strip()):
+            raise UserError(
+                f"--rename {given['rename']}: write FIELD=NAME,..., such as id=order_id"
+            )
+    return Projection(
+        select=_names(given["select"]) or (),
+        rename=tuple((old.strip(), new.strip()) for old, _, new in pairs),
+        cast=header_columns(given["cast"]) if given["cast"] else "",
     )
 
 

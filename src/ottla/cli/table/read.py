@@ -69,7 +69,7 @@ def read_command(
     if columns:
         names = [name.strip() for name in columns.split(",")]
     else:
-        names = rows.schema.names if output.as_json else list(COLUMNS_SHOWN)
+        names = rows.schema.names if output.as_json else _shown(rows.schema.names)
     for name in names:
         if name not in rows.schema.names:
             there = ", ".join(rows.schema.names)
@@ -80,6 +80,13 @@ def read_command(
         raise  # The reader of standard output is gone.
     except (ArrowException, OSError) as error:
         raise click.ClickException(f"{path}: {error}; ottla audit names what is damaged") from error
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """The columns for people: of a flat table all that are not the record's own, and its place."""
+    if not {"_partition", "_offset"} <= set(names):
+        return list(COLUMNS_SHOWN)
+    return ["_partition", "_offset", "_timestamp", *(one for one in names if one[0] != "_")]
 
 
 def _moment(version: int | None, at: str | None, offsets: Sequence[str]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ Iceberg has transforms of its own, and readers apply them to queries. In Delta w
 makes is a column by itself, whose values are in the names of directories and not in files.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
+from ottla.tables.columns.flat import FLAT_NAMES, is_flat, stored_path
 from ottla.tables.columns.statistics import leaf_type
 
 if TYPE_CHECKING:
@@ -160,10 +162,18 @@ def _unknown(text: str) -> UserError:
     )
 
 
-def placed(asked: Partitioning, rows: "pa.Schema", *, is_spec: bool) -> Partitioning:
-    """The partitioning with the names of its fields; raises `UserError` for impossible ones."""
+def placed(
+    asked: Partitioning, rows: "pa.Schema", *, is_spec: bool, names: Sequence[str] | None = None
+) -> Partitioning:
+    """The partitioning with the names of its fields; raises `UserError` for impossible ones.
+
+    `names` are the table's columns, if they are named otherwise than those of rows.
+    """
+    columns = rows.names if names is None else names
     fields: list[PartitionField] = []
     for one in asked.fields:
+        if is_flat(columns):
+            one = _of_rows(one, rows)
         _check_column(one, rows)
         if one.transform is Transform.HOUR and not is_spec:
             fields += [
@@ -171,15 +181,15 @@ def placed(asked: Partitioning, rows: "pa.Schema", *, is_spec: bool) -> Partitio
                 _named(one, Transform.HOUR_OF_DAY, "hour"),
             ]
         else:
-            fields.append(_named(one, one.transform, _name(one, rows, is_spec=is_spec)))
-    names = [one.name.lower() for one in fields]
-    twice = next((one for one in fields if names.count(one.name.lower()) > 1), None)
+            fields.append(_named(one, one.transform, _name(one, columns, is_spec=is_spec)))
+    lower = [one.name.lower() for one in fields]
+    twice = next((one for one in fields if lower.count(one.name.lower()) > 1), None)
     if twice is not None:
         raise UserError(
             f"--partition-by {asked.text}: two directories would be named {twice.name}; leave one "
             f"of them out"
         )
-    taken = next((one for one in fields if _is_taken(one, rows, is_spec=is_spec)), None)
+    taken = next((one for one in fields if _is_taken(one, columns, is_spec=is_spec)), None)
     if taken is not None:
         raise UserError(
             f"--partition-by {taken.text}: the table has a column {taken.name} already, with which "
@@ -192,23 +202,34 @@ def _named(one: PartitionField, transform: Transform, name: str) -> PartitionFie
     return PartitionField(transform=transform, column=one.column, width=one.width, name=name)
 
 
-def _name(one: PartitionField, rows: "pa.Schema", *, is_spec: bool) -> str:
+def _of_rows(one: PartitionField, rows: "pa.Schema") -> PartitionField:
+    """A field that may be named by a column of a flat table."""
+    own = {flat: name for name, flat in FLAT_NAMES.items()}
+    first, *rest = one.path
+    path = [own.get(first, first), *rest] if first in own or first in rows.names else []
+    return replace(one, column=".".join(path) if path else f"value.{one.column}")
+
+
+def _name(one: PartitionField, columns: Sequence[str], *, is_spec: bool) -> str:
     names = one.path[1:] if one.path[0] in ("value", "key", "header") else one.path
     base = "_".join(names or one.path)
     if one.transform is Transform.IDENTITY:
-        is_nested = len(one.path) > 1
-        return "_".join(one.path) if is_nested and base in rows.names else base
+        if is_flat(columns):
+            # Programs that rewrite files of Delta leave its columns out of them.
+            return base if is_spec else f"{base}_part"
+        return "_".join(one.path) if len(one.path) > 1 and base in columns else base
     if one.transform.is_time:
         return f"{base}_{one.transform.value}" if is_spec else one.transform.value
     short = "trunc" if one.transform is Transform.TRUNCATE else "bucket"
     return f"{base}_{short}_{one.width}"
 
 
-def _is_taken(one: PartitionField, rows: "pa.Schema", *, is_spec: bool) -> bool:
+def _is_taken(one: PartitionField, columns: Sequence[str], *, is_spec: bool) -> bool:
     """Whether a column of rows has its name: in Iceberg another one than the field's own."""
     # Programs that rewrite files of Delta leave its columns out of them.
-    is_own = is_spec and one.transform is Transform.IDENTITY and one.path == (one.name,)
-    others = {name.lower() for name in rows.names}
+    stored = stored_path(one.path, is_flat=is_flat(columns))
+    is_own = is_spec and one.transform is Transform.IDENTITY and stored == (one.name,)
+    others = {name.lower() for name in columns}
     return one.name.lower() in others and not is_own
 
 

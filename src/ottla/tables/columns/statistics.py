@@ -51,10 +51,12 @@ def file_statistics(footer: Any, named: Sequence[str] = ()) -> dict[Path, LeafSt
     """The statistics of a file, of the named columns or the first ones."""
     leaves = list(_numbered_leaves(footer.schema.to_arrow_schema()))
     with_nan = _nan_columns(footer)
+    is_flat = ("_offset",) in (path for path, _ in leaves)
+    always = [(f"_{name}" if is_flat else name,) for name in ALWAYS]
     chosen = [
         (path, column)
         for number, (path, column) in enumerate(leaves)
-        if path[0] in ALWAYS or (is_named(path, named) if named else number < LEAVES)
+        if path in always or (is_named(path, named) if named else number < LEAVES)
     ]
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     found = {}

@@ -4,32 +4,67 @@ Other engines that rewrite rows (deltalake's DELETE, UPDATE and OPTIMIZE, polars
 types or 64-bit offsets in the file's metadata, which Arrow's functions do not all take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
+from ottla.tables.columns.flat import is_flat, row_schema, stored_names, with_struct
+
 
 class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
-    """Like its base; texts and bytes are `string` and `binary`, lists `list`."""
+    """Like its base; texts and bytes are `string` and `binary`, lists `list`.
+
+    The columns are those of rows, also of a flat file.
+    """
+
+    @property
+    def names_in_file(self) -> list[str]:
+        """The columns as the file has them."""
+        return list(super().schema_arrow.names)
 
     @property
     def schema_arrow(self) -> pa.Schema:
+        plain = self._plain_schema()
+        return row_schema(plain) if is_flat(plain.names) else plain
+
+    def read(self, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
+        return self._rows(super().read(self._stored(columns), **options), columns)
+
+    def iter_batches(
+        self, *args: Any, columns: Sequence[str] | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in super().iter_batches(*args, columns=self._stored(columns), **options):
+            yield self._rows(batch, columns)
+
+    def read_row_group(
+        self, number: int, columns: Sequence[str] | None = None, **options: Any
+    ) -> pa.Table:
+        return self._rows(super().read_row_group(number, self._stored(columns), **options), columns)
+
+    def read_row_groups(
+        self, numbers: Sequence[int], columns: Sequence[str] | None = None, **options: Any
+    ) -> pa.Table:
+        return self._rows(
+            super().read_row_groups(numbers, self._stored(columns), **options), columns
+        )
+
+    def _plain_schema(self) -> pa.Schema:
         given = super().schema_arrow
         fields = [one.with_type(plain_type(one.type)) for one in given]
         return pa.schema(fields, given.metadata)
 
-    def iter_batches(self, *args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
-        for batch in super().iter_batches(*args, **options):
-            yield _with_plain_types(batch)
+    def _stored(self, columns: Sequence[str] | None) -> list[str] | None:
+        if columns is None:
+            return None
+        plain = self._plain_schema()
+        return stored_names(columns, plain) if is_flat(plain.names) else list(columns)
 
-    def read_row_group(self, *args: Any, **options: Any) -> pa.Table:
-        return _with_plain_types(super().read_row_group(*args, **options))
-
-    def read_row_groups(self, *args: Any, **options: Any) -> pa.Table:
-        return _with_plain_types(super().read_row_groups(*args, **options))
+    def _rows(self, found: Any, columns: Sequence[str] | None) -> Any:
+        plain = _with_plain_types(found)
+        return with_struct(plain, columns) if is_flat(self.names_in_file) else plain
 
 
 def _with_plain_types(rows: Any) -> Any:

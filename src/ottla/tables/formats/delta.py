@@ -27,6 +27,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.objects.arrow_store import STORAGE_OPTIONS
 from ottla.objects.refusal import refusal
+from ottla.tables.columns.flat import is_flat
 from ottla.tables.columns.statistics import ALWAYS, LeafStatistics, Path, nested, shortened
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, grown_schema
@@ -70,10 +71,7 @@ _TEXT_SIZE = 32
 """The characters of the bounds of a text, as in Delta's writers."""
 
 _NO_COMMIT = -1
-_IN_ORDER = ("min.partition", "min.offset", "path")
 _HOUR_MS = 3_600_000
-_NO_FILES: Any = [("partition", "in", [])]
-"""A filter that matches no file."""
 _ENTRY_NAME = lazy_pattern(r"(\d{20})\.json")
 _CHECKPOINT_NAME = lazy_pattern(r"(\d{20})\.checkpoint\..*parquet")
 _UNREADABLE = lazy_pattern(r"[?#]|%[0-9A-Fa-f]{2}")
@@ -224,11 +222,13 @@ class DeltaLog:
 
     def _files_of(self, table: "DeltaTable") -> list[str]:
         actions = self._asked(lambda: table.get_add_actions(flatten=True))
-        names = [name for name in _IN_ORDER if name in actions.schema.names]
+        prefix = "_" if is_flat(_column_names(table)) else ""
+        in_order = (f"min.{prefix}partition", f"min.{prefix}offset", "path")
+        names = [name for name in in_order if name in actions.schema.names]
         found = zip(*(actions.column(name).to_pylist() for name in names), strict=True)
         # A file from another program may lack statistics.
-        in_order = sorted(found, key=lambda one: [_or_last(part) for part in one])
-        return [unquote(one[-1]) for one in in_order]
+        rows = sorted(found, key=lambda one: [_or_last(part) for part in one])
+        return [unquote(one[-1]) for one in rows]
 
     def _check_unmapped(self, table: "DeltaTable") -> None:
         """Raises `UserError` if columns are not named in files as they are in the table."""
@@ -299,7 +299,7 @@ class DeltaLog:
             "append" if is_as_before else "overwrite",
             schema,
             list(change.partition_columns),
-            partition_filters=None if is_as_before else _NO_FILES,
+            partition_filters=None if is_as_before else _no_files(table),
             commit_properties=_properties(change),
             post_commithook_properties=_no_hooks(),
         )
@@ -310,7 +310,7 @@ class DeltaLog:
             "overwrite",
             schema,
             table.metadata().partition_columns,
-            partition_filters=_NO_FILES,
+            partition_filters=_no_files(table),
             commit_properties=_columns_properties(table, commit_id),
             post_commithook_properties=_no_hooks(),
         )
@@ -425,6 +425,15 @@ class DeltaLog:
         return True
 
 
+def _no_files(table: "DeltaTable") -> Any:
+    """A filter that matches no file."""
+    return [("_partition" if is_flat(_column_names(table)) else "partition", "in", [])]
+
+
+def _column_names(table: "DeltaTable") -> list[str]:
+    return [field.name for field in table.schema().fields]
+
+
 def _entry_path(version: int) -> str:
     return f"{LOG_DIRECTORY}/{version:020d}.json"
 
@@ -440,7 +449,8 @@ def _settings(change: Change) -> dict[str, str | None]:
     settings: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
     if change.statistics:
         # So that other writers write the same.
-        settings["delta.dataSkippingStatsColumns"] = ",".join([*ALWAYS, *change.statistics])
+        always = [f"_{name}" if change.is_flat else name for name in ALWAYS]
+        settings["delta.dataSkippingStatsColumns"] = ",".join([*always, *change.statistics])
     return settings
 
 

@@ -47,6 +47,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
+from ottla.tables.columns.flat import is_flat, stored_path
 from ottla.tables.columns.partitions import PartitionField
 from ottla.tables.columns.statistics import LeafStatistics, Path, shortened, shortened_bytes
 from ottla.tables.entries import DataFile, whole_files
@@ -178,7 +179,8 @@ class IcebergLog:
                 f"does not read, and {masks} of them are in use; rewrite the data with Iceberg's "
                 f"rewrite_data_files (option delete-file-threshold of 1)"
             )
-        fields = [table.schema().find_field(name) for name in ("partition", "offset")]
+        prefix = "_" if is_flat(table.schema().column_names) else ""
+        fields = [table.schema().find_field(f"{prefix}{name}") for name in ("partition", "offset")]
 
         def place(file: IcebergFile) -> tuple[Any, ...]:
             known = file.lower_bounds or {}
@@ -427,7 +429,8 @@ def _add_field(parting: UpdateSpec, field: PartitionField, change: Change) -> No
         parting.add_identity(field.name)
         return
     width = f"[{field.width}]" if field.transform.has_width else ""
-    parting.add_field(field.column, f"{field.transform.value}{width}", field.name)
+    column = ".".join(stored_path(field.path, is_flat=change.is_flat))
+    parting.add_field(column, f"{field.transform.value}{width}", field.name)
 
 
 def partition_value(transform: Any, source: IcebergType, text: str | None) -> Any:

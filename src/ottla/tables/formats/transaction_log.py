@@ -54,6 +54,7 @@ class Change:
     facts: Mapping[str, Any]
     """The ledger's facts of the commit, as JSON types."""
     committed_ms: int
+    is_flat: bool = False
     statistics: Sequence[str] = ()
     """The columns that are to have statistics, if they are named."""
     field_ids: Mapping[str, int] = field(default_factory=dict)
@@ -167,15 +168,17 @@ def column_statistics(parts: Sequence[DataFile]) -> dict[Path, LeafStatistics]:
     """
     partitions = [one.partition for one in parts]
     firsts, lasts = [one.first_offset for one in parts], [one.last_offset for one in parts]
+    given = parts[0].statistics
+    prefix = "_" if ("_offset",) in given else ""
     known = {
-        **parts[0].statistics,
-        ("partition",): _without_nulls(min(partitions), max(partitions)),
-        ("offset",): _without_nulls(min(firsts), max(lasts)),
+        **given,
+        (f"{prefix}partition",): _without_nulls(min(partitions), max(partitions)),
+        (f"{prefix}offset",): _without_nulls(min(firsts), max(lasts)),
     }
     times = [one.times for one in parts if one.times is not None]
     if len(times) == len(parts):
         first, last = min(first for first, _ in times), max(last for _, last in times)
-        known["timestamp",] = _without_nulls(time_of(first), time_of(last))
+        known[f"{prefix}timestamp",] = _without_nulls(time_of(first), time_of(last))
     return known
 
 

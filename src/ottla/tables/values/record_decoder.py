@@ -7,6 +7,7 @@ from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.values.decoder import Decoding, ValueDecoder
 from ottla.tables.values.opening import open_decoder, open_key_decoder
+from ottla.tables.values.projection import ProjectedDecoder, Projection
 from ottla.tables.values.schema import check_levels
 from ottla.tables.values.text_values import HeaderDecoder
 
@@ -24,6 +25,8 @@ class RecordDecoding:
     key: Decoding | None = None
     header: str = ""
     """The columns of headers in Spark's notation."""
+    projection: Projection | None = None
+    """Which fields of values there are, and how they are named; `None`: all, as they are."""
 
     @property
     def is_raw(self) -> bool:
@@ -50,6 +53,9 @@ class RecordDecoder:
         self._decoders: dict[str, ValueDecoder] = {}
         if decoding.value is not None:
             self._decoders[VALUE] = open_decoder(decoding.value, login)
+            if decoding.projection is not None:
+                inner = self._decoders[VALUE]
+                self._decoders[VALUE] = ProjectedDecoder(inner, decoding.projection)
         if decoding.key is not None:
             self._decoders[KEY] = open_key_decoder(decoding.key, login)
         if decoding.header:

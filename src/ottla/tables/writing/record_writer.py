@@ -68,11 +68,14 @@ class RecordWriter:
             store,
             changes_of(self.directory) if self.is_latest else self.directory,
             name,
-            style=self.style,
+            style=replace(self.style, is_flat=False) if self.is_latest else self.style,
             partitioning=None if self.is_latest else self.partitioning,
         )
         quarantine = TaskFiles(
-            store, quarantine_of(self.directory), name, style=replace(self.style, field_ids={})
+            store,
+            quarantine_of(self.directory),
+            name,
+            style=replace(self.style, field_ids={}, is_flat=False),
         )
         with rows, quarantine:
             yield RecordFiles(self, rows, quarantine)

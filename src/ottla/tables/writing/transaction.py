@@ -94,7 +94,7 @@ class Transaction:
         """How its files are written."""
         compression = self.options.compression
         if self.pinned is None:
-            return ParquetStyle(compression=compression)
+            return ParquetStyle(compression=compression, is_flat=self.layout.is_flat)
         return self.pinned.style(compression)
 
     def written(self, paths: Iterable[str]) -> tuple[DataFile, ...]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
+from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import (
     Action,
     DataFile,
@@ -106,8 +107,8 @@ def _rewritten(
     widening = Widening(
         table=transaction.table.path,
         directory=transaction.directory,
-        columns=columns_of(transaction.layout),
-        style=ParquetStyle(compression=options.compression),
+        columns=row_columns(transaction.layout.decoded_types),
+        style=transaction.style,
     )
     row_count = sum(file.row_count for file in files)
     progress = Progress(step=Step.WRITING, offset_count=row_count, is_widening=True)

@@ -1,0 +1,241 @@
+"""Flat tables: fields of values as columns, selected, renamed, cast, in all that tables do."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("deltalake")
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+import ottla
+import ottla.table
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
+from ottla.loading.load import LoadReport, load, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import rerun_range
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.flat import as_read, flat_rows, is_flat, with_struct
+from ottla.tables.columns.partitions import parse_partitioning
+from ottla.tables.columns.rows import row_columns
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.values.decoder import Decoded, Decoding, ValueFormat
+from ottla.tables.values.projection import ProjectedDecoder, Projection
+from ottla.tables.values.schema import parse_schema
+from ottla.tables.writing.record_writer import OnError
+
+JSON = Decoding(
+    format=ValueFormat.JSON, schema="id int, at string, who struct<name: string>", is_rescuing=True
+)
+OWN = ["_key", "_partition", "_offset", "_timestamp", "_timestamp_type", "_headers"]
+OWN += ["_topic", "_commit_id"]
+
+
+class Orders:
+    def __init__(self, path: Path, into: str | None = None, **layout: Any) -> None:
+        self.log, self.table = str(path / "log"), into or str(path / "table")
+        self._layout = LayoutOptions(**{"decoding": JSON, "is_flat": True, **layout})
+        with ottla.open(self.log) as log:
+            if "orders" not in log.topics():
+                log.create_topic("orders")
+
+    def job(self, **layout: Any) -> LoadJob:
+        asked = LayoutOptions(**layout) if layout else self._layout
+        options = LoadOptions(layout=asked, on_error=OnError.QUARANTINE)
+        place = LoadRoute(self.log, "orders", self.table)
+        return load_job(place, LocalEngine(), options=options)
+
+    def load(self, *values: Any, **layout: Any) -> LoadReport:
+        with ottla.open(self.log) as log:
+            for number, value in enumerate(values):
+                plain = None if value is None else json.dumps(value).encode()
+                log.append("orders", plain, key=b"k%d" % (number % 3))
+        return load(self.job(**layout))
+
+    def assert_whole(self) -> None:
+        log = open_log(topic_options(self.log, "orders"))
+        assert audit(Table(self.table), log, "orders", compare_all=True).differences == []
+
+    def rows(self) -> list[dict[str, Any]]:
+        rows = ottla.table.dataset(self.table).to_table().to_pylist()
+        return sorted(rows, key=lambda row: row["_offset"])
+
+
+def order(number: int) -> dict[str, Any]:
+    at = f"2026-01-{1 + number % 28:02d}T00:00:00Z"
+    return {"id": number, "at": at, "who": {"name": f"n{number}"}, "more": number}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_latest", [False, True])
+def test_a_flat_table_goes_through_all_that_tables_do(tmp_path: Path, is_latest: bool) -> None:
+    orders = Orders(tmp_path, is_latest=is_latest, partitioning=parse_partitioning("id"))
+    report = orders.load(*map(order, range(4)), {"id": "wrong"}, None, {})
+    assert report.quarantined_count == 1
+    orders.load(*map(order, range(3, 6)))
+    assert list(orders.rows()[0]) == ["id", "at", "who", "_rescued", *OWN, "id_part"]
+    optimize(orders.table, LocalEngine())
+    optimize(orders.table, LocalEngine(), options=OptimizeOptions(sort_by=SortColumn.KEY))
+    orders.assert_whole()
+    if not is_latest:
+        rerun(orders.job(), rerun_range("2", "5", "orders"))
+    grown = "id bigint, at string, who struct<name: string, age: int>, more int"
+    orders.load(order(7), decoding=replace(JSON, schema=grown))
+    orders.assert_whole()
+    vacuum(orders.table, SystemClock(), retention_ms=0)
+    delta = deltalake.DeltaTable(orders.table)
+    delta.optimize.compact()
+    orders.load(order(8), decoding=replace(JSON, schema=grown))
+    orders.assert_whole()
+    rows = orders.rows()
+    assert rows[-1]["more"] == 8
+    assert {row["_rescued"] for row in rows[:2]} != {None}
+    polars = pytest.importorskip("polars")
+    found = polars.scan_delta(orders.table).filter(polars.col("id") == 8).collect()
+    assert found["_offset"].to_list() == [rows[-1]["_offset"]]
+    of_8 = pc.field("id") == 8
+    found = ottla.table.dataset(orders.table)
+    assert len(list(found.get_fragments(of_8))) < len(found.files)
+
+
+@pytest.mark.slow
+def test_a_flat_table_of_iceberg_is_partitioned_by_its_own_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyiceberg")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    by = parse_partitioning("id, day(at), day(_timestamp)")
+    orders = Orders(
+        tmp_path,
+        "iceberg://lake/shop.orders",
+        partitioning=by,
+        projection=Projection(cast="at timestamp"),
+    )
+    orders.load(order(1), order(2))
+    orders.load(order(3), {"id": 4, "at": "never"})
+    rerun(orders.job(), rerun_range("1", None, "orders"))
+    orders.assert_whole()
+    from pyiceberg.catalog import load_catalog
+
+    directory = tmp_path / ".local/share/ottla/iceberg/lake"
+    table = load_catalog(
+        "lake",
+        type="sql",
+        uri=f"sqlite:///{directory}/catalog.db",
+        warehouse=f"file://{directory}",
+    ).load_table("shop.orders")
+    assert [one.name for one in table.spec().fields] == ["id", "at_day", "timestamp_day"]
+    assert len(list(table.scan(row_filter="id = 2").plan_files())) == 1
+    late = table.scan(row_filter="at > '2026-01-03T12:00:00+00:00'")
+    assert late.to_arrow()["id"].to_pylist() == [3]
+    aside = max(directory.rglob("quarantine/*/*.parquet"))
+    (reason,) = parquet.read_table(aside)["reason"].to_pylist()
+    assert "at is no timestamp" in reason
+
+
+def test_fields_are_selected_renamed_and_cast_and_a_clash_is_refused_with_the_mend(
+    tmp_path: Path,
+) -> None:
+    projection = Projection(
+        select=("at", "who.name", "id"), rename=(("id", "order_id"),), cast="order_id bigint"
+    )
+    orders = Orders(tmp_path, projection=projection)
+    orders.load(order(1))
+    (row,) = orders.rows()
+    assert [name for name in row if name[0] != "_"] == ["at", "name", "order_id"]
+    assert (row["name"], row["order_id"]) == ("n1", 1)
+    more = replace(projection, select=(*projection.select, "who"))
+    orders.load(order(2), projection=more)
+    assert orders.rows()[1]["who"] == {"name": "n2"}
+    orders.assert_whole()
+    with pytest.raises(UserError, match=r"value\.name is gone"):
+        orders.load(order(3), projection=Projection(select=("at",)))
+    with pytest.raises(UserError, match="loaded with --columns flat, which cannot change"):
+        orders.load(order(3), is_flat=False)
+
+
+@pytest.mark.parametrize(
+    ("projection", "words"),
+    [
+        (
+            Projection(select=("who.age",)),
+            "--select who.age: there is no field age; there are",
+        ),
+        (Projection(select=("id.more",)), "there is no field more; there are no fields"),
+        (Projection(rename=(("nope", "x"),)), "--rename nope: there is no such column"),
+        (Projection(cast="nope int"), "--cast nope: there is no such column"),
+        (Projection(rename=(("id", "AT"),)), "--rename at=at_2"),
+        (Projection(cast="who int"), "--cast who int: a struct<name: string> cannot be cast so"),
+        (
+            Projection(rename=(("id", "_offset"),)),
+            "--columns flat: values have a field _offset, which is the name of a column of its "
+            "own; rename it: --rename _offset=offset_value",
+        ),
+    ],
+)
+def test_a_wrong_projection_is_refused_by_its_field(
+    tmp_path: Path, projection: Projection, words: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        Orders(tmp_path, projection=projection).load(order(1))
+    assert words in str(refused.value)
+    assert not (tmp_path / "table").exists() or not Table(str(tmp_path / "table")).is_there()
+
+
+def test_raw_values_cannot_be_flat(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="makes columns of the fields of decoded values"):
+        Orders(tmp_path, decoding=None).load(order(1))
+
+
+class Given:
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    @property
+    def type(self) -> Any:
+        return self._rows.type
+
+    def decode(self, values: Any, headers: Any = None) -> Decoded:
+        return Decoded(self._rows, {})
+
+
+def test_values_that_cannot_be_cast_are_faults_and_others_are_not() -> None:
+    texts = ["1", "x", None, "3", "4.5", "6", "y"]
+    rows = pa.array([{"n": one} for one in texts] + [None], parse_schema("n string"))
+    found = ProjectedDecoder(Given(rows), Projection(cast="n int")).decode(None)
+    assert found.rows.to_pylist() == [
+        *({"n": one} for one in (1, None, None, 3, None, 6, None)),
+        None,
+    ]
+    assert sorted(found.faults) == [1, 4, 6]
+    assert found.faults[1].startswith("n is no int: ")
+
+
+def test_flat_rows_are_read_as_they_were_but_for_values_without_any_field() -> None:
+    schema = row_columns({"value": pa.struct([("partition", pa.string()), ("n", pa.int32())])})
+    values = [{"partition": "x", "n": 1}, None, {"partition": None, "n": 2}, {}]
+    rows = pa.RecordBatch.from_pylist([{"value": one, "offset": 1} for one in values], schema)
+    flat = flat_rows(rows)
+    assert flat.schema.names[:3] == ["partition", "n", "_key"]
+    assert is_flat(flat.schema.names)
+    back = with_struct(flat)
+    assert back.column("value").to_pylist() == [*values[:3], None]
+    assert back.column("value").equals(as_read(rows.column("value")))
+    assert sorted(back.schema.names) == sorted(schema.names)
+    only = with_struct(flat.select(["_offset"]), ["offset"])
+    assert only.to_pydict() == {"offset": [1] * 4}
