@@ -268,3 +268,18 @@ def test_a_leader_that_is_away_hides_no_lag_where_nothing_is_committed(
     away = {ORDERS}
     with pytest.raises(UnreachableError):
         admin.group_lag(billing)
+
+
+def test_settings_of_many_topics_are_asked_in_several_requests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = [f"t{number}" for number in range(5)]
+    monkeypatch.setattr("ottla.client.administration.configs.AT_ONCE", 2)
+    with ottla.open(tmp_path / "many") as log, Admin(log) as admin:
+        for number, name in enumerate(names):
+            log.create_topic(name, config={"retention.ms": number})
+        settings = admin.topics_settings(names)
+        assert [settings[name]["retention.ms"] for name in names] == ["0", "1", "2", "3", "4"]
+        overrides = admin.topic_overrides(names)
+        assert overrides == {name: {"retention.ms": name[1:]} for name in names}
+        assert admin.topics_settings([]) == admin.topic_overrides([]) == {}

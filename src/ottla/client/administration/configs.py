@@ -27,6 +27,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
+AT_ONCE = 1000
+"""Resources in a request: a broker refuses one that asks for too many settings."""
+
 
 class _Change(IntEnum):
     SET = 0
@@ -107,8 +110,8 @@ class ConfigAdmin(Asking):
         return self._settings(ResourceKind.TOPIC, topic, topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The same for several topics, by one request; without those whose settings the user may
-        not see, or the broker cannot read.
+        """The same for several topics; without those whose settings the user may not see, or the
+        broker cannot read.
 
         >>> settings = admin.topics_settings(["orders"])
         >>> settings["orders"]["retention.ms"]
@@ -117,7 +120,7 @@ class ConfigAdmin(Asking):
         known = topic_rows()
         found: dict[str, dict[str, str]] = {}
         unread: dict[str, None] = {}
-        for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+        for result in self._describe_resources(ResourceKind.TOPIC, topics, is_brief=True):
             if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 continue
             if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -140,7 +143,7 @@ class ConfigAdmin(Asking):
         {'orders': {'retention.ms': '-1'}}
         """
         found = {}
-        for result in self._describe_resources(ResourceKind.TOPIC, topics) if topics else ():
+        for result in self._describe_resources(ResourceKind.TOPIC, topics, is_brief=True):
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue  # deleted since its name was listed
             if result.error_code:
@@ -170,19 +173,32 @@ class ConfigAdmin(Asking):
         return _values(result, known)
 
     def _describe_resources(
-        self, kind: ResourceKind, names: Sequence[str], keys: Sequence[str] | None = None
+        self,
+        kind: ResourceKind,
+        names: Sequence[str],
+        keys: Sequence[str] | None = None,
+        *,
+        is_brief: bool = False,
     ) -> list[DescribeConfigsResult]:
+        """Brief ones are without defaults and documentation, which a broker answers several times
+        faster.
+        """
         wanted = None if keys is None else list(keys)
-        resources = [
-            DescribeConfigsResource(
-                resource_type=kind, resource_name=name, configuration_keys=wanted
+        results: list[DescribeConfigsResult] = []
+        for at in range(0, len(names), AT_ONCE):
+            some = names[at : at + AT_ONCE]
+            resources = [
+                DescribeConfigsResource(
+                    resource_type=kind, resource_name=name, configuration_keys=wanted
+                )
+                for name in some
+            ]
+            request = DescribeConfigsRequest(
+                resources=resources,
+                include_synonyms=not is_brief,
+                include_documentation=not is_brief,
             )
-            for name in names
-        ]
-        request = DescribeConfigsRequest(
-            resources=resources, include_synonyms=True, include_documentation=True
-        )
-        results: list[DescribeConfigsResult] = self._ask_about(kind, names[0], request).results
+            results += self._ask_about(kind, some[0], request).results
         return results
 
     def _ask_about(
