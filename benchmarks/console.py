@@ -1,4 +1,4 @@
-"""The console: a list of 1,000 topics, and a search, with what it costs the broker's clients."""
+"""The console: its lists of topics, and a search, with what it costs the broker's clients."""
 
 import subprocess
 import sys
@@ -24,6 +24,9 @@ TOPIC_COUNT = 1000
 PARTITION_COUNT = 10
 LISTINGS = 20
 LISTING_TARGET = Target(limit=300, unit="ms")
+FIRST_PAGE_TARGET = Target(limit=100, unit="ms")
+MANY_TOPICS = 10_000
+MANY_TARGET = Target(limit=400, unit="ms")
 VALUE = b'{"tea": "Assam", "pots": 2, "note": "' + b"x" * 200 + b'"}'
 BATCH = 1000
 RECORD_COUNT = 4_000_000
@@ -41,8 +44,13 @@ def run(scale: Scale) -> Iterator[Report]:
         with Ottla().start(directory) as broker:
             with WireClient(broker.host, broker.port) as client:
                 _create(client, topics, partitions)
-            with _console(broker) as console:
+            with running_console(broker) as console:
                 count = scale.of(LISTINGS, 2)
+                first_page = Samples(tuple(_listings(f"{console.address}topics", count)))
+                add_figure(
+                    report, f"the first page of {topics:,} topics", first_page, "ms",
+                    FIRST_PAGE_TARGET,
+                )  # fmt: skip
                 spent = _Spent(broker, console)
                 listed = _listings(f"{console.address}topics?per={topics}", count)
                 what = f"{topics:,} topics of {partitions} partitions, all on a page"
@@ -51,11 +59,29 @@ def run(scale: Scale) -> Iterator[Report]:
                     each = Samples((seconds / (count + 1) * 1000,))
                     add_figure(report, f"of this, processor time of the {name}", each, "ms")
                 _search(report, broker, console, size, scale.of(PROBES, 5))
+    _many_topics(report, scale)
     yield report
 
 
+def _many_topics(report: Report, scale: Scale) -> None:
+    """The first page of topics of one partition each."""
+    topics = scale.of(MANY_TOPICS, 5)
+    with scale.data_directory() as directory, Ottla().start(directory) as broker:
+        with WireClient(broker.host, broker.port) as client:
+            _create(client, topics, 1)
+        with running_console(broker) as console:
+            count = scale.of(LISTINGS, 2)
+            spent = _Spent(broker, console)
+            first_page = Samples(tuple(_listings(f"{console.address}topics", count)))
+            what = f"the first page of {topics:,} topics"
+            add_figure(report, what, first_page, "ms", MANY_TARGET)
+            for name, seconds in spent.seconds().items():
+                each = Samples((seconds / (count + 1) * 1000,))
+                add_figure(report, f"of this, processor time of the {name}", each, "ms")
+
+
 @dataclass(frozen=True, slots=True)
-class _RunningConsole:
+class RunningConsole:
     address: str
     pid: int
 
@@ -63,7 +89,7 @@ class _RunningConsole:
 class _Spent:
     """Processor time since it was made: other work on the machine does not change it."""
 
-    def __init__(self, broker: RunningBroker, console: _RunningConsole) -> None:
+    def __init__(self, broker: RunningBroker, console: RunningConsole) -> None:
         self._pids = {"broker": broker.pid, "console": console.pid}
         self._before = self._now()
 
@@ -93,7 +119,7 @@ def _create(client: WireClient, count: int, partitions: int) -> None:
     """A hundred in a request."""
     for first in range(0, count, 100):
         wanted = [
-            CreatableTopic(name=f"topic-{one:04}", num_partitions=partitions, replication_factor=1)
+            CreatableTopic(name=f"topic-{one:05}", num_partitions=partitions, replication_factor=1)
             for one in range(first, min(first + 100, count))
         ]
         answer = client.ask(CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 4)
@@ -101,7 +127,7 @@ def _create(client: WireClient, count: int, partitions: int) -> None:
 
 
 def _search(
-    report: Report, broker: RunningBroker, console: _RunningConsole, size: int, probes: int
+    report: Report, broker: RunningBroker, console: RunningConsole, size: int, probes: int
 ) -> None:
     """A search that finds nothing, to its end; meanwhile another client asks small questions.
 
@@ -194,7 +220,7 @@ def _listings(address: str, count: int) -> list[float]:
 
 
 @contextmanager
-def _console(broker: RunningBroker) -> Iterator[_RunningConsole]:
+def running_console(broker: RunningBroker) -> Iterator[RunningConsole]:
     command = [sys.executable, "-m", "ottla", "console", "-b", f"{broker.host}:{broker.port}"]
     with subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0", "--until-eof"],
@@ -204,6 +230,6 @@ def _console(broker: RunningBroker) -> Iterator[_RunningConsole]:
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("console ").strip()
-        yield _RunningConsole(address, process.pid)
+        yield RunningConsole(address, process.pid)
         assert process.stdin is not None
         process.stdin.close()

@@ -21,6 +21,7 @@ SHOWN = {
     "throughput": "messages of 10,000 bytes",
     "connections": "idle connections",
     "console": "all on a page",
+    "console-tail": "1,000 records/s",
     "dispatch": "fetch, 1 MB",
     "tiers": "memory of a segment",
     "tier-copies": "p99 with over without",
