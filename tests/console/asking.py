@@ -1,6 +1,10 @@
 """A console over something, asked without a socket."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,6 +48,11 @@ PLACES = (
     "/topics/orders/produce",
     "/topics/orders/settings",
     "/topics/orders/settings?all=1",
+    "/topics/orders/grow?count=5",
+    "/topics/orders/empty?before=end",
+    "/topics/orders/copy?new=again",
+    "/topics/orders/delete",
+    "/create-topic",
     "/groups",
     "/group?name=billing",
     "/transactions",
@@ -159,3 +168,17 @@ def console_over(
                 yield Browser(found, Console(made, place))
         finally:
             place.close()
+
+
+def run_shown(command: str, directory: Path) -> str:
+    """Runs a command that the console shows, in bash, as a person who pastes it does."""
+    ottla_of_this = directory / "bin" / "ottla"
+    ottla_of_this.parent.mkdir(exist_ok=True)
+    ottla_of_this.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ottla "$@"\n')
+    ottla_of_this.chmod(0o755)
+    path = f"{ottla_of_this.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -36,6 +36,9 @@ PAGES = (
     "/topics/orders/tail",
     "/topics/orders/produce",
     "/topics/orders/settings?all=1",
+    "/topics/orders/grow?count=5",
+    "/topics/orders/delete",
+    "/create-topic?name=teas",
     "/groups",
     "/group?name=billing",
     "/group/reset?name=billing&to=beginning",
@@ -377,9 +380,44 @@ def test_a_message_is_produced_with_a_form(page: Any) -> None:
     page.fill("#value", '{"tea": "<b>Assam</b>"}')
     page.fill("#headers", "waiter=Eva")
     page.click("text=Send")
+    page.wait_for_selector("pre.command:has-text('ottla produce')")
+    page.click("button:has-text('Send')")
     page.wait_for_selector(".done:has-text('sent to payments-0')")
     assert "<b>Assam</b>" in page.inner_text("main")
     assert page.query_selector("main b") is None
+
+
+@pytest.mark.parametrize("look", ["light", "narrow"])
+def test_a_topic_is_created_copied_and_deleted_by_hand(page: Any, look: str) -> None:
+    page.set_viewport_size(LOOKS[look]["viewport"])
+    name = f"by-hand-{look}"
+    page.goto("/topics")
+    page.click("text=Create a topic")
+    page.fill("#name", "not a name")
+    page.click("text=Preview")
+    page.wait_for_selector("p.problem:has-text('topic not a name')")
+    page.fill("#name", name)
+    page.fill("[name='retention.ms']", "7d")
+    page.select_option("[name='cleanup.policy']", "compact,delete")
+    page.click("text=Preview")
+    page.wait_for_selector("pre.command:has-text('retention.ms=604800000')")
+    assert page.input_value("[name='retention.ms']") == "7d"
+    page.click(f"text=Create {name}")
+    page.wait_for_selector(f".done:has-text('{name} is created')")
+    page.click("text=Copy …")
+    page.fill("#new", f"{name}-2")
+    page.click("text=Preview")
+    page.click(f"button:has-text('Copy to {name}-2')")
+    page.wait_for_selector(f".run:has-text('{name}-2') .state:has-text('done')")
+    page.click(f".run:has-text('{name}-2') a")
+    page.click("text=Delete the topic")
+    page.click("button.danger")  # The name is not typed: the browser keeps the form.
+    page.fill("#typed", f"{name}-2")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+    page.click("button.danger")
+    page.wait_for_selector(f".done:has-text('{name}-2 is deleted')")
+    page.click("text=Audit log")
+    page.wait_for_selector(f".audit tr:first-child:has-text('Delete topic {name}-2')")
 
 
 def test_without_scripts_every_page_shows_the_same(chromium: Any, console: str) -> None:

@@ -1,10 +1,7 @@
 """Every write of the console: shown first, done once as it was shown, and in the audit log."""
 
 import json
-import os
-import shlex
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,12 @@ import pytest
 import ottla
 from ottla.base.errors import UserError
 from ottla.console.audit import MOST_TEXT, AuditEntry, AuditLog, Outcome
+from ottla.console.changes import Change, propose
 from ottla.console.confirming import LIFETIME_S, Confirmations, Confirmed
+from ottla.console.pages import Ask, Page, Redirect
 from ottla.console.state_directory import StateDirectory
 from ottla.testing import LocalBroker
-from tests.console.asking import HOST, Browser, console_over
+from tests.console.asking import HOST, Browser, console_over, run_shown
 from tests.console.test_signing_in import USERS, WITHOUT_USER, secured, sign_in
 
 __all__ = ["secured"]
@@ -139,27 +138,13 @@ def test_the_command_of_a_message_sends_the_same_message(
         PRODUCE, data={"form_token": browser.form_token(), **fields}, headers={"origin": HOST},
         params={"format": "json"},
     ).json()  # fmt: skip
-    run(shown["command"], tmp_path)
+    run_shown(shown["command"], tmp_path)
     browser.change(PRODUCE, fields)
     by_command, by_console = (
         browser.json(f"/topics/orders/messages/0/{offset}") for offset in (3, 4)
     )
     for name in ("key", "value", "headers"):
         assert by_command[name] == by_console[name]
-
-
-def run(command: str, directory: Path) -> str:
-    """Runs a command that the console shows, in bash, as a person who pastes it does."""
-    ottla_of_this = directory / "bin" / "ottla"
-    ottla_of_this.parent.mkdir(exist_ok=True)
-    ottla_of_this.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ottla "$@"\n')
-    ottla_of_this.chmod(0o755)
-    path = f"{ottla_of_this.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env={**os.environ, "PATH": path}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # The audit log
@@ -262,3 +247,18 @@ def test_lines_are_objects_of_texts(browser: Browser) -> None:
     assert all(isinstance(one, str) for one in done.values())
     assert done["at"].endswith("Z")
     assert ottla.__version__ not in done.values()
+
+
+@pytest.mark.parametrize("name", [" a  b\n", "\u202egnp", "<b>&amp;'\"", "tea é 茶"])
+def test_a_name_is_typed_as_it_is_read(browser: Browser, name: str) -> None:
+    place = browser.console.place
+    asked = Ask(place=place, state=browser.console.state, now_ms=0, query={})
+    change = Change(
+        title="Lose it", deed=lambda: Redirect("/", "lost"), command=None, back="/", section="",
+        typed=name,
+    )  # fmt: skip
+    shown = propose(asked, change)
+    assert isinstance(shown, Page)
+    assert "\n" not in shown.data["typed"]
+    form = {"confirm": shown.data["confirm"], "typed": f" {shown.data['typed']}"}
+    assert propose(replace(asked, form=form), change) == Redirect("/", "lost")

@@ -12,6 +12,17 @@ _TAKEN_OVER = (
 
 _DENIED = "ottla acls add grants a user what it needs"
 
+DENIALS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
+"""The answers to a user who lacks a right."""
+
 FIXES = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED: _DENIED,

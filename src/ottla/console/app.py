@@ -18,7 +18,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import (
     ApiError,
     CorruptionError,
@@ -31,7 +30,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.client.connecting.security import AuthenticationError
 from ottla.client.connecting.signing_in import sign_in
-from ottla.client.refusals import RefusedError
+from ottla.client.refusals import DENIALS, RefusedError
 from ottla.console import access
 from ottla.console.access import AccessPolicy, Asked, Denied
 from ottla.console.events import EventStream, OpenStreams, SerialStream, give_precedence
@@ -75,15 +74,6 @@ TITLES = {
 }
 
 STATIC = Path(__file__).parent / "static"
-DENIALS = frozenset(
-    {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    }
-)
 
 
 def make_app(state: ConsoleState, policy: AccessPolicy) -> ASGIApp:
@@ -194,6 +184,7 @@ class Console(Responses):
         finally:
             self._state.stopping.set()
             self._stream_threads.shutdown(wait=False)
+            await run_in_threadpool(self._state.runs.close)
             self._shared.close()
             self._state.signed.close()
 

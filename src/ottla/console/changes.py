@@ -24,15 +24,16 @@ from dataclasses import field, replace
 from itertools import compress
 from typing import Any
 
-from ottla.base.errors import OttlaError, RefusalError, UnreachableError
+from ottla.base.errors import OttlaError, RefusalError, UnreachableError, UserError
 from ottla.base.values import dataclass
-from ottla.client.refusals import RefusedError
+from ottla.client.refusals import DENIALS, RefusedError
 from ottla.console.access import FORM_TOKEN_FIELD
 from ottla.console.audit import AuditEntry, Outcome
 from ottla.console.commands import Command, HttpRequest
 from ottla.console.confirming import Confirmed
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
+from ottla.console.runs import Run, RunState, Work
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,11 @@ _NOT_OF_THE_CHANGE = (
 )  # fmt: skip
 SHOWN_VISITOR = 8
 Cell = str | int | None
+NOTHING_SHOWN: Fields = {
+    "lines": [], "figures": [], "warnings": [], "plan": None, "command": "", "typed": "",
+    "secret": "", "button": "", "problem": "", "fields": {}, "confirm": "", "back": "",
+}  # fmt: skip
+"""The data of a page that has only the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,14 @@ class Plan:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A deed that takes a while, which goes on in a thread; its `run` is on the jobs page."""
+
+    run: Run
+    work: Work
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A write. What a person confirms is `title`, `lines`, `warnings`, `plan` and `command`; if one
@@ -81,9 +95,10 @@ class Change:
 
     title: str
     """What is done, as an order: `Delete topic orders`."""
-    deed: Callable[[], Redirect]
+    deed: "Callable[[], Redirect | Begun]"
     """Carries it out; returns the page that shows it, and what was done as a sentence."""
-    command: Command | HttpRequest
+    command: Command | HttpRequest | None
+    """`None` for a change of the console itself."""
     back: str
     """The page for who does not confirm."""
     section: str
@@ -123,8 +138,8 @@ def propose(ask: Ask, change: Change) -> Page | Redirect:
         return _preview(ask, change)
     if change.problem:
         return _preview(ask, change, change.problem, 409)
-    if ask.form.get(TYPED_FIELD, "").strip() != change.typed:
-        return _preview(ask, change, f"Type {visible(change.typed)} to confirm.", 400)
+    if _typable(ask.form.get(TYPED_FIELD, "")) != (name := _typable(change.typed)):
+        return _preview(ask, change, f"Type {name} to confirm.", 400)
     if change.secret and (problem := _secret_problem(ask)):
         return _preview(ask, change, problem, 400)
     verdict = ask.state.confirmations.take(ask.visitor, _shown(ask, change), given)
@@ -150,6 +165,28 @@ def _secret_problem(ask: Ask) -> str:
     return "" if is_same else "The two passwords are not the same. Type them again."
 
 
+def propose_by_form(ask: Ask, form: Page, make: Callable[[], Change] | None) -> Page | Redirect:
+    """As `propose`, for a change whose form is above its preview, and shows what is wrong with it.
+
+    `form` is the page with the form alone; `make` is `None` if nothing is filled in.
+    """
+    problem = ""
+    if make is not None:
+        try:
+            change = make()
+        except RefusedError as error:
+            if error.code in DENIALS:
+                raise
+            problem = str(error)
+        except UserError as error:
+            problem = str(error)
+        else:
+            data = form.data | change.data
+            return propose(ask, replace(change, template=form.template, data=data))
+    data = NOTHING_SHOWN | form.data | {"title": form.title, "problem": visible(problem)}
+    return replace(form, data=data, status=400 if problem else 200)
+
+
 def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> Page:
     can_confirm = not ask.state.is_read_only and not change.problem
     confirm = ask.state.confirmations.new(ask.visitor, _shown(ask, change)) if can_confirm else ""
@@ -159,8 +196,8 @@ def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> 
         "figures": [visible(one) for one in change.figures],
         "warnings": [visible(one) for one in change.warnings],
         "plan": None if change.plan is None else change.plan.fields(),
-        "command": change.command.text(ask.place.command_words),
-        "typed": change.typed,
+        "command": _command(ask, change),
+        "typed": _typable(change.typed),
         "secret": change.secret,
         "button": visible(change.button or change.title),
         "problem": visible(problem or change.problem),
@@ -183,13 +220,21 @@ def _fields(ask: Ask, change: Change) -> Mapping[str, str]:
     return {name: text for name, text in fields.items() if name not in _NOT_OF_THE_CHANGE}
 
 
+def _typable(name: str) -> str:
+    """A name as a person reads and types it, in one line."""
+    return " ".join(visible(name).split())
+
+
+def _command(ask: Ask, change: Change) -> str:
+    return "" if change.command is None else change.command.text(ask.place.command_words)
+
+
 def _shown(ask: Ask, change: Change) -> bytes:
     """What a confirmation is for: all that decides what is done."""
     plan = None if change.plan is None else change.plan.decisive()
-    command = change.command.text(ask.place.command_words)
     decisive: list[Any] = [
         dict(ask.path), sorted(_fields(ask, change).items()), change.title, change.lines,
-        change.warnings, plan, command, change.typed,
+        change.warnings, plan, _command(ask, change), change.typed,
     ]  # fmt: skip
     return json.dumps(decisive).encode()
 
@@ -205,7 +250,7 @@ def _carry_out(ask: Ask, change: Change) -> Redirect:
         address=ask.address,
         target=ask.place.target.text,
         title=change.title,
-        command=change.command.text(ask.place.command_words),
+        command=_command(ask, change),
     )
     ask.state.audit.add(entry)
     try:
@@ -215,8 +260,21 @@ def _carry_out(ask: Ask, change: Change) -> Redirect:
         said = str(error) if isinstance(error, (OttlaError, OSError)) else type(error).__name__
         _add_outcome(ask, replace(entry, outcome=outcome, said=said))
         raise
+    if isinstance(found, Begun):
+        return _go_on(ask, entry, found)
     _add_outcome(ask, replace(entry, outcome=Outcome.DONE, said=found.done))
     return found
+
+
+def _go_on(ask: Ask, entry: AuditEntry, begun: Begun) -> Redirect:
+    """Does the rest in a thread, whose end is the change's outcome."""
+
+    def add_end(state: RunState, said: str) -> None:
+        outcome = Outcome.DONE if state is RunState.DONE else Outcome.FAILED
+        _add_outcome(ask, replace(entry, outcome=outcome, said=said))
+
+    ask.state.runs.begin(begun.run, begun.work, add_end)
+    return Redirect("/jobs", f"begun: {begun.run.title}")
 
 
 def _is_refusal(error: Exception) -> bool:

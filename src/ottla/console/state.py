@@ -12,6 +12,7 @@ from ottla.console.audit import AuditLog
 from ottla.console.confirming import Confirmations
 from ottla.console.findings import Looks, Summary, doctor, summaries
 from ottla.console.lags import LagHistory
+from ottla.console.runs import Runs
 from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import ConsoleTarget, Place
 from ottla.diagnosis.complaints import Complaint
@@ -89,6 +90,7 @@ class ConsoleState:
     lags: LagHistory = field(default_factory=LagHistory)
     signed: Signed = field(default_factory=Signed)
     confirmations: Confirmations = field(default_factory=Confirmations)
+    runs: Runs = field(default_factory=Runs)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the console stops; ends the streams."""
 

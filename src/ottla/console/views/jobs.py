@@ -6,6 +6,7 @@ from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
 from ottla.base.partitions import TopicPartition
 from ottla.console.pages import Ask, Fields, Page
+from ottla.console.views.topic_copies import run_fields
 from ottla.console.views.view import View
 from ottla.diagnosis.compaction import compaction_status
 from ottla.diagnosis.directories import Directories
@@ -23,6 +24,7 @@ def jobs(ask: Ask) -> Page:
     """Each job with its current work and its schedule."""
     files = ask.place.files()
     data: Fields = {
+        "runs": run_fields(ask),
         "has_files": files is not None,
         "directories": []
         if files is None

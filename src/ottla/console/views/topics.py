@@ -101,7 +101,7 @@ def _fill_in_sizes(
     shown = {row["name"]: partitions[row["name"]] for row in rows}
     found: dict[str, int] = {}
     with place.reading() as admin:
-        sizes = _partition_sizes(admin, shown)
+        sizes = partition_sizes(admin, shown)
         lost = [] if place.has_broker else list(_lost(admin, shown, sizes))
     for one, size in sizes.items():
         found[one.topic] = found.get(one.topic, 0) + size
@@ -123,7 +123,7 @@ def _lost(
             yield str(error)
 
 
-def _partition_sizes(
+def partition_sizes(
     admin: Admin, partitions: Mapping[str, Sequence[int]]
 ) -> dict[TopicPartition, int]:
     """The size of one replica: the largest, which is nearest to the leader's."""
@@ -226,7 +226,7 @@ def topic(ask: Ask) -> Page:
         (described,) = admin.describe_topics([name])
         places = led_partitions(described)
         found = _Measures(ask, admin, places)
-        sizes = _partition_sizes(admin, by_topic(places))
+        sizes = partition_sizes(admin, by_topic(places))
         settings = _settings(admin, name)
     data = {
         "name": name,
