@@ -5,6 +5,7 @@ import random
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import ottla
@@ -13,6 +14,7 @@ from ottla.cli.target import parse_target
 from ottla.client.administration.admin import Admin
 from ottla.client.connecting.target import open_target
 from ottla.console.access import policy_for
+from ottla.console.decoding import Decodings
 from ottla.console.serving import ConsoleServer
 from ottla.console.state import ConsoleState
 from ottla.console.state_directory import StateDirectory
@@ -91,10 +93,16 @@ def demo_broker(directory: Path) -> Iterator[LocalBroker]:
 
 @contextmanager
 def console_of(
-    broker: LocalBroker, *, token: str = "", is_read_only: bool = False, **client: str
+    broker: LocalBroker,
+    *,
+    token: str = "",
+    is_read_only: bool = False,
+    decodings: Decodings | None = None,
+    **client: str,
 ) -> Iterator[str]:
     """A console that listens; gives its address, as `http://HOST:PORT`."""
     target = console_target(parse_target(broker.address, client))
+    target = replace(target, decodings=decodings or Decodings())
     with tempfile.TemporaryDirectory() as directory:
         state = ConsoleState(
             target=target,
