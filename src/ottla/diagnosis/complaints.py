@@ -46,6 +46,7 @@ class Remedy(Enum):
     ELECT_LEADERS = auto()
     CHECK_TIER = auto()
     LOOK_AT_TIER = auto()
+    BROKER_NOTES = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,7 @@ class TierWorker:
         self._wake = threading.Event()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._idle_count = 0
+        self._telling = threading.Lock()
         self.threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -140,6 +141,7 @@ class TierWorker:
             has_news = bool(found) or self._broker.answers.has_answers
         if has_news:
             self._on_change()
+        self._tell_troubles()
         return found, min(max(wait_ms / 1000, PAUSE_S), MAX_WAIT_S)
 
     def _submit(self, job: Job) -> None:
@@ -176,6 +178,21 @@ class TierWorker:
                     return
                 is_more = jobs.resume(job, read_clock(self._clock))
             self._on_change()
+        self._tell_troubles()
+
+    def _tell_troubles(self) -> None:
+        """Writes what fails into a file, without the broker's lock."""
+        remote_logs = self._broker.remote_logs
+        with self._telling:  # or an older list would replace a newer one
+            with self._lock:
+                found = None if remote_logs is None else remote_logs.jobs.take_troubles()
+            if remote_logs is None or found is None:
+                return
+            directory = self._broker.directories[0].path
+            try:
+                remote_logs.write_troubles(directory, found)
+            except OSError as error:
+                logger.warning("%s: what the tier fails cannot be noted: %s", directory, error)
 
     def _carry_out_in_turns(self, job: Job) -> None:
         """Under the lock, which others get in between."""

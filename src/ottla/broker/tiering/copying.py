@@ -139,5 +139,5 @@ class _Copy:
         )  # fmt: skip
 
     def _refuse(self, reason: str) -> None:
-        self._tiered.copy_refusal = reason
+        self._tiered.copy_refusal = self._tier.now.now_ms, reason
         logger.error("%s is not copied to the tier any more: %s", self._tiered.id, reason)

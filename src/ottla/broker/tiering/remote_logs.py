@@ -5,7 +5,7 @@
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.base.clock import WaitingClock
 from ottla.base.errors import ApiError
@@ -16,6 +16,7 @@ from ottla.broker.tiering.building import Build
 from ottla.broker.tiering.expiring import deletion
 from ottla.broker.tiering.tier import Tier
 from ottla.broker.tiering.tier_jobs import TierJobs
+from ottla.broker.tiering.tier_troubles import TierTrouble, write_tier_troubles
 from ottla.broker.topics.topics import Topic
 from ottla.config.broker import BrokerConfig
 from ottla.config.tiering import under_prefix
@@ -77,6 +78,10 @@ class RemoteLogs:
     def build(self, wanted: Build) -> None:
         """Begins a follower's replica with what the tier has of its state."""
         self.jobs.build(wanted)
+
+    def write_troubles(self, directory: str, found: Sequence[TierTrouble]) -> None:
+        """Says in a file what fails; for a thread. Raises `OSError`."""
+        write_tier_troubles(self._tier.file_system, directory, self.storage.address, found)
 
     def close(self) -> None:
         """Ends all work where it is."""

@@ -27,6 +27,7 @@ from ottla.broker.tiering.lost_epochs import add_epochs, lacks_epochs
 from ottla.broker.tiering.remote_log_metadata import Publication
 from ottla.broker.tiering.steps import Deed, InTurns, Step, Steps, Until
 from ottla.broker.tiering.tier import Tier
+from ottla.broker.tiering.tier_troubles import TierTrouble
 from ottla.broker.tiering.tiered_partition import TieredPartition
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic, Topics
@@ -95,9 +96,11 @@ class Job:
 class _Failing:
     """`since_ms` is wall time; `of_store`: whether the store has failed, or something here."""
 
+    name: str
     since_ms: int
     count: int
     cause: str
+    reason: str
     of_store: bool
 
 
@@ -119,6 +122,8 @@ class TierJobs:
         self._failing: dict[tuple[JobKind, Key], _Failing] = {}
         self._store_failures = 0
         self._store_retry_ms = 0.0
+        self._has_troubles_to_tell = True
+        """At first too: what an earlier process has told may be over."""
         tier.on_answer = self._store_answered
 
     def __len__(self) -> int:
@@ -135,6 +140,24 @@ class TierJobs:
         """How many jobs of each kind run, or wait for a thread."""
         kinds = Counter(kind for kind, _ in [*self._running, *self._queued])
         return {kind: kinds[kind] for kind in JobKind}
+
+    def take_troubles(self) -> list[TierTrouble] | None:
+        """What fails now; `None` if that was taken already."""
+        if not self._has_troubles_to_tell:
+            return None
+        self._has_troubles_to_tell = False
+        found = [
+            TierTrouble(
+                what=one.name, since_ms=one.since_ms, reason=one.reason, of_store=one.of_store
+            )
+            for one in self._failing.values()
+        ]
+        for tiered in self._tiered.values():
+            if tiered.copy_refusal is not None:
+                since_ms, reason = tiered.copy_refusal
+                what = f"copying {tiered.id}"
+                found.append(TierTrouble(what=what, since_ms=since_ms, reason=reason, is_over=True))
+        return found
 
     def _running_count(self, kind: JobKind) -> int:
         return sum(one is kind for one, _ in self._running)
@@ -229,6 +252,7 @@ class TierJobs:
 
     def _forget(self, key: Key) -> None:
         self._tiered.pop(key, None)
+        self._has_troubles_to_tell = True
         for kind in JobKind:
             self._succeeded((kind, key))
 
@@ -382,6 +406,9 @@ class TierJobs:
 
     def _succeeded(self, place: tuple[JobKind, Key]) -> None:
         failing = self._failing.pop(place, None)
+        tiered = self._tiered.get(place[1])
+        is_refused = tiered is not None and tiered.copy_refusal is not None
+        self._has_troubles_to_tell |= failing is not None or is_refused
         if failing is not None and failing.of_store:
             self._note_store()
 
@@ -391,11 +418,14 @@ class TierJobs:
         of_store = isinstance(error, TierError)
         known = self._failing.get(place)
         failing = self._failing[place] = _Failing(
+            name=job.name,
             since_ms=now.now_ms if known is None else known.since_ms,
             count=1 if known is None else known.count + 1,
             cause=f"{type(error).__name__}: {error}",
+            reason=str(error),
             of_store=of_store,
         )
+        self._has_troubles_to_tell = True
         wait_ms = self._wait_ms(failing.count)
         if of_store:
             self._store_failures += 1

@@ -88,8 +88,8 @@ class TieredPartition:
         """Uploads of which it is not known whether they are recorded as finished: such a record
         may still be committed.
         """
-        self.copy_refusal: str | None = None
-        """Why nothing of it is copied any more."""
+        self.copy_refusal: tuple[int, str] | None = None
+        """Since when (wall time), and why nothing of it is copied any more."""
         self.facts = TierFacts()
         self.has_asked_for_epochs = False
         """Whether the newest upload was asked for epochs that the log lacked (`lost_epochs.py`)."""

@@ -49,6 +49,7 @@ REMEDIES = {
     "controller does so automatically",
     Remedy.CHECK_TIER: "ottla tier check {subject} --tier ADDRESS names what is missing; put it "
     "back from a copy of the tier, or give the offsets up: ottla delete-records",
+    Remedy.BROKER_NOTES: "nothing to do: the broker replaces the file with its next note",
     Remedy.LOOK_AT_TIER: "the broker's log says why, and ottla tier explain {subject} --tier "
     "ADDRESS -t TOPIC: let the store answer, and the broker's user write to it",
 }
