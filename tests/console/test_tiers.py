@@ -1,5 +1,6 @@
 """The picture of a log whose first segments are in a remote tier alone."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -41,10 +42,14 @@ def test_a_description_of_the_topic_has_the_local_and_the_tiered_offsets(directo
     text = CliRunner().invoke(cli, ["topics", "describe", str(directory), "plain"]).stdout
     heading = next(line for line in text.splitlines() if line.startswith("partition"))
     assert "first local   last in tier" in heading
+    assert heading.rstrip().endswith("local size   tier size")
     (row,) = [line.split() for line in text.splitlines() if line.strip().startswith("0 ")]
     assert row[5:8] == ["700", "839", "920"]
     found = CliRunner().invoke(cli, ["topics", "describe", str(directory), "plain", "--json"])
     assert '"first_local_offset": 700, "last_tiered_offset": 839' in found.stdout
+    (partition,) = json.loads(found.stdout)["by_partition"]
+    uploads = (RECORDED / "1-basic" / "tier").glob("kafka-tiered-storage/plain-0-*/*.log")
+    assert partition["tier_size"] == sum(one.stat().st_size for one in uploads) > 0
 
 
 def test_the_page_of_tiers_has_what_lies_where_and_what_is_to_be_copied(directory: Path) -> None:

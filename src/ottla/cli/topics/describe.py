@@ -56,14 +56,14 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
             admin.topic_activity([known[name] for name in names], since_ms)
         ):
             if output.as_json:
-                _print_json(admin, one)
+                _print_json(admin, one, target)
                 continue
             if number:
                 click.echo()
-            _show(admin, one, now_ms)
+            _show(admin, one, now_ms, target)
 
 
-def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
+def _show(admin: "Admin", one: "TopicActivity", now_ms: int, target: Target) -> None:
     name = one.topic.name
     settings, overrides = _settings(admin, name)
     internal = ", internal" if one.topic.is_internal else ""
@@ -77,6 +77,7 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
     click.echo()
     leaders = {each.partition: each for each in one.topic.partitions}
     tiers = _tiers(admin, one, settings)
+    sizes = _tier_sizes(target, one) if tiers else {}
     rows = []
     for each in one.partitions:
         led = leaders[each.place.partition]
@@ -90,11 +91,13 @@ def _show(admin: "Admin", one: "TopicActivity", now_ms: int) -> None:
                 *tiers.get(each.place, ()),
                 each.end_offset,
                 size_text(each.size),
+                *([size_text(sizes.get(each.place, 0))] if sizes else []),
             )
         )
     in_tier = ("#first local", "#last in tier") if tiers else ()
     columns = ("#partition", "leader", "replicas", "in sync", "#first offset", *in_tier,
-               "#next offset", "#local size" if tiers else "#size")  # fmt: skip
+               "#next offset", "#local size" if tiers else "#size",
+               *(["#tier size"] if sizes else []))  # fmt: skip
     print_rows(columns, rows)
     producers = _producers(admin, one)
     if producers:
@@ -137,6 +140,22 @@ def _tiers(
     return {place: (local[place].offset, tiered[place].offset) for place in places}
 
 
+def _tier_sizes(target: Target, one: "TopicActivity") -> "dict[TopicPartition, int]":
+    """The bytes of each partition's uploads, by the records in directories; nothing of a broker
+    elsewhere, since no API tells of them.
+    """
+    if not target.is_directory:
+        return {}
+    from ottla.base.partitions import TopicPartition
+    from ottla.diagnosis.directories import read_directories
+
+    files = read_directories(target.directories)
+    return {
+        TopicPartition(log.topic, log.partition): files.remote_records.part_of(log).tier_size
+        for log in files.logs(one.topic.name)
+    }
+
+
 def _producers(
     admin: "Admin", one: "TopicActivity"
 ) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
@@ -158,10 +177,11 @@ def _transaction(places: "list[tuple[TopicPartition, ActiveProducer]]") -> str:
     return "open" if is_open else ""
 
 
-def _print_json(admin: "Admin", one: "TopicActivity") -> None:
+def _print_json(admin: "Admin", one: "TopicActivity", target: Target) -> None:
     settings, overrides = _settings(admin, one.topic.name)
     leaders = {each.partition: each for each in one.topic.partitions}
     tiers = _tiers(admin, one, settings)
+    sizes = _tier_sizes(target, one) if tiers else {}
     print_json(
         {
             **fields_of(one, settings, WINDOW_S),
@@ -176,6 +196,7 @@ def _print_json(admin: "Admin", one: "TopicActivity") -> None:
                     "next_offset": each.end_offset,
                     "size": each.size,
                     **_tier_fields(tiers.get(each.place)),
+                    **({"tier_size": sizes.get(each.place, 0)} if sizes else {}),
                 }
                 for each in one.partitions
             ],
