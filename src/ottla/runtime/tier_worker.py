@@ -183,10 +183,12 @@ class TierWorker:
     def _tell_troubles(self) -> None:
         """Writes what fails into a file, without the broker's lock."""
         remote_logs = self._broker.remote_logs
+        if remote_logs is None or not remote_logs.jobs.has_troubles_to_tell:
+            return
         with self._telling:  # or an older list would replace a newer one
             with self._lock:
-                found = None if remote_logs is None else remote_logs.jobs.take_troubles()
-            if remote_logs is None or found is None:
+                found = remote_logs.jobs.take_troubles()
+            if found is None:
                 return
             directory = self._broker.directories[0].path
             try:

@@ -122,7 +122,7 @@ class TierJobs:
         self._failing: dict[tuple[JobKind, Key], _Failing] = {}
         self._store_failures = 0
         self._store_retry_ms = 0.0
-        self._has_troubles_to_tell = True
+        self.has_troubles_to_tell = True
         """At first too: what an earlier process has told may be over."""
         tier.on_answer = self._store_answered
 
@@ -143,9 +143,9 @@ class TierJobs:
 
     def take_troubles(self) -> list[TierTrouble] | None:
         """What fails now; `None` if that was taken already."""
-        if not self._has_troubles_to_tell:
+        if not self.has_troubles_to_tell:
             return None
-        self._has_troubles_to_tell = False
+        self.has_troubles_to_tell = False
         found = [
             TierTrouble(
                 what=one.name, since_ms=one.since_ms, reason=one.reason, of_store=one.of_store
@@ -252,7 +252,7 @@ class TierJobs:
 
     def _forget(self, key: Key) -> None:
         self._tiered.pop(key, None)
-        self._has_troubles_to_tell = True
+        self.has_troubles_to_tell = True
         for kind in JobKind:
             self._succeeded((kind, key))
 
@@ -408,7 +408,7 @@ class TierJobs:
         failing = self._failing.pop(place, None)
         tiered = self._tiered.get(place[1])
         is_refused = tiered is not None and tiered.copy_refusal is not None
-        self._has_troubles_to_tell |= failing is not None or is_refused
+        self.has_troubles_to_tell |= failing is not None or is_refused
         if failing is not None and failing.of_store:
             self._note_store()
 
@@ -425,7 +425,7 @@ class TierJobs:
             reason=str(error),
             of_store=of_store,
         )
-        self._has_troubles_to_tell = True
+        self.has_troubles_to_tell = True
         wait_ms = self._wait_ms(failing.count)
         if of_store:
             self._store_failures += 1
