@@ -126,7 +126,8 @@ def deletion(
 
 def _delete_all(tier: Tier, index: SegmentIndex) -> Steps[None]:
     """In Kafka's order: nothing of the partition is looked up any more before an object goes."""
-    segments: list[RemoteLogSegmentMetadata] = index.segments()
+    known = index.copy()
+    segments: list[RemoteLogSegmentMetadata] = yield Deed(known.segments)
     for segment in segments:
         if segment.state is not SegmentState.DELETE_SEGMENT_STARTED:
             yield from tier.becomes(segment, SegmentState.DELETE_SEGMENT_STARTED)

@@ -40,6 +40,14 @@ LOOKS_PER_CALL: Final = 32
 SEGMENTS_PER_CALL: Final = 2000
 """How many partitions, and segments of theirs, are looked at in one call: 3 ms."""
 
+TOPICS_PER_CALL: Final = 2000
+"""How many topics one call passes, most of which may have no tier: 1 ms."""
+
+ADVANCES_PER_CALL: Final = 4
+"""How many jobs one call begins, and how many it continues: each up to its next deed takes up to
+half a millisecond.
+"""
+
 NOT_READY_MS: Final = 500
 """When a partition is looked at again whose metadata is still being read."""
 
@@ -112,6 +120,11 @@ class TierJobs:
         self._topics = topics
         self._random_below = random_below
         self._tiered: dict[Key, TieredPartition] = {}
+        self._to_visit: deque[Topic] = deque()
+        """The topics that a round has not come to."""
+        self._is_in_round = False
+        self._seen: set[Key] = set()
+        """The tiered partitions that the round has come to."""
         self._to_look: deque[tuple[Topic, Partition]] = deque()
         self._next_round_ms = 0.0
         self._again: Timers[tuple[str, Uuid, int]] = Timers()
@@ -170,7 +183,7 @@ class TierJobs:
         """
         self._tier.now = at
         self._tier.metadata.advance(at)
-        ready = [one for one in list(self._parked) if self._is_over(one)]
+        ready = [one for one in list(self._parked) if self._is_over(one)][:ADVANCES_PER_CALL]
         for job in ready:
             del self._parked[job]
             self._advance(job)
@@ -190,7 +203,7 @@ class TierJobs:
     def next_due_ms(self) -> float:
         """When `begin` has something to do, on the monotonic clock."""
         now_ms = self._tier.now.monotonic_ms
-        if self._to_look or self._next_job() is not None:
+        if self._to_look or self._is_in_round or self._next_job() is not None:
             return now_ms
         due_ms = self._next_round_ms
         again_ms = self._again.next_deadline_ms
@@ -199,6 +212,8 @@ class TierJobs:
         if self._queued and self._tier.counts.failing_since_ms is not None:
             due_ms = min(due_ms, max(self._store_retry_ms, now_ms + PUBLICATION_MS))
         for job in self._parked:
+            if self._is_over(job):
+                return now_ms
             match job.step:
                 case Until() as until:
                     due_ms = min(due_ms, until.monotonic_ms)
@@ -224,30 +239,46 @@ class TierJobs:
 
     def _look_at_some(self) -> None:
         now_ms = self._tier.now.monotonic_ms
-        if not self._to_look and now_ms >= self._next_round_ms:
+        if not self._is_in_round and not self._to_look and now_ms >= self._next_round_ms:
             self._begin_round()
         for name, topic_id, index in self._again.take_all_due(now_ms):
             topic = self._topics.find(name)
             if topic is not None and topic.topic_id == topic_id and index in topic.partitions:
                 self._to_look.appendleft((topic, topic.partitions[index]))
-        looked = segments = 0
-        while self._to_look and looked < LOOKS_PER_CALL and segments < SEGMENTS_PER_CALL:
-            topic, partition = self._to_look.popleft()
-            if topic.partitions.get(partition.index) is partition:
-                segments += self._look_at(topic, partition)
-                looked += 1
+        looked = segments = visited = 0
+        while looked < LOOKS_PER_CALL and segments < SEGMENTS_PER_CALL:
+            if self._to_look:
+                topic, partition = self._to_look.popleft()
+                if topic.partitions.get(partition.index) is partition:
+                    segments += self._look_at(topic, partition)
+                    looked += 1
+            elif self._to_visit and visited < TOPICS_PER_CALL:
+                self._visit(self._to_visit.popleft())
+                visited += 1
+            else:
+                break
+        if self._is_in_round and not self._to_visit and not self._to_look:
+            self._end_round()
 
     def _begin_round(self) -> None:
         now_ms = self._tier.now.monotonic_ms
         self._next_round_ms = now_ms + self._tier.config().remote_log_manager_task_interval_ms
-        for topic in self._topics:
-            config = topic.config
-            if config.remote_storage_enable or config.remote_log_delete_on_disable:
-                self._to_look.extend((topic, one) for one in topic.partitions.values())
-        known = {(topic.topic_id, one.index) for topic, one in self._to_look}
-        for key in self._tiered.keys() - known:
+        self._is_in_round = True
+        self._to_visit.extend(self._topics)
+        self._seen.clear()
+
+    def _visit(self, topic: Topic) -> None:
+        config = topic.config
+        if config.remote_storage_enable or config.remote_log_delete_on_disable:
+            for index, partition in topic.partitions.items():
+                self._to_look.append((topic, partition))
+                self._seen.add((topic.topic_id, index))
+
+    def _end_round(self) -> None:
+        self._is_in_round = False
+        for key in self._tiered.keys() - self._seen:
             self._forget(key)
-        for index in self._tier.metadata.indexes():
+        for index in [one for one in self._tier.metadata.indexes() if one.deletion is not None]:
             self._look_at_deleted(index)
 
     def _forget(self, key: Key) -> None:
@@ -360,7 +391,7 @@ class TierJobs:
 
     def _start_some(self) -> list[Job]:
         started: list[Job] = []
-        while (found := self._next_job()) is not None:
+        while len(started) < ADVANCES_PER_CALL and (found := self._next_job()) is not None:
             job = self._queued.pop(found)()
             self._running[found] = job
             self._advance(job)

@@ -16,7 +16,7 @@ from ottla.base.values import dataclass
 from ottla.storage.findings import Finding, FindingKind, LostOffsets
 from ottla.storage.log.leader_epochs import EpochEntry
 from ottla.storage.remote.segment_index import SegmentIndex
-from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata, SegmentState
+from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
 
 END = 1 << 63
 """After every offset."""
@@ -142,8 +142,13 @@ def highest_remote_offset(
     epoch_of_last = next((one.epoch for one in reversed(epochs) if one.start_offset <= last), None)
     if epoch_of_last is not None and index.look_up(epoch_of_last, last) is not None:
         return EpochEntry(epoch_of_last, last)  # what local retention leaves, found at once
-    before = list(pieces_of(index, epochs, 0, local_start_offset))
-    return _in_epoch(epochs, before[-1].last_offset) if before else None
+    end = local_start_offset
+    for entry in reversed(epochs):
+        found = index.last_offset(entry.epoch, entry.start_offset, end - 1)
+        if found is not None:
+            return EpochEntry(entry.epoch, found)
+        end = min(end, entry.start_offset)
+    return None
 
 
 def start_after_deletion(
@@ -215,11 +220,7 @@ def chain(
 
 def _completed(epochs: list[EpochEntry], index: SegmentIndex) -> list[EpochEntry]:
     """The epochs with those of finished uploads before the first one."""
-    starts: dict[int, int] = {}
-    for segment in index.segments():
-        if segment.state is SegmentState.COPY_SEGMENT_FINISHED:
-            for epoch, start, _ in segment.epoch_ranges():
-                starts[epoch] = min(start, starts.get(epoch, start))
+    starts = index.epoch_starts
     later, limit = epochs, END
     before = sorted(starts, reverse=True)
     if epochs:

@@ -54,6 +54,17 @@ class EpochUploads:
         number = bisect_right(self._starts, offset) - 1
         return self._ids[number] if number >= 0 and offset <= self._ends[number] else None
 
+    @property
+    def start(self) -> int:
+        """The first offset of all; there must be uploads."""
+        return self._starts[0]
+
+    def last_offset(self, first: int, last: int) -> int | None:
+        """The last of these offsets that an upload has."""
+        number = bisect_right(self._starts, last) - 1
+        found = min(self._ends[number], last) if number >= 0 else first - 1
+        return found if found >= first else None
+
     def ranges(self, first: int, last: int) -> Iterator[tuple[int, int, Uuid]]:
         """The offsets from `first` to `last` that an upload has, as `find` says: ascending ranges,
         with inclusive ends.
@@ -139,6 +150,16 @@ class SegmentIndex:
         if epoch in self._epochs:
             for start, end, segment_id in self._epochs[epoch].ranges(first, last):
                 yield start, end, self._segments[segment_id]
+
+    def last_offset(self, epoch: int, first: int, last: int) -> int | None:
+        """The last of some offsets of an epoch that `look_up` finds."""
+        uploads = self._epochs.get(epoch)
+        return None if uploads is None else uploads.last_offset(first, last)
+
+    @property
+    def epoch_starts(self) -> dict[int, int]:
+        """By leader epoch that has a finished upload, the first offset that one has of it."""
+        return {epoch: uploads.start for epoch, uploads in self._epochs.items() if uploads}
 
     def segments(self, epoch: int | None = None) -> list[RemoteLogSegmentMetadata]:
         """The uploads in any state, of an epoch or all, by their first offset.

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from ottla.broker.tiering.tier_jobs import ADVANCES_PER_CALL
 from ottla.storage.remote.remote_storage import TierError
 from tests.support.brokers import disk
 from tests.support.tier_jobs import (
@@ -226,3 +227,30 @@ def test_a_job_that_is_ended_before_its_thread_comes_to_it_does_nothing() -> Non
     assert job.error is None
     assert not remote_logs(broker).jobs.resume(job, moment())
     assert objects_of(file_system) == []
+
+
+def test_one_call_begins_few_jobs_and_the_next_goes_on_at_once() -> None:
+    moment, count = Moment(), ADVANCES_PER_CALL + 2
+    with closing(broker_with_tier(disk("/d"))) as broker:
+        tiered_topic(broker, count=count)
+        for partition in broker.topics.get("orders").partitions.values():
+            fill(broker, partition, 15, moment=moment)
+        jobs = remote_logs(broker).jobs
+        jobs.look_again()
+        assert len(jobs.begin(moment())) == ADVANCES_PER_CALL
+        assert jobs.next_due_ms == moment.monotonic_ms
+        assert len(jobs.begin(moment())) == 2
+
+
+def test_a_round_passes_few_topics_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.tiering.tier_jobs.TOPICS_PER_CALL", 2)
+    moment = Moment()
+    with closing(broker_with_tier(disk("/d"))) as broker:
+        for number in range(5):
+            fill(broker, tiered_topic(broker, f"t{number}"), 15, moment=moment)
+        jobs, calls = remote_logs(broker).jobs, 0
+        jobs.look_again()
+        while not calls or jobs.next_due_ms <= moment.monotonic_ms:
+            jobs.begin(moment())
+            calls += 1
+        assert (calls, len(list(jobs.partitions)), len(jobs)) == (3, 5, 5)
