@@ -328,3 +328,43 @@ def test_the_command_of_a_copy_copies_the_same(
     assert state_of(broker, "--dry-run")[1] == {
         ("--dry-run", 0): (0, 3), ("--dry-run", 1): (0, 3)
     }  # fmt: skip
+
+
+# Settings
+
+
+def test_a_setting_is_shown_with_its_default_and_what_it_deletes(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    broker.create_topic("many", config={"segment.bytes": 2000})
+    for _ in range(20):
+        broker.produce("many", "x" * 400)
+    path = "/topics/many/settings"
+    shown = preview(browser, path, setting="retention.bytes", value="3000")
+    assert shown["plan"]["rows"] == [["retention.bytes", "-1", "3000 (2.9 KiB)", "-1"]]
+    (effect,) = shown["figures"]
+    assert "retention then deletes " in effect
+    assert effect.endswith("instead of nothing.")
+    shown = preview(browser, path, setting="retention.ms", unset="1")
+    assert "deletes the same as before: nothing" in shown["figures"][0]
+    shown = preview(browser, path, setting="cleanup.policy", value="compact")
+    assert "Of each key only the newest record stays" in shown["warnings"][0]
+    for setting, value in (("retention.ms", "5days"), ("cleanup.policy", "keep"), ("tea", "1")):
+        fields = {"setting": setting, "value": value}
+        assert browser.post(path, fields).status_code in (400, 404), setting
+
+
+def test_a_secret_of_a_broker_is_in_no_page_and_no_line(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    path, secret = "/settings", "the key's own word"
+    fields = {"setting": "ssl.key.password", "value": "not taken"}
+    shown = browser.post(path, fields)
+    assert "${env:SECRET}" in shown.text
+    assert "not taken" not in shown.text.partition('class="stack confirm"')[0]
+    answer = browser.confirm(path, shown, secret=secret, again="another")
+    assert "The two passwords are not the same" in answer.text
+    answer = browser.confirm(path, shown, secret=secret, again=secret)
+    (entry,) = browser.json("/audit")["entries"]
+    assert secret not in answer.text
+    assert secret not in str(entry)

@@ -1,24 +1,16 @@
 """Settings: values, sources and meanings, and the form to change one."""
 
-from collections.abc import Mapping
-
 from ottla.base.errors import UnknownNameError
-from ottla.base.resource_kinds import ResourceKind
-from ottla.base.texts import setting_value, value_text
-from ottla.client.administration.admin import Admin
 from ottla.client.administration.config_values import ConfigEntry
 from ottla.config.broker import broker_settings
 from ottla.config.setting import Setting, settings_of
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import is_without_effect, reason_of
-from ottla.console.changes import Change, Plan, propose
-from ottla.console.commands import Command
-from ottla.console.contents import segment
+from ottla.console.changes import propose
 from ottla.console.pages import Ask, Fields, Page, Redirect
+from ottla.console.views.setting_changes import OF_A_BROKER, OF_A_TOPIC, setting_change
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import bounds_text, origin_text
-
-OF_A_TOPIC, OF_A_BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
 
 
 def of_topic(ask: Ask) -> Page | Redirect:
@@ -28,7 +20,7 @@ def of_topic(ask: Ask) -> Page | Redirect:
     with ask.place.reading() as admin:
         entries = admin.describe_configs(OF_A_TOPIC, [name])[name]
     if ask.form is not None:
-        return propose(ask, _change(ask, entries, OF_A_TOPIC, name))
+        return propose(ask, setting_change(ask, OF_A_TOPIC, name, entries, rows))
     settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": name, "of": f"topic {name}"}
     return Page(
@@ -50,7 +42,7 @@ def of_broker(ask: Ask) -> Page | Redirect:
             raise UnknownNameError("broker", name, names)
         entries = admin.describe_configs(OF_A_BROKER, [name])[name]
     if ask.form is not None:
-        return propose(ask, _change(ask, entries, OF_A_BROKER, name))
+        return propose(ask, setting_change(ask, OF_A_BROKER, name, entries, rows))
     settings = [_fields(one, rows.get(one.name)) for one in entries.values()]
     data = _data(ask, settings) | {"topic": None, "of": f"broker {name}", "broker": name}
     data["is_changeable"] &= ask.place.has_broker
@@ -101,46 +93,6 @@ def _meaning(name: str, row: Setting | None, documentation: str) -> Fields:
         "kind": "" if row is None else row.kind,
         "is_dynamic": row is None or row.is_dynamic,
     }
-
-
-def _change(ask: Ask, entries: Mapping[str, ConfigEntry], kind: ResourceKind, name: str) -> Change:
-    """Sets one setting, or resets it to its default."""
-    key = ask.fields.get("setting", "")
-    if key not in entries:
-        raise UnknownNameError("setting", key, entries)
-    entry = entries[key]
-    is_unset = bool(ask.fields.get("unset"))
-    value = None if is_unset else setting_value(key, ask.fields.get("value", "").strip())
-    of = f"topic {name}" if kind is OF_A_TOPIC else f"broker {name}"
-    resource = (name,) if kind is OF_A_TOPIC else ()
-    options = () if kind is OF_A_TOPIC else ("--broker", name)
-    path = f"/topics/{segment(name)}/settings" if kind is OF_A_TOPIC else f"/settings?broker={name}"
-    before = "hidden" if entry.is_sensitive else value_text(key, entry.value)
-    after = (
-        f"its default, {value_text(key, entry.default)}"
-        if value is None
-        else value_text(key, value)
-    )
-    done = f"{key} was reset to its default" if value is None else f"{key} is {value} now"
-
-    def deed() -> Redirect:
-        with ask.place.changing() as cluster:
-            Admin(cluster).alter_configs(kind, name, {key: value})
-        return Redirect(path, done)
-
-    return Change(
-        title=f"Unset {key} of {of}" if value is None else f"Set {key} of {of}",
-        plan=Plan(("Setting", "Now", "Then"), [(key, before, after)]),
-        command=Command(
-            verb=("configs", "unset" if value is None else "set"),
-            options=options,
-            arguments=(*resource, key if value is None else f"{key}={value}"),
-        ),
-        back=path,
-        section="topics" if kind is OF_A_TOPIC else "settings",
-        topic=name if kind is OF_A_TOPIC else None,
-        deed=deed,
-    )
 
 
 VIEWS = {
