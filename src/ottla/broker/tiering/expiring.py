@@ -96,8 +96,8 @@ def turn_off(tier: Tier, tiered: TieredPartition) -> Steps[None]:
     log = tiered.log
     # If the tier is turned on again meanwhile, nothing local may be taken to be in it.
     log.offsets.highest_remote_offset = -1
-    if log.offsets.local_start_offset > log.log_start_offset:
-        _move_log_start(tiered, log.offsets.local_start_offset)
+    # Also if retention has moved it already: that is in no checkpoint then.
+    _move_log_start(tiered, log.offsets.local_start_offset)
     index = tier.metadata.index_of(tiered.id.topic_id, tiered.id.partition)
     if index is not None:
         yield from _delete_all(tier, index)

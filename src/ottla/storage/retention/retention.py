@@ -311,7 +311,11 @@ def begin_retention(log: PartitionLog, plan: RetentionPlan, now_ms: int) -> None
 def forget_former_tier(log: PartitionLog) -> None:
     """Moves the log start to the local start in a log that has no tier.
 
-    Such a log was opened while it was not known whether it has one. Raises `StorageError`.
+    Such a log was opened while it was not known whether it has one, as by a member that has not
+    heard from the controller yet. Only retention asks for it, a pass later, and not whoever learns
+    the settings: those may be wrong for a moment, a start that has moved does not come back, and
+    until then a fetch below the local start is an error, not the end of the log. Raises
+    `StorageError`.
     """
     if not log.config.remote_storage_enable and log.log_start_offset < log.local_start_offset:
         log.maintenance.delete_records_before(log.local_start_offset)

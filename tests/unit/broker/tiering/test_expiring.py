@@ -11,6 +11,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.tiering import expiring
 from ottla.broker.topics.partition import Partition
 from ottla.storage.remote.remote_storage import TierError
+from ottla.storage.retention.retention import forget_former_tier
 from tests.support.brokers import disk
 from tests.support.tier_jobs import (
     Moment,
@@ -159,6 +160,18 @@ def test_a_tier_that_is_turned_off_is_emptied_and_the_log_starts_where_it_is_loc
         work(broker, moment)
         # Kafka 3.9 takes the highest offset that was ever copied, and loses 20 to 29.
         assert states(broker) == [(20, 29, DONE), (30, 39, DONE)]
+
+
+def test_a_log_start_that_retention_has_moved_is_durable_before_the_tier_is_emptied() -> None:
+    moment, file_system = Moment(), disk("/d")
+    with closing(broker_with_tier(file_system)) as broker:
+        partition = copied(broker, moment)
+        partition.log.offsets.move_local_start(20)
+        change(broker, remote_storage_enable="false", remote_log_delete_on_disable="true")
+        forget_former_tier(partition.log)
+        next(steps_of(broker, moment))
+        assert store_of(broker).calls == ["copy"] * 3
+        assert b"orders 0 20" in read_file(file_system, "/d/log-start-offset-checkpoint")
 
 
 @pytest.mark.parametrize("number", range(12))
