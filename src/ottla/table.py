@@ -26,6 +26,7 @@ from ottla.tables import (
     columns_of,
     guarantee,
     loaded_partitions,
+    quarantine_columns,
     values_in,
 )
 from ottla.tables import complete_hours as _complete_hours
@@ -42,6 +43,7 @@ __all__ = [
     "data_files",
     "dataset",
     "files",
+    "quarantine",
 ]
 
 
@@ -182,6 +184,26 @@ def dataset(
         return found
     prefix = "_" if table.layout().is_flat else ""
     return found.filter(_below(offsets, prefix))
+
+
+def quarantine(path: str) -> "pyarrow.dataset.Dataset":
+    """The records that could not be decoded, with the reason and their bytes, lazily: null bytes of
+    those that a load skipped. Raises `UserError` without a table.
+
+    >>> ottla.table.quarantine(table).count_rows()
+    0
+    """
+    import pyarrow.dataset
+
+    table = Table(path)
+    table.require()
+    found = data_files(path, FileRole.QUARANTINE)
+    return pyarrow.dataset.dataset(
+        [table.store.arrow_path(one) for one in dict.fromkeys(file.path for file in found)],
+        schema=quarantine_columns(with_bytes=True),
+        format="parquet",
+        filesystem=table.store.arrow(),
+    )
 
 
 def complete_hours(path: str) -> list[CompleteHour]:

@@ -17,7 +17,7 @@ from ottla.loading.plan import check_same_topic
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables import Action, Piece, covered
+from ottla.tables import Action, DataFile, FileRole, Piece, by_partition, covered
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -29,6 +29,37 @@ def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
     job.table.require()  # before `claimed`, which would create the directory
     with claimed(job) as state:
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
+
+
+def redrive(job: LoadJob) -> LoadReport | None:
+    """Reads the records in quarantine again, as the table and the options decode them now.
+
+    Of each partition it reads from the first of them to the last, and in a table of the latest rows
+    up to where the table ends. Returns `None` if there are none; raises as `rerun` does.
+    """
+    job.table.require()
+    with claimed(job) as state:
+        aside = [one for one in job.table.current_files() if one.role is FileRole.QUARANTINE]
+        if not aside:
+            return None
+        wanted = _range_of(aside, job.route.topic, is_latest=state.layout.is_latest)
+        return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
+
+
+def _range_of(files: Sequence[DataFile], topic: str, *, is_latest: bool) -> RerunRange:
+    parts = by_partition(files)
+    firsts = {
+        TopicPartition(topic, number): min(one.first_offset for one in some)
+        for number, some in parts.items()
+    }
+    ends = {
+        TopicPartition(topic, number): max(one.last_offset for one in some) + 1
+        for number, some in parts.items()
+    }
+    return RerunRange(
+        begin=Bound(option="--redrive", for_each=firsts),
+        end=None if is_latest else Bound(option="--redrive", for_each=ends),
+    )
 
 
 def plan_again(job: LoadJob, state: LoadState, wanted: RerunRange) -> LoadPlan:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.tables.columns.flat import as_read, stored_path
     from ottla.tables.columns.partitions import Partitioning, parse_partitioning
+    from ottla.tables.columns.rows import quarantine_columns
     from ottla.tables.commits import begin, commit, record_writer
     from ottla.tables.entries import (
         Action,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "columns.flat": "as_read stored_path",
     "columns.partitions": "Partitioning parse_partitioning",
+    "columns.rows": "quarantine_columns",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
     "files.guarantees": "guarantee",

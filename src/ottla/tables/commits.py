@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ottla.base.partitions import OffsetRange
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.entries import Action, DataFile, LedgerEntry, MergeCounts
+from ottla.tables.entries import Action, DataFile, FileRole, LedgerEntry, MergeCounts
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
@@ -84,10 +84,24 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
         return transaction.publish((), read=read, merged=MergeCounts(upserted=0, superseded=0))
     try:
         merged = merge_changes(transaction, files, again)
-        return transaction.publish(merged.files, merged.replaced, read, merged.counts)
+        aside = _quarantined(transaction, again)
+        return transaction.publish(
+            (*merged.files, *copy_others(transaction, aside, again)),
+            (*merged.replaced, *aside),
+            read,
+            merged.counts,
+        )
     finally:
         # No log names them: whether the commit was made or not, they are no rows of the table.
         remove_changes(transaction)
+
+
+def _quarantined(
+    transaction: Transaction, again: Mapping[int, OffsetRange]
+) -> tuple[DataFile, ...]:
+    """The quarantined files that a rerun replaces."""
+    files = transaction.table.current_files() if again else []
+    return touched_files([one for one in files if one.role is FileRole.QUARANTINE], again)
 
 
 def _commit_rows(

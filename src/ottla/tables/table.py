@@ -29,6 +29,7 @@ from ottla.tables.entries import (
 from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.parquet_files import ParquetStyle, read_footer
 from ottla.tables.formats.delta import DeltaLog
+from ottla.tables.formats.quarantine_table import publish_quarantine
 from ottla.tables.formats.transaction_log import Change, LogState, TransactionLog, no_table
 from ottla.tables.layout import TableLayout, layout_fields
 from ottla.tables.ledger.announcements import announce_hours
@@ -174,9 +175,19 @@ class Table:
         # The log first: it decides which of two writers made this commit, and it has the entry's
         # facts too, which the next writer copies if this one is killed before the ledger has them.
         entry = replace(entry, version=self.log.commit(change))
+        self._record(entry)
+        if any(one.role is FileRole.QUARANTINE for one in (*entry.files, *replaced)):
+            self._publish_quarantine(entry.committed_ms)
+        return entry
+
+    def _record(self, entry: LedgerEntry) -> None:
         self.ledger.append(entry)
         announce_hours(self.store, entry, self.entries)
-        return entry
+
+    def _publish_quarantine(self, committed_ms: int) -> None:
+        if isinstance(self.log, DeltaLog):
+            files = [one for one in folded_files(self.entries()) if one.role is FileRole.QUARANTINE]
+            publish_quarantine(self.store, files, committed_ms)
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
         """The directory for a commit's files, relative to the table.
@@ -245,8 +256,9 @@ class Table:
     def _complete(self, state: LogState) -> None:
         """Writes ledger entries that a killed writer did not write."""
         for entry in self._missing(state, self.ledger.state().commit_count):
-            self.ledger.append(entry)
-            announce_hours(self.store, entry, self.entries)
+            self._record(entry)
+            # It may have replaced quarantined files.
+            self._publish_quarantine(entry.committed_ms)
 
     def _missing(self, state: LogState, count: int) -> list[LedgerEntry]:
         """The entries of commits that are in the log but not in the ledger."""

@@ -84,7 +84,9 @@ def load_command(
         jobs = [open_job(one) for one in routes()]
         if not jobs:
             raise UserError(f"{source} has no topic that matches {given['pattern']}")
-        if given["rerun"]:
+        if given["redrive"]:
+            _redrive(console, jobs[0], output)
+        elif given["rerun"]:
             _rerun(console, jobs[0], given, output)
         else:
             _load(console, jobs, output)
@@ -96,6 +98,18 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Ou
 
     report = rerun(job, rerun_range(given["start"], given["end"], job.route.topic))
     if output.as_json:
+        print_json(report_object(report))
+    else:
+        show_rerun(console, report)
+
+
+def _redrive(console: "Console", job: "LoadJob", output: Output) -> None:
+    from ottla.loading.rerun import redrive
+
+    report = redrive(job)
+    if report is None:
+        output.say(f"{job.table.address}: no record is in quarantine", {"commit_id": None})
+    elif output.as_json:
         print_json(report_object(report))
     else:
         show_rerun(console, report)

@@ -72,6 +72,12 @@ with_load_options = with_options(
         help="Read the range from --from to --to again, and replace its rows.",
     ),
     click.option(
+        "--redrive",
+        is_flag=True,
+        help="Read the records in quarantine again, after their schema or the options were mended; "
+        "those that can be decoded now become rows.",
+    ),
+    click.option(
         "--follow", is_flag=True, help="Continue to load new records until SIGTERM or Ctrl-C."
     ),
     click.option(
@@ -270,6 +276,10 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         raise UserError("--metrics reports on followed tables: add --follow")
     if given["rerun"] and (given["follow"] or several):
         raise UserError("--rerun reads one topic's range once: omit --follow and other topics")
+    if given["redrive"] and (given["follow"] or given["rerun"] or several):
+        raise UserError("--redrive reads one topic's quarantine once: omit --follow and --rerun")
+    if given["redrive"] and (given["start"] or given["end"]):
+        raise UserError("--redrive reads what is in quarantine: omit --from and --to")
     if given["follow"] and given["end"] is not None:
         raise UserError("--follow has no end: omit --to, or --follow")
     if given["until_eof"] and given["start"] is not None:

@@ -41,6 +41,12 @@ DIFFERENCES_SHOWN = 20
 @click.option(
     "--all", "compare_all", is_flag=True, help="Compare every row instead of a sample of files."
 )
+@click.option(
+    "--compacted",
+    is_flag=True,
+    help="The topic was compacted since it was loaded: the table, with a row for each record, must "
+    "have every record that is left. Compares every row.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed for choosing the sample of files.")
 @click.option(
     "--skip-damaged", is_flag=True, help="Compare only what a load with --skip-damaged would read."
@@ -84,6 +90,7 @@ def audit_command(
             log,
             topic,
             compare_all=given["compare_all"],
+            is_compacted=given["compacted"],
             seed=given["seed"],
             login=login,
         )
@@ -94,6 +101,12 @@ def audit_command(
 
 def _fields(report: "AuditReport") -> dict[str, object]:
     return {**asdict(report), "is_equal": report.is_equal}
+
+
+def _removed(report: "AuditReport") -> str:
+    if not report.rows_only_here:
+        return ""
+    return f"; {counted(f'{report.rows_only_here:,}', 'row')} of records that compaction removed"
 
 
 def _text(report: "AuditReport") -> str:
@@ -122,6 +135,6 @@ def _text(report: "AuditReport") -> str:
         f"{counted(report.files, 'file')}, {counted(f'{report.rows:,}', 'row')}{quarantined}; "
         f"{report.rows_counted:,} counted in the log, "
         f"{counted(f'{report.batches_matched:,}', 'batch')} matched, "
-        f"{counted(f'{report.rows_compared:,}', 'row')} compared"
+        f"{counted(f'{report.rows_compared:,}', 'row')} compared{_removed(report)}"
     )
     return "\n".join(lines)

@@ -52,9 +52,19 @@ COLUMNS_SHOWN = ("partition", "offset", "timestamp", "key", "value")
     multiple=True,
     help="Only rows below an end offset, of these partitions alone (repeatable).",
 )
+@click.option(
+    "--quarantine",
+    is_flag=True,
+    help="The records that could not be decoded, with the reason, in place of the rows.",
+)
 @output_options(RESULTS_ONLY)
 def read_command(
-    path: str, columns: str | None, limit: int | None, output: Output, **moment: Any
+    path: str,
+    columns: str | None,
+    limit: int | None,
+    quarantine: bool,
+    output: Output,
+    **moment: Any,
 ) -> None:
     """Print rows of a table, in the order of partitions and offsets in its files.
 
@@ -65,11 +75,17 @@ def read_command(
 
     import ottla.table
 
-    rows = ottla.table.dataset(path, **_moment(**moment))
+    if quarantine:
+        if any(moment.values()):
+            raise UserError("--quarantine shows the current one: omit --version, --at and --offset")
+        rows = ottla.table.quarantine(path)
+    else:
+        rows = ottla.table.dataset(path, **_moment(**moment))
     if columns:
         names = [name.strip() for name in columns.split(",")]
     else:
         names = rows.schema.names if output.as_json else _shown(rows.schema.names)
+        names = ["partition", "offset", "reason"] if quarantine and not output.as_json else names
     for name in names:
         if name not in rows.schema.names:
             there = ", ".join(rows.schema.names)

@@ -48,6 +48,8 @@ class AuditReport:
     quarantined: int = 0
     rows_counted: int = 0
     """Rows and quarantined records whose count matches the log."""
+    rows_only_here: int = 0
+    """Rows whose records compaction has removed from the log, if it may have."""
     batches_matched: int = 0
     """Batches of the log that match the roll-up noted at the load."""
     rows_compared: int = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ottla.base.clock import Clock
 from ottla.base.values import dataclass
 from ottla.tables.entries import QUARANTINE_DIRECTORY, commit_of, folded_files
+from ottla.tables.formats.quarantine_table import LOG_DIRECTORY
 from ottla.tables.ledger.completeness import HOUR_MS
 from ottla.tables.table import Table
 
@@ -74,5 +75,6 @@ def _old_quarantine(table: Table, before_ms: int) -> list[str]:
         for file in table.store.find(QUARANTINE_DIRECTORY)
         # In an object store a load may be writing files of the next commit.
         if file.path not in needed
+        and not file.path.startswith(f"{LOG_DIRECTORY}/")
         and (not table.store.is_shared or commit_of(file.path) < len(entries))
     ]

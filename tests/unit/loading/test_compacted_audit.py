@@ -1,0 +1,89 @@
+"""Audits of tables with a row for each record, whose topic was compacted after it was loaded."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("deltalake")
+
+import deltalake
+
+import ottla
+from ottla.loading.auditing.audit import audit
+from ottla.loading.auditing.report import AuditReport
+from ottla.loading.job import LoadOptions, LoadRoute
+from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.table import Table
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.record_writer import OnError
+
+pytestmark = pytest.mark.slow
+
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": 300, "min.cleanable.dirty.ratio": 0.0}
+
+
+class People:
+    """Two loads of records with few keys, some of which cannot be decoded."""
+
+    def __init__(self, path: Path) -> None:
+        self.log, self.table = str(path / "log"), str(path / "table")
+        with ottla.open(self.log) as log:
+            log.create_topic("t", config=COMPACTED)
+        for start in (0, 12):
+            self.load(*range(start, start + 12))
+
+    def load(self, *numbers: int) -> None:
+        with ottla.open(self.log) as log:
+            for number in numbers:
+                value = b"{" if number % 5 == 4 else b'{"n": %d}' % number
+                log.append("t", value, key=b"k%d" % (number % 7))
+        decoding = Decoding(format=ValueFormat.JSON, schema="n bigint")
+        layout = LayoutOptions(decoding=decoding)
+        options = LoadOptions(layout=layout, on_error=OnError.QUARANTINE)
+        place = LoadRoute(source=self.log, topic="t", into=self.table)
+        load(load_job(place, LocalEngine(1), options=options))
+
+    def compact(self) -> int:
+        """Returns how many of the loaded records are left."""
+        with ottla.open(self.log) as log:
+            log.compact("t")
+            return sum(record.offset < 24 for record in log.read("t", 0))
+
+    def audited(self, *, is_compacted: bool = True) -> AuditReport:
+        log = open_log(topic_options(self.log, "t"))
+        return audit(Table(self.table), log, "t", is_compacted=is_compacted)
+
+
+def test_a_table_has_every_record_that_compaction_left(tmp_path: Path) -> None:
+    people = People(tmp_path)
+    left = people.compact()
+    assert 7 <= left < 24
+    report = people.audited()
+    assert report.differences == []
+    assert (report.rows_counted, report.rows_only_here) == (left, 24 - left)
+    assert not people.audited(is_compacted=False).is_equal
+    people.load(24, 25)
+    people.compact()
+    assert people.audited().is_equal
+
+
+@pytest.mark.parametrize("where", ["offset = 20", "offset >= 12", "true"])
+def test_a_record_that_the_log_has_and_the_table_lacks_is_named(tmp_path: Path, where: str) -> None:
+    people = People(tmp_path)
+    people.compact()
+    deltalake.DeltaTable(people.table).delete(where)
+    found = [one.text for one in people.audited().differences]
+    assert found
+    if where == "offset = 20":
+        assert any("partition 0, offset 20: " in text for text in found)
+
+
+def test_a_row_that_differs_from_a_record_that_is_left_is_named(tmp_path: Path) -> None:
+    people = People(tmp_path)
+    people.compact()
+    deltalake.DeltaTable(people.table).update(updates={"key": "x'00'"}, predicate="offset = 23")
+    (found,) = people.audited().differences
+    assert (found.kind, found.offset) == ("row", 23)

@@ -1,0 +1,129 @@
+"""The quarantine as a table, and what becomes of it when its records are read again."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("deltalake")
+
+import deltalake
+
+import ottla
+import ottla.table
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
+from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.loading.rerun import redrive
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import Progress, Step
+from ottla.tables.writing.record_writer import OnError
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(BaseException):
+    """Ends work on the spot, as a kill does, but leaves the process."""
+
+
+class Orders:
+    def __init__(self, path: Path, *, is_latest: bool = False) -> None:
+        self.log, self.table = str(path / "log"), str(path / "table")
+        self._is_latest = is_latest
+        with ottla.open(self.log) as log:
+            log.create_topic("orders", partitions=2)
+
+    def job(self, schema: str, on_error: OnError = OnError.QUARANTINE) -> LoadJob:
+        decoding = Decoding(format=ValueFormat.JSON, schema=schema)
+        layout = LayoutOptions(decoding=decoding, is_latest=self._is_latest)
+        options = LoadOptions(layout=layout, on_error=on_error)
+        return load_job(LoadRoute(self.log, "orders", self.table), LocalEngine(), options=options)
+
+    def load(self, *values: bytes, schema: str = "id int") -> None:
+        with ottla.open(self.log) as log:
+            for number, value in enumerate(values):
+                log.append("orders", value, key=b"k%d" % number, partition=number % 2)
+        load(self.job(schema))
+
+    def assert_whole(self) -> None:
+        log = open_log(topic_options(self.log, "orders"))
+        assert audit(Table(self.table), log, "orders", compare_all=True).differences == []
+
+    def aside(self) -> list[tuple[int, int]]:
+        """What is in quarantine, which the table beside agrees on."""
+        rows = ottla.table.quarantine(self.table).to_table().to_pylist()
+        beside = deltalake.DeltaTable(f"{self.table}/_ottla/quarantine").to_pyarrow_table()
+        assert sorted(map(str, beside.to_pylist())) == sorted(map(str, rows))
+        assert all(row["reason"] for row in rows)
+        return sorted((row["partition"], row["offset"]) for row in rows)
+
+
+WIDE = b'{"id": 3000000000}'
+
+
+@pytest.mark.parametrize("is_latest", [False, True])
+def test_records_leave_the_quarantine_once_they_can_be_decoded(
+    tmp_path: Path, is_latest: bool
+) -> None:
+    orders = Orders(tmp_path, is_latest=is_latest)
+    orders.load(b'{"id": 1}', WIDE, b'{"id": 2}', b"{", WIDE, b'{"id": 3}')
+    assert orders.aside() == [(0, 2), (1, 0), (1, 1)]
+    orders.load(b'{"id": 4}', b'{"id": 5}')
+    assert redrive(orders.job("id int")) is not None
+    assert orders.aside() == [(0, 2), (1, 0), (1, 1)]
+    with pytest.raises(UserError, match="cannot be made a row"):
+        redrive(orders.job("id bigint", OnError.FAIL))
+    report = redrive(orders.job("id bigint"))
+    assert report is not None
+    assert orders.aside() == [(1, 1)]
+    vacuum(orders.table, SystemClock(), retention_ms=0)
+    assert orders.aside() == [(1, 1)]
+    orders.assert_whole()
+    found = ottla.table.dataset(orders.table).to_table()["value"].to_pylist()
+    assert found.count({"id": 3_000_000_000}) == (1 if is_latest else 2)
+
+
+def test_a_table_without_a_quarantine_has_nothing_to_read_again(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.load(b'{"id": 1}')
+    assert redrive(orders.job("id int")) is None
+    assert ottla.table.quarantine(orders.table).count_rows() == 0
+
+
+@pytest.mark.parametrize("step", [one for one in Step if one is not Step.COMMITTED])
+def test_a_redrive_that_is_killed_leaves_the_quarantine(tmp_path: Path, step: Step) -> None:
+    orders = Orders(tmp_path)
+    orders.load(WIDE, b'{"id": 2}', b"{")
+
+    def die(progress: Progress) -> None:
+        if progress.step is step:
+            raise Killed
+
+    job = orders.job("id bigint")
+    place = LoadRoute(orders.log, "orders", orders.table)
+    with pytest.raises(Killed):
+        redrive(load_job(place, LocalEngine(), die, job.options))
+    assert orders.aside() == [(0, 0), (0, 1)]
+    orders.assert_whole()
+    assert redrive(orders.job("id bigint")) is not None
+    assert orders.aside() == [(0, 1)]
+
+
+def test_the_quarantines_table_is_made_again_if_it_is_torn_or_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders(tmp_path)
+    orders.load(b"{")
+    (entry,) = Path(orders.table, "_ottla/quarantine/_delta_log").glob("*.json")
+    entry.write_bytes(entry.read_bytes()[:40])
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "_publish_quarantine", lambda *_: None)
+        orders.load(b"[")
+    orders.load(b"x")
+    assert orders.aside() == [(0, 0), (0, 1), (0, 2)]
