@@ -226,6 +226,10 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
 
     from ottla.record.scan import RecordScan, plain_payloads
 
+    if selection.schema.names == ["offset"] and all(map(_is_dense, batches)):
+        return pa.RecordBatch.from_arrays(
+            [numbers(_dense_offsets(batches, selection))], schema=selection.schema
+        )
     buffer, payloads = plain_payloads(batches)
     scan = RecordScan.begin(buffer, payloads)
     found = _places(batches, scan, selection)
@@ -247,6 +251,28 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
         for one in (found[name] for name in selection.schema.names)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
+
+
+def _is_dense(batch: RecordBatch) -> bool:
+    """Whether each offset from the first to the last has a record, as in all that is not compacted.
+
+    The offsets then follow from the header, and the records need not be decompressed or scanned.
+    """
+    return batch.last_offset - batch.base_offset + 1 == batch.record_count
+
+
+def _dense_offsets(batches: Sequence[RecordBatch], selection: Selection) -> Any:
+    import numpy as np
+
+    runs: list[tuple[int, int]] = []
+    for one in batches:
+        first = max(one.base_offset, selection.start_offset)
+        end = min(one.last_offset + 1, selection.end_offset)
+        if runs and runs[-1][1] == first:
+            runs[-1] = runs[-1][0], max(first, end)
+        else:
+            runs.append((first, max(first, end)))
+    return np.concatenate([np.arange(first, end, dtype=np.int64) for first, end in runs])
 
 
 def _places(

@@ -329,9 +329,13 @@ def _segment_spans(
 
 
 def _groups(regions: "Iterator[Region]") -> "Iterator[list[Region]]":
-    """Regions to decode together: of many small segments, decoding each would cost most."""
+    """Regions to decode together: of many small segments, decoding each would cost most.
+
+    The first is decoded alone, and each group may be twice the last: a query with a limit reads no
+    more than it needs.
+    """
     group: list[Region] = []
-    size = 0
+    size = limit = 0
     while True:
         try:
             region = next(regions, None)
@@ -339,8 +343,9 @@ def _groups(regions: "Iterator[Region]") -> "Iterator[list[Region]]":
             if group:  # What was read before the error is yielded before it.
                 yield group
             raise
-        if group and (region is None or size + len(region.data) > GROUP_SIZE):
+        if group and (region is None or size + len(region.data) > limit):
             yield group
+            limit = min(GROUP_SIZE, max(2 * limit, len(group[-1].data)))
             group, size = [], 0
         if region is None:
             return

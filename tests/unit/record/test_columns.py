@@ -105,9 +105,25 @@ def test_messages_of_format_v0_have_no_kind_of_time() -> None:
 
 def test_more_than_an_arrow_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "MAX_SCAN_SIZE", 100)
-    assert columns.decode_columns(batch_of(b"a"), ("offset",)).num_rows == 1
+    assert columns.decode_columns(batch_of(b"a"), ("value",)).num_rows == 1
     with pytest.raises(ValueError, match="too many for one Arrow column"):
-        columns.decode_columns(batch_of(b"a" * 100), ("offset",))
+        columns.decode_columns(batch_of(b"a" * 100), ("value",))
+
+
+@pytest.mark.parametrize("wanted", [(0, 100), (12, 27), (25, 26), (40, 50)])
+def test_offsets_alone_are_those_of_the_records_with_gaps_and_without(
+    wanted: tuple[int, int],
+) -> None:
+    """By the header, where each offset has a record, and by the records, where some have none."""
+    dense = batch_of(*[b"v"] * 10, base_offset=10) + batch_of(*[b"v"] * 5, base_offset=20)
+    builder = RecordBatchBuilder(25)
+    for offset in (26, 30, 31):
+        builder.append_at(offset, b"k", b"v", 1000)
+    sparse = builder.build(last_offset=40)
+    for content in (dense, dense + sparse, sparse, batch_of(b"v", base_offset=45) + dense):
+        alone = columns.decode_columns(content, ("offset",), *wanted)
+        beside = columns.decode_columns(content, ("offset", "key"), *wanted)
+        assert alone.column("offset") == beside.column("offset")
 
 
 @pytest.mark.parametrize("few_bytes", [-1, 100_000])

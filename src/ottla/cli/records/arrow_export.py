@@ -140,10 +140,10 @@ def _column(batch: "pa.RecordBatch", field: Any, place: TopicPartition) -> Any:
 
     match field.name:
         case "topic":
-            zeros = pa.array([0] * batch.num_rows, pa.int32())
+            zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
             return pa.DictionaryArray.from_arrays(zeros, pa.array([place.topic]))
         case "partition":
-            return pa.array([place.partition] * batch.num_rows, field.type)
+            return pa.repeat(pa.scalar(place.partition, field.type), batch.num_rows)
         case "timestamp":
             return _times(batch.column("timestamp_ms"), field.type)
     return batch.column(DECODED[field.name]).cast(field.type)
