@@ -8,9 +8,9 @@ from ottla.record.batch import RecordBatch, iter_batches
 from ottla.storage import scan
 from ottla.storage.files.filenames import INTEGRITY
 from ottla.storage.files.integrity import Integrity, read_integrity
-from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.segment.partition_files import listed_base_offsets
 from ottla.testing import FakeFileSystem
 from tests.crash.expected import Expected
 from tests.crash.history import Promise

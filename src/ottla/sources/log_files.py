@@ -34,8 +34,8 @@ from ottla.storage.segment.aborted_ranges import AbortedRanges
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.storage.files.partition_files import SegmentFiles
     from ottla.storage.reading.tier_share import TierShare
+    from ottla.storage.segment.partition_files import SegmentFiles
     from ottla.storage.segment.segment_reader import Region
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from ottla.storage.files.integrity import (
     read_integrity,
 )
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.findings import Finding, FindingKind
+from ottla.storage.segment.partition_files import listed_base_offsets
 from ottla.storage.segment.segment_facts import wrong_file
 
 Place = tuple[str, int]

@@ -49,12 +49,6 @@ from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.log_file import LogFile
 from ottla.storage.files.losses import SegmentGap
 from ottla.storage.files.metadata_files import QUORUM_STATE, voters_of
-from ottla.storage.files.partition_files import (
-    empty_log,
-    listed_base_offsets,
-    missing_index,
-    orphan_index,
-)
 from ottla.storage.findings import Finding, FindingKind, LostOffsets, finding_of
 from ottla.storage.index.producer_snapshot import (
     JudgedSnapshot,
@@ -64,6 +58,12 @@ from ottla.storage.index.producer_snapshot import (
 from ottla.storage.index.transaction_index import TransactionIndex
 from ottla.storage.reading.lost_offsets import Gaps
 from ottla.storage.segment.log_order import is_flipped_offset
+from ottla.storage.segment.partition_files import (
+    empty_log,
+    listed_base_offsets,
+    missing_index,
+    orphan_index,
+)
 from ottla.storage.segment.swaps import judge_swaps, swap_groups
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from ottla.base.files import FileSystem, join
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.files.filenames import FileSuffix, parse_file_name
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.retention.retention import LogFacts, SegmentTime, Verdict, judge
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.segment.segment_reader import SegmentReader
 
 

@@ -15,7 +15,6 @@ from ottla.base.files import FileSystem, parent_directory
 from ottla.record.batch import Batch
 from ottla.storage.files.filenames import FileKind, FileSuffix
 from ottla.storage.files.integrity import NOTHING_KNOWN, Integrity, changed_index
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.findings import repair_hint
 from ottla.storage.index.abort_entries import missing_aborts, offsets_text
 from ottla.storage.index.transaction_index import (
@@ -23,6 +22,7 @@ from ottla.storage.index.transaction_index import (
     TransactionIndex,
 )
 from ottla.storage.log.transaction_tail import TransactionTail
+from ottla.storage.segment.partition_files import SegmentFiles
 
 logger = logging.getLogger(__name__)
 

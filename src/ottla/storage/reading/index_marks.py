@@ -8,8 +8,8 @@ counterpart.
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem
 from ottla.storage.files.filenames import FileKind
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.offset_index import OffsetIndex
+from ottla.storage.segment.partition_files import SegmentFiles
 
 
 def index_marks(

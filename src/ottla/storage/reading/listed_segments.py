@@ -13,7 +13,7 @@ from typing import NoReturn
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
-from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles, list_partition
+from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles, list_partition
 from ottla.storage.segment.segment_reader import SegmentReader
 
 REPLACEMENTS_PER_SEGMENT = 100

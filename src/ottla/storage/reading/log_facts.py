@@ -17,11 +17,11 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.integrity import Integrity, read_integrity
-from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.listed_segments import ListedSegments
 from ottla.storage.reading.read_damage import KnownEnd
+from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
 
 if TYPE_CHECKING:
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory

@@ -18,9 +18,9 @@ from ottla.storage.files.integrity import (
     read_integrity,
 )
 from ottla.storage.files.losses import NO_LOSSES, KnownLosses, missing_front
-from ottla.storage.files.partition_files import listed_base_offsets
 from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.log.leader_epochs import LeaderEpochs
+from ottla.storage.segment.partition_files import listed_base_offsets
 
 logger = logging.getLogger(__name__)
 

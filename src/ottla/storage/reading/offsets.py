@@ -11,7 +11,6 @@ from functools import cached_property
 from ottla.storage.damage_scan import is_torn_append
 from ottla.storage.files.filenames import CHECKPOINT_HIGH_WATERMARK, CHECKPOINT_RECOVERY_POINT
 from ottla.storage.files.integrity import NOTHING_KNOWN
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.findings import Finding
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import lost_front
@@ -23,6 +22,7 @@ from ottla.storage.reading.read_damage import (
     place_of,
     tail_at,
 )
+from ottla.storage.segment.partition_files import SegmentFiles
 
 
 class OffsetsOnDisk:

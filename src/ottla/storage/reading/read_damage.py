@@ -24,9 +24,9 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     FileSuffix,
 )
-from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.scan import first_offset_in_header
+from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
 

@@ -36,11 +36,11 @@ from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import owner_finding
-from ottla.storage.files.partition_files import list_partition, partition_size
 from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import KnownEnd, known_end
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.segment.partition_files import list_partition, partition_size
 
 if TYPE_CHECKING:
     from ottla.storage.reading.tier_share import TierShare

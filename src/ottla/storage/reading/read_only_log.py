@@ -8,7 +8,6 @@ before its recovery point. Format pages: docs/format/README.md. Kafka has no cou
 from typing import TYPE_CHECKING
 
 from ottla.base.ids import Uuid
-from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.batch_reader import BatchReader
 from ottla.storage.reading.log_damage import DamageOnDisk
@@ -17,6 +16,7 @@ from ottla.storage.reading.offsets import OffsetsOnDisk
 from ottla.storage.reading.read_damage import KnownEnd
 from ottla.storage.reading.record_reader import RecordReader
 from ottla.storage.reading.transactions import TransactionsOnDisk
+from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
 
 if TYPE_CHECKING:
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from ottla.record.batch import RecordBatch
 from ottla.record.record import read_records
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.segment.segment_reader import SegmentReader
 
 

@@ -11,11 +11,11 @@ from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
 from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
 from ottla.storage.files.integrity import changed_index
-from ottla.storage.files.partition_files import empty_log, missing_index, orphan_index
 from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
 from ottla.storage.recovery.transaction_check import check_transactions
+from ottla.storage.segment.partition_files import empty_log, missing_index, orphan_index
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segment_facts import wrong_file
 from ottla.storage.segment.segment_recovery import has_true_last_entries

@@ -17,9 +17,9 @@ from ottla.base.values import dataclass
 from ottla.storage import scan
 from ottla.storage.files.filenames import MAX_OFFSET, FileKind
 from ottla.storage.files.log_file import LogFile
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.index.time_index import TimeIndex
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.segment.segment_view import AnyIndex, SegmentView, Trust
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,6 @@ from ottla.storage.files.filenames import (
     partition_directory_name,
 )
 from ottla.storage.files.known_topics import KnownTopics, read_known_topics
-from ottla.storage.files.partition_files import SegmentFiles, list_partition
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding, FindingKind, finding_of
 from ottla.storage.log.leader_epochs import EpochEntry, LeaderEpochs
@@ -40,6 +39,7 @@ from ottla.storage.remote.segment_metadata import (
     TopicIdPartition,
 )
 from ottla.storage.remote.stored_upload import StoredUpload
+from ottla.storage.segment.partition_files import SegmentFiles, list_partition
 
 Takes = Callable[[str, int], bool]
 """Whether a partition is wanted, by its topic and number."""

@@ -15,10 +15,10 @@ from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
 from ottla.storage.diagnosis.retention_explanation import SegmentOnDisk
 from ottla.storage.files.filenames import MAX_OFFSET
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.remote.copy_plan import CopyLag, candidates
 from ottla.storage.remote.segment_metadata import RemoteLogSegmentMetadata
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.tiers.contents import Role, TieredLog, Upload
 
 ENABLE = "remote.storage.enable"

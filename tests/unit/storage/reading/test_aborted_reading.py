@@ -9,7 +9,6 @@ from ottla.record.batch import Batch
 from ottla.storage import scan
 from ottla.storage.files.filenames import FileKind, FileSuffix
 from ottla.storage.files.integrity import Integrity, SegmentFacts, checksum_of
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.aborted_reading import (
@@ -18,6 +17,7 @@ from ottla.storage.reading.aborted_reading import (
     indexed_transactions,
     report_missing_aborts,
 )
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.testing import FakeFileSystem
 from tests.support.log_transactions import Transactions
 from tests.support.logs import NOW_MS, append, open_log

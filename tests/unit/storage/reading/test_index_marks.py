@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.files import read_file
 from ottla.record.batch import iter_batches
-from ottla.storage.files.partition_files import SegmentFiles, list_partition
 from ottla.storage.index.offset_index import ENTRY
 from ottla.storage.reading.index_marks import index_marks
+from ottla.storage.segment.partition_files import SegmentFiles, list_partition
 from ottla.testing import FakeFileSystem
 from tests.support.logs import TOPIC_ID, fill, open_directory
 from tests.unit.storage.segment.test_segment_view import ROOMY

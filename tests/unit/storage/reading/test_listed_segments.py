@@ -8,9 +8,9 @@ import pytest
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import join
 from ottla.storage.files.filenames import log_file_name
-from ottla.storage.files.partition_files import list_partition
 from ottla.storage.reading import listed_segments
 from ottla.storage.reading.listed_segments import Cursor, ListedSegments
+from ottla.storage.segment.partition_files import list_partition
 from ottla.testing import FakeFileSystem
 
 PARTITION = "/t-0"

@@ -18,12 +18,12 @@ from ottla.storage.files.filenames import (
     INTEGRITY,
     log_file_name,
 )
-from ottla.storage.files.partition_files import PartitionFiles, SegmentFiles
 from ottla.storage.findings import Finding
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_damage import known_end, place_of
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 

@@ -2,6 +2,7 @@
 
 from ottla.base.files import join
 from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.filenames import log_file_name
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.support.logs import DIRECTORY, TOPIC_ID, append
@@ -19,6 +20,17 @@ def test_what_a_broker_is_writing_is_read(disk: FakeFileSystem, log: PartitionLo
     append(log, b"20")
     assert values_of(reader) == list(range(20))
     assert values_of(reading(disk)) == list(range(21))
+
+
+def test_an_empty_log_file_inside_a_segment_hides_none_of_its_records(
+    disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog
+) -> None:
+    first, *_, last = [one.base_offset for one in log.segments.from_offset(0)]
+    for inside in (first + 1, last + 1):
+        disk.open(join(DIRECTORY, "t-0", log_file_name(inside)), create=True).close()
+    reader = reading(disk)
+    assert [first, last] == [reader.segments[0].base_offset, reader.segments[-1].base_offset]
+    assert (reader.log_end_offset, values_of(reader)) == (20, list(range(20)))
 
 
 def test_nothing_is_written(disk: FakeFileSystem, broker: LogDirectory, log: PartitionLog) -> None:

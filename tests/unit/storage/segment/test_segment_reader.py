@@ -10,9 +10,9 @@ from ottla.record.batch import iter_batches
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
 from ottla.storage.files.filenames import FileKind, FileName, log_file_name
-from ottla.storage.files.partition_files import LISTING_ATTEMPTS, SegmentFiles, list_partition
 from ottla.storage.index.offset_index import OffsetIndex
 from ottla.storage.segment import segment_reader
+from ottla.storage.segment.partition_files import LISTING_ATTEMPTS, SegmentFiles, list_partition
 from ottla.storage.segment.segment_reader import SegmentReader
 from ottla.testing import FakeFileSystem
 

@@ -6,9 +6,9 @@ import pytest
 
 from ottla.base.files import read_file
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.partition_files import SegmentFiles
 from ottla.storage.index.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.index.time_index import ENTRY as TIME_ENTRY
+from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.segment.segment_reader import SegmentReader
 from ottla.storage.segment.segment_view import FoundBatch, SegmentView, Trust
 from ottla.testing import FakeFileSystem

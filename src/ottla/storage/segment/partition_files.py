@@ -23,6 +23,7 @@ from ottla.storage.files.filenames import (
     parse_file_name,
 )
 from ottla.storage.findings import Finding, FindingKind
+from ottla.storage.index.offset_index import ENTRY
 
 LISTING_ATTEMPTS = 100
 
@@ -161,11 +162,13 @@ def _files(file_system: FileSystem, directory: str, names_there: Iterable[str]) 
             snapshots[parsed.offset] = join(directory, name)
         elif parsed.kind is FileKind.TRANSACTION_INDEX:
             has_transaction_index = True
-    segments = [
-        SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
-        for base_offset, path in sorted(logs.items())
-        if (status := file_system.status(path)) is not None
-    ]
+    segments: list[SegmentFiles] = []
+    for base_offset, path in sorted(logs.items()):
+        status = file_system.status(path)
+        before = segments[-1].base_offset if segments else None
+        if status is not None and empty_log(file_system, directory, base_offset, before) is None:
+            one = SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
+            segments.append(one)
     return PartitionFiles(
         segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
     )
@@ -199,7 +202,23 @@ def _logs(file_system: FileSystem, directory: str, names: Iterable[FileName]) ->
 
 def _reaches(file_system: FileSystem, path: str, offset: int) -> bool:
     """Whether a log file has a batch at or after an offset."""
-    return any(one.last_offset >= offset for one in _headers(file_system, path))
+    start = _last_indexed(file_system, path)
+    return any(one.last_offset >= offset for one in _headers(file_system, path, start))
+
+
+def _last_indexed(file_system: FileSystem, path: str) -> int:
+    """The position of the last batch that a log file's offset index names; 0 if it is not there."""
+    name = parse_file_name(base_name(path))
+    assert name is not None
+    index = replace(name, kind=FileKind.OFFSET_INDEX).text
+    with suppress(OSError), closing(file_system.open(join(parent_directory(path), index))) as file:
+        if file.size() >= ENTRY.size:
+            last = file.pread(ENTRY.size, file.size() - ENTRY.size)
+            relative, position = ENTRY.unpack(last)
+            for one in islice(_headers(file_system, path, position), 1):
+                if one.base_offset <= name.offset + relative <= one.last_offset:
+                    return int(position)
+    return 0
 
 
 def _may_begin_at(file_system: FileSystem, path: str, offset: int) -> bool:
@@ -210,10 +229,12 @@ def _may_begin_at(file_system: FileSystem, path: str, offset: int) -> bool:
     return any(one.last_offset >= offset for one in islice(_headers(file_system, path), 1))
 
 
-def _headers(file_system: FileSystem, path: str) -> Iterator[Batch]:
-    """The headers of a log file up to the first that is damaged, or that is not there."""
+def _headers(file_system: FileSystem, path: str, position: int = 0) -> Iterator[Batch]:
+    """The headers of a log file from a position on, up to the first that is damaged, or that is not
+    there.
+    """
     with suppress(OSError, InvalidBatchError), closing(file_system.open(path)) as file:
-        position, end = 0, file.size()
+        end = file.size()
         while position < end:
             batch = batch_at(file.pread(HEADER_SIZE, position))
             position += batch.size

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError
 from ottla.storage.files.filenames import FileKind, log_file_name, transaction_index_file_name
-from ottla.storage.files.partition_files import (
+from ottla.storage.segment.partition_files import (
     LISTING_ATTEMPTS,
     PartitionFiles,
     list_partition,
