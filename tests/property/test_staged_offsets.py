@@ -325,7 +325,7 @@ class StagedOffsetsInACluster(StagedOffsets):
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete_topic(self, topic: str) -> None:
-        self.coordinator.topic_deleted(topic)
+        self.coordinator.topics_deleted([topic])
         super().delete_topic(topic)
 
 

@@ -41,8 +41,6 @@ class LonelyMember:
     in the versions of the newest inter-broker version.
     """
 
-    inter_broker_listener = "PLAINTEXT"
-
     def __init__(self, *others: int, directory: Path | None = None, **settings: str) -> None:
         """Its disk is a fake one unless a `directory` is given."""
         where = (FakeFileSystem(),) if directory is None else (OsFileSystem(), str(directory))

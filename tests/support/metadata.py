@@ -24,7 +24,7 @@ from ottla.testing.clock import DEFAULT_NOW_MS
 def log_of(files: FileSystem, directory: str = "/d") -> ReadLog:
     """A log without damage, or nothing without one."""
     if not has_metadata_log(files, directory):
-        return ReadLog(content=MetadataImage(), log_end=0)
+        return ReadLog(content=MetadataImage())
     log = read_metadata_log(files, directory)
     assert log.damage is None, log.damage
     return log

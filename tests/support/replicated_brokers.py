@@ -514,7 +514,6 @@ class ClusterInProcess:
 class Unasked:
     """The membership of a broker whose orders come by hand: all that is asked of it are ids."""
 
-    inter_broker_listener = "PLAINTEXT"
     is_controller = False
     has_answers = False
 

@@ -132,12 +132,12 @@ class Admin:
         self._broker.appends.write_out()
         partitions = [one for topic in topics for one in topic.partitions.values()]
         self._changes.delete(topics)
+        # Before others have their turn, who may commit offsets of a new topic of such a name.
+        self._broker.groups.topics_deleted(topic.name for topic in topics)
+        for partition in in_turns(partitions):
+            self._broker.fetches.waiting.wake(partition)
         for topic in in_turns(topics):
             self._on_event(TopicDeleted(topic=topic.name, partition_count=topic.partition_count))
-        for partition in partitions:
-            self._broker.fetches.waiting.wake(partition)
-        for topic in topics:
-            self._broker.groups.topic_deleted(topic.name)
 
     def grow_topic(self, growth: TopicGrowth, *, validate_only: bool = False) -> None:
         """Adds partitions to a topic."""

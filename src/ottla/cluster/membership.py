@@ -52,10 +52,6 @@ class ClusterMembership:
         self._done: deque[Waiting[Any]] = deque()
 
     @property
-    def inter_broker_listener(self) -> str:
-        return self._running().place.listener
-
-    @property
     def is_controller(self) -> bool:
         return self._member.is_controller
 

@@ -57,13 +57,9 @@ class MetadataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLog:
-    """`content` is what the log holds, or what is before the damage if there is any.
-
-    `log_end` is the offset after the last batch of the segments.
-    """
+    """`content` is what the log holds, or what is before the damage if there is any."""
 
     content: MetadataImage
-    log_end: int
     is_in_transaction: bool = False
     """Whether a metadata transaction was begun and not ended."""
     has_removed_credential: bool = False
@@ -93,7 +89,6 @@ def read_log(
     replay = reading.replay
     return ReadLog(
         content=replay.image(),
-        log_end=reading.log_offset or 0,
         is_in_transaction=replay.is_in_transaction,
         has_removed_credential=replay.has_removed_credential,
         damage=damage,

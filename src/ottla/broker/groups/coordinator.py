@@ -161,11 +161,11 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
 
     # Deletions, in short steps
 
-    def topic_deleted(self, name: str) -> None:
-        """Has the offsets of a deleted topic removed: by `forget_some`, which `advance` calls too,
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """Has the offsets of deleted topics removed: by `forget_some`, which `advance` calls too,
         and before a group is asked for when there is a topic of that name again.
         """
-        self._gone_topics.add(name)
+        self._gone_topics.update(names)
         self._gone_timer.set(NEXT, 0.0)
 
     def forget_some(self, at: Timestamps) -> bool:

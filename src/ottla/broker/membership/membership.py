@@ -23,11 +23,6 @@ T = TypeVar("T")
 
 
 class Membership(Protocol):
-    """`inter_broker_listener` is the listener for connections between brokers."""
-
-    @property
-    def inter_broker_listener(self) -> str: ...
-
     @property
     def is_controller(self) -> bool:
         """Whether this broker is the controller, to its knowledge."""

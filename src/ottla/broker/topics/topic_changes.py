@@ -475,7 +475,7 @@ class TopicChanges:
             try:
                 self.before_deletion(topics)
                 self._change(lambda _: {topic.name: None for topic in topics})
-                for topic in topics:
+                for topic in in_turns(topics):
                     self._unconfirmed.forget(topic.name)
                 self.store.take_away(topics)
             finally:

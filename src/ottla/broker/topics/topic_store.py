@@ -167,7 +167,7 @@ class TopicStore:
         """Removes topics. Their partitions in an offline directory are removed when it is online
         again.
         """
-        for topic in topics:
+        for topic in in_turns(topics):
             offline_indexes = topic.offline_indexes
             self.topics.remove(topic)
             self.configs.remove(topic.name)

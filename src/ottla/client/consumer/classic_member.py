@@ -89,10 +89,6 @@ class ClassicMember:
         )
 
     @property
-    def is_settled(self) -> bool:
-        return self.state is State.STABLE and not self.events and not self._must_rejoin
-
-    @property
     def is_cooperative(self) -> bool:
         """If an eager assignor is among the offered ones, the group may choose it (KIP-429)."""
         return all(one.is_cooperative for one in self.assignors)

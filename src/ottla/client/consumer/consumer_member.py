@@ -81,11 +81,6 @@ class ConsumerMember:
         return self._is_joining and self.epoch == JOIN and not self.has_left
 
     @property
-    def is_settled(self) -> bool:
-        is_quiet = not self.events and self._target is None and not self._must_acknowledge
-        return self.epoch > JOIN and is_quiet
-
-    @property
     def wanted_topics(self) -> frozenset[str]:
         return frozenset()
 

@@ -77,10 +77,6 @@ class Membership(Protocol):
         """Returns `None` while this is not a member."""
 
     @property
-    def is_settled(self) -> bool:
-        """Whether the member has all that it was assigned, and no change is under way."""
-
-    @property
     def needs_topics(self) -> bool:
         """Whether `take_topics` must be called before the member can continue."""
 

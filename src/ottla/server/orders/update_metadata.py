@@ -24,6 +24,6 @@ def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMet
             for place, one in in_turns(order.partitions.items())
             if one.new_image is None and place.topic not in topics
         }
-        for topic in deleted:
-            context.broker.groups.topic_deleted(topic)
+        if deleted:
+            context.broker.groups.topics_deleted(deleted)
     return UpdateMetadataResponse(error_code=applied.error)
