@@ -1,6 +1,7 @@
 """Keys and values decoded by a registry or a schema file: as the commands decode them."""
 
 import json
+import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +30,7 @@ from ottla.schema_registry.served.api import Api
 from ottla.schema_registry.served.http import RegistryServer
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, console_over
+from tests.support.patience import PATIENCE_S
 from tests.unit.schema_registry.test_served_api import ListedLog
 
 fastavro = pytest.importorskip("fastavro")
@@ -361,3 +363,58 @@ def test_a_subject_that_is_not_there_cannot_encode(writing: Browser) -> None:
     form = {"value": "{}", "value_as": "registry"}
     answer = writing.post("/topics/orders/produce", form)
     assert (answer.status_code, "has no subject orders-value" in answer.text) == (400, True)
+
+
+@pytest.mark.slow  # protoc is a process.
+def test_hostile_values_and_schemas_cost_a_page_a_bounded_time(data: Path, registry: Path) -> None:
+    """Deep JSON, nested messages, endless lists, invalid UTF-8: a page each, and bytes or a cut."""
+    pytest.importorskip("grpc_tools", reason="no compiler of .proto: grpcio-tools is not installed")
+    text = 'syntax = "proto3"; message Deep { Deep next = 1; repeated int32 many = 2; }'
+    (registry / "20.proto").write_text(text)
+    (registry / "21.proto").write_text("syntax = 'proto3'; message A { B b = 1; ")
+    nulls = {"type": "array", "items": "null"}
+    (registry / "22.avsc").write_text(json.dumps(nulls))
+    deep = b""
+    for _ in range(300):
+        deep = b"\x0a" + _varint(len(deep)) + deep
+    many = bytes(900_000)
+    values = {
+        "deep": b'{"a":' * 50_000,
+        "brackets": b"[" * 900_000,
+        "wide": b"[" + b"[]," * 250_000 + b"[]]",
+        "broken": b'{"a": "\xff"}',
+        "nested": PREFIX.pack(0, 20) + b"\0" + deep,
+        "repeated": PREFIX.pack(0, 20) + b"\0" + b"\x12" + _varint(len(many)) + many,
+        "invalid": PREFIX.pack(0, 21) + b"\0\0",
+        "endless": PREFIX.pack(0, 22) + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f",
+        "surrogate": b'{"a": "\\ud800"}',
+    }
+    path = data.parent / "hostile"
+    with ottla.open(path, {**FEW_LOGS, "message.max.bytes": 2_000_000}) as log:
+        log.create_topic("hostile")
+        for value in values.values():
+            log.append("hostile", value)
+    began = time.monotonic()
+    with console_over(path, decodings=decodings(registry)) as browser:
+        for page in ("messages?order=oldest", "messages?where=.a+%3D+1&order=oldest", "tail"):
+            assert browser.get(f"/topics/hostile/{page}").status_code == 200
+        faults = {}
+        for offset, name in enumerate(values):
+            answer = browser.get(f"/topics/hostile/messages/0/{offset}")
+            assert answer.status_code == 200, name
+            assert len(answer.content) < 8 << 20, name
+            found = browser.json(f"/topics/hostile/messages/0/{offset}")["value"]
+            faults[name] = found["fault"]
+    assert time.monotonic() - began < PATIENCE_S
+    assert "not a Protobuf message Deep" in faults["nested"]
+    assert "not a Protobuf schema" in faults["invalid"]
+    assert faults["endless"]
+    assert [one for one in faults if faults[one]] == ["nested", "invalid", "endless"]
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

@@ -1,8 +1,9 @@
 """Reads Avro data with fastavro, within the bounds of its bytes.
 
 fastavro believes the counts and depths that data claims: a block of 2^62 items without bytes (an
-array of nulls) keeps it busy for years, and a value of a recursive type overflows the stack. Data
-of schemas in which this can happen, which are rare, is walked through first. It also takes negative
+array of nulls) keeps it busy for years, as does a record of two records of two records of nulls,
+forty levels deep, and a value of a recursive type overflows the stack. Data of schemas in which
+this can happen, which are rare, is walked through first. It also takes negative
 indexes of unions and enums, as Python's lists do: where a schema has some, data is read with one in
 which unions and symbols are not lists, and then, if there is another reader's schema, again.
 """
@@ -20,6 +21,9 @@ MOST_SKIPPED_LEVELS: Final = 10_000
 
 _MOST_EMPTY: Final = 1_000
 """Items without bytes that a value may have besides one for each of its bytes."""
+
+_FEW_EMPTY: Final = 16
+"""Of one value of a type: with fewer, a value is not much larger than its bytes."""
 
 Bound = Callable[[bytes], None]
 """Raises `ValueError` for data that claims more than it contains."""
@@ -52,7 +56,7 @@ class _Compiler:
         self._named: dict[str, _Step] = {}
         self._open: set[str] = set()
         self.is_needed = False
-        """Whether a type is recursive, or items have no bytes."""
+        """Whether a type is recursive."""
         self.has_indexes = False
         """Of unions or enums."""
 
@@ -71,9 +75,7 @@ class _Compiler:
             return _Step("text")
         if kind == "map":
             return _Step("blocks", 0, (_record(_Step("text"), self.of(schema["values"])),))
-        items = self.of(schema["items"])
-        self.is_needed |= _is_empty(items)
-        return _Step("blocks", 0, (items,))
+        return _Step("blocks", 0, (self.of(schema["items"]),))
 
     def _of_name(self, name: str) -> _Step:
         if name in self._named:
@@ -98,13 +100,42 @@ def _record(*fields: _Step) -> _Step:
     return _Step("record", 0, fields)
 
 
-def _is_empty(step: _Step, above: "tuple[_Step, ...]" = ()) -> bool:
-    """Whether values have no bytes; a record that contains itself is not valid."""
-    if step in above:
-        return False
-    if step.kind == "record":
-        return all(_is_empty(one, (*above, step)) for one in step.inner)
-    return step.kind == "size" and step.size == 0
+class _Emptiness:
+    """How many items without bytes, such as nulls, the values of types may have."""
+
+    def __init__(self, top: _Step) -> None:
+        self._known: dict[int, tuple[bool, int]] = {}
+        self.is_large = False
+        """Whether some type has many of them, or items of blocks have no bytes."""
+        self._measure(top)
+
+    def is_empty(self, step: _Step) -> bool:
+        """Whether values have no bytes."""
+        return self._known[id(step)][0]
+
+    def _measure(self, step: _Step) -> tuple[bool, int]:
+        """Whether a value has no bytes, and how many items without bytes it may have at most,
+        besides those in blocks; a type within itself has none.
+        """
+        found = self._known.get(id(step))
+        if found is not None:
+            return found
+        self._known[id(step)] = (False, 0)
+        inner = [self._measure(one) for one in step.inner]
+        match step.kind:
+            case "size":
+                found = (step.size == 0, int(step.size == 0))
+            case "record":
+                is_empty = all(one for one, _ in inner)
+                found = (is_empty, is_empty + sum(count for _, count in inner))
+            case "union":
+                found = (False, max((count for _, count in inner), default=0))
+            case _:
+                self.is_large |= any(is_empty for is_empty, _ in inner)
+                found = (False, 0)
+        self.is_large |= found[1] > _FEW_EMPTY
+        self._known[id(step)] = found
+        return found
 
 
 def _index_check(top: _Step) -> Bound:
@@ -143,8 +174,9 @@ def _indexed(step: _Step, known: dict[int, Any]) -> Any:
 class _Walk:
     """Passes data of a type without recursion."""
 
-    def __init__(self, top: _Step, most_levels: int) -> None:
+    def __init__(self, top: _Step, emptiness: _Emptiness, most_levels: int) -> None:
         self._top = top
+        self._emptiness = emptiness
         self._most_levels = most_levels
         self._end = _Step("end")
 
@@ -169,6 +201,9 @@ class _Walk:
                     position += _counted(size, len(data) - position)
                 case "record":
                     levels += 1
+                    # A union's null has the bytes of its index.
+                    empty += sum(one.kind == "size" and not one.size for one in step.inner)
+                    empty += not step.inner
                     left.append((self._end, 1))
                     left += [(one, 1) for one in reversed(step.inner)]
                 case "union":
@@ -178,7 +213,7 @@ class _Walk:
                 case _:
                     count, position = _block(data, position)
                     items = step.inner[0]
-                    is_empty = _is_empty(items)
+                    is_empty = self._emptiness.is_empty(items)
                     empty += count if is_empty else 0
                     _counted(count, _MOST_EMPTY + len(data) if is_empty else len(data) - position)
                     if count:
@@ -271,8 +306,9 @@ def avro_reader(
     """Reads data of `schema`, which is `written` as parsed, in the fields of `shown` if given."""
     compiler = _Compiler(schema)
     top = compiler.of(schema.top)
-    if compiler.is_needed:
-        return AvroReader(written, _Walk(top, most_levels).check, shown)
+    emptiness = _Emptiness(top)
+    if compiler.is_needed or emptiness.is_large:
+        return AvroReader(written, _Walk(top, emptiness, most_levels).check, shown)
     if not compiler.has_indexes:
         return AvroReader(written, None, shown)
     if shown is None and isinstance(written, dict) and "fields" in written:

@@ -171,3 +171,22 @@ def test_keys_stay_text_unless_they_are_asked_for(tmp_path: Path) -> None:
     assert encoding_of("key", "avro", None, registry).decode(written(tmp_path, 1, "first"))
     with pytest.raises(UserError, match="--registry URL"):
         encoding_of("key", "avro", None)
+
+
+def test_a_type_of_many_nulls_is_not_expanded(tmp_path: Path) -> None:
+    """Two records of two records of nulls, forty levels deep: 2^40 fields in no bytes."""
+    schema: object = "null"
+    for level in range(40):
+        again = f"R{level - 1}" if level else "null"
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": again}]
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    (tmp_path / "1.avsc").write_text(json.dumps(schema))
+    listed = {"type": "array", "items": schema}
+    (tmp_path / "2.avsc").write_text(json.dumps(listed))
+    few = [{"name": f"n{number}", "type": "null"} for number in range(20)]
+    (tmp_path / "3.avsc").write_text(json.dumps({"type": "record", "name": "Few", "fields": few}))
+    encoding = encoding_of("value", None, None, DirectoryRegistry(str(tmp_path)))
+    for data in (PREFIX.pack(0, 1), PREFIX.pack(0, 2) + b"\x02\x00"):
+        with pytest.raises(ValueError, match="items without bytes"):
+            encoding.decode(data)
+    assert encoding.decode(PREFIX.pack(0, 3)) == {one["name"]: None for one in few}
