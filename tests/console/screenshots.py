@@ -1,4 +1,5 @@
-"""The console's pictures in the documents: `make screenshots` takes them again.
+"""The console's pictures in the documents, and those of every page to look at: `make screenshots`
+takes them again.
 
 Beside the pictures, `screenshots.json` has a digest of the page behind each of them, so that a test
 reports a picture whose page has changed.
@@ -17,6 +18,8 @@ from tests.console.chromium import opened_chromium
 from tests.console.demo import console_of, demo_broker
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "console"
+EVERY_PAGE = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+"""Pictures to look at, which are not part of the documents."""
 DIGESTS = "screenshots.json"
 SHOTS = {
     "log.png": ("/topics/customers/log/0", "light", 1280, 560),
@@ -86,6 +89,34 @@ def outline(node: list[Any] | str, indent: str = "") -> Iterator[str]:
         yield from lines
 
 
+def take_all(folder: Path) -> None:
+    """Writes a picture of every page, whole, on a desktop and on a phone, light and dark."""
+    from tests.console.test_browser import PAGES
+
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        demo_broker(Path(directory) / "data") as broker,
+        console_of(broker) as console,
+        opened_chromium() as chromium,
+    ):
+        for name, (width, height) in {"desktop": (1280, 860), "phone": (390, 780)}.items():
+            viewport = {"width": width, "height": height}
+            for scheme in ("light", "dark"):
+                context = chromium.new_context(
+                    base_url=console, color_scheme=scheme, viewport=viewport
+                )
+                page = context.new_page()
+                for path in PAGES:
+                    page.goto(path)
+                    page.wait_for_selector("html.scripted h1")
+                    page.wait_for_selector("[aria-busy=true]", state="detached")
+                    text = re.sub(r"[^\w]+", "-", path).strip("-") or "overview"
+                    page.screenshot(path=folder / f"{text}.{name}-{scheme}.png", full_page=True)
+                context.close()
+
+
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
+    EVERY_PAGE.mkdir(parents=True, exist_ok=True)
+    take_all(EVERY_PAGE)
     take(PICTURES)
