@@ -98,6 +98,7 @@ def console_of(
     token: str = "",
     is_read_only: bool = False,
     decodings: Decodings | None = None,
+    tables: tuple[str, ...] = (),
     **client: str,
 ) -> Iterator[str]:
     """A console that listens; gives its address, as `http://HOST:PORT`."""
@@ -109,6 +110,7 @@ def console_of(
             directory=StateDirectory(directory),
             version=ottla.__version__,
             is_read_only=is_read_only,
+            tables=tables,
         )
         server = ConsoleServer(
             state,

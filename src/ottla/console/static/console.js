@@ -8,6 +8,9 @@ const root = document.documentElement.dataset.root ?? "";
 const places = { o: "/", c: "/cluster", t: "/topics", g: "/groups", x: "/transactions", a: "/users", r: "/schemas", j: "/jobs", s: "/settings" };
 let awaitsPlace = false;
 
+// On a narrow screen the menu is one line, which is moved to the entry of this page.
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 function isTyping(event) {
   return event.target.closest("input, textarea, select, [contenteditable]") !== null;
 }
