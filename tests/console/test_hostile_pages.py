@@ -77,11 +77,11 @@ def paths_of_every_view() -> Iterator[str]:
             yield template.format(topic=topic, partition=0, offset=0, table=0)
             if "{" not in template:
                 break
+        path = template.format(topic="__proto__", partition=0, offset=1, table=1)
         for name in (HOSTILE, UNREADABLE):
             text = quote(name, safe="")
-            asked = "&".join(f"{field}={text}" for field in FIELDS)
-            yield f"{template.format(topic='__proto__', partition=0, offset=1, table=0)}?{asked}"
-            yield f"{template.format(topic='__proto__', partition=0, offset=1, table=0)}?name={text}"
+            yield f"{path}?{'&'.join(f'{field}={text}' for field in FIELDS)}"
+            yield f"{path}?name={text}"
             people = (f"principal=User:{text}&all=1&group={text}", f"user={text}&ip={text}",
                       f"principal={text}&name={text}", f"principal=any&group={text}",
                       f"user={text}&producer_byte_rate=1&explain=1")  # fmt: skip
