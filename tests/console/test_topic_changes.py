@@ -368,3 +368,49 @@ def test_a_secret_of_a_broker_is_in_no_page_and_no_line(
     (entry,) = browser.json("/audit")["entries"]
     assert secret not in answer.text
     assert secret not in str(entry)
+
+
+# Several topics
+
+
+def test_chosen_topics_are_changed_and_deleted_together(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    for name in ("a", "b", "c"):
+        broker.create_topic(name)
+    page = browser.text("/topics")
+    assert 'name="topic.a" value="1" form="chosen" aria-label="Choose a"' in page
+    chosen = {"topic.a": "1", "topic.b": "1"}
+    fields = {**chosen, "setting": "retention.ms", "value": "2d"}
+    shown = preview(browser, "/chosen-topics/settings", **fields)
+    assert shown["plan"]["rows"][1] == ["b", "604800000 (7 d)", "172800000 (2 d)"]
+    done = browser.change("/chosen-topics/settings", fields)
+    assert "retention.ms of 2 topics changed" in done.text
+    assert [state_of(broker, one)[0] for one in ("a", "b", "c")] == [
+        {"retention.ms": "172800000"}, {"retention.ms": "172800000"}, {}
+    ]  # fmt: skip
+    shown = browser.post("/chosen-topics/delete", chosen)
+    assert browser.confirm("/chosen-topics/delete", shown, typed="a").status_code == 400
+    assert "2 topics deleted" in browser.confirm("/chosen-topics/delete", shown).text
+    assert topics_of(broker) == ["c", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "words"),
+    [
+        ("delete", {}, "choose topics in the list"),
+        ("delete", {"topic.order": "1"}, "did you mean orders?"),
+        ("settings", {"topic.orders": "1", "setting": "retention"}, "there is no such setting"),
+        (
+            "settings",
+            {"topic.orders": "1", "setting": "retention.ms", "value": "x"},
+            "milliseconds",
+        ),
+    ],
+)
+def test_a_choice_that_is_wrong_changes_nothing(
+    browser: Browser, path: str, fields: dict[str, str], words: str
+) -> None:
+    answer = browser.post(f"/chosen-topics/{path}", fields)
+    assert answer.status_code in (400, 404)
+    assert words in answer.text

@@ -16,6 +16,8 @@ from ottla.client.administration.descriptions import (
 )
 from ottla.client.administration.topics import ListedOffset
 from ottla.client.refusals import RefusedError
+from ottla.config.setting import settings_of
+from ottla.config.topic import TopicConfig
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
@@ -85,6 +87,7 @@ def topics(ask: Ask) -> Page:
             "shows_internal": shows_internal,
             "has_figures": bool(figures),
             "figures_at_once": FIGURES_AT_ONCE,
+            "settings": list(settings_of(TopicConfig)),
         },
     )
 
