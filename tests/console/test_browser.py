@@ -11,7 +11,7 @@ import pytest
 
 import ottla
 from ottla.testing import LocalBroker
-from tests.console.asking import FEW_LOGS
+from tests.console.asking import AUTHORIZER, FEW_LOGS
 from tests.console.chromium import absence, axe_absence, faults_of, opened_chromium
 from tests.console.demo import admin_of, console_of, demo_broker
 from tests.console.test_signing_in import USERS, WITHOUT_USER
@@ -519,3 +519,61 @@ def test_another_sites_page_neither_reads_nor_changes_anything(
     page.wait_for_selector("text=Not allowed")
     assert not any(b"forged" in (one.value or b"") for one in broker.records("payments"))
     context.close()
+
+
+def test_a_user_is_created_and_a_rule_is_asked_for_by_mouse_alone(
+    chromium: Any, tmp_path: Path
+) -> None:
+    """The password is in no address and on no page."""
+    settings = {**FEW_LOGS, **AUTHORIZER}
+    with LocalBroker(tmp_path / "data", settings) as broker, console_of(broker) as console:
+        page = chromium.new_page(base_url=console)
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto("/users")
+        page.fill("#user", "eva")
+        page.click("text=Preview …")
+        page.fill("#secret", "a secret of eva")
+        page.fill("#again", "a secret of eva")
+        page.click("button:has-text('Create the user')")
+        page.wait_for_selector(".done:has-text('eva logs in with the new password now')")
+        assert "secret" not in page.url
+        assert "a secret of eva" not in page.content()
+        page.click("text=ACLs >> nth=0")
+        page.click("text=Add ACLs …")
+        page.fill("#principal", "User:eva")
+        page.select_option("#role", "producer")
+        page.fill("#topic", "orders")
+        page.click("text=Preview …")
+        page.click("button:has-text('Add 3 ACLs')")
+        page.wait_for_selector(".done:has-text('3 ACLs added')")
+        page.click("text=Who may what?")
+        page.fill("#principal", "eva")
+        page.select_option("#operation", "write")
+        page.fill("#name", "orders")
+        page.click("button:has-text('Ask')")
+        page.wait_for_selector("article:has-text('Yes: allow User:eva write on topic orders')")
+        page.close()
+
+
+def test_the_time_of_a_reset_is_picked_by_the_clock_of_the_reader(
+    chromium: Any, console: str
+) -> None:
+    def page_in(zone: str) -> Any:
+        page = chromium.new_page(base_url=console, timezone_id=zone)
+        page.set_default_timeout(PATIENCE_MS)
+        return page
+
+    page = page_in("Asia/Kolkata")
+    page.goto("/group/reset?name=billing")
+    page.select_option("#kind", "time")
+    assert page.inner_text("[data-zone]") in ("Asia/Kolkata", "Asia/Calcutta")
+    assert not page.is_visible("#offset")
+    page.fill("#time", "2026-01-31T12:00:00")
+    page.click("text=Preview")
+    page.wait_for_selector("text=Commit these offsets")
+    assert "zone=%2B05%3A30" in page.url
+    shared = page_in("UTC")
+    shared.goto(page.url)
+    assert shared.input_value("#time").startswith("2026-01-31T06:30")
+    for one in (page, shared):
+        one.close()

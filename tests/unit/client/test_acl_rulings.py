@@ -22,6 +22,7 @@ from ottla.client.administration.acl_rulings import (
 )
 from ottla.client.administration.acl_words import AclWords
 from ottla.client.administration.admin import Admin
+from ottla.client.administration.security_messages import described_acls
 from ottla.client.administration.security_values import AclBinding
 from ottla.metadata.acls import (
     Acl,
@@ -239,3 +240,15 @@ def test_the_options_of_words_say_the_same_in_a_command(words: AclWords) -> None
     assert target.text == "localhost:9092"
     found = acl_commands._words(given, principal, operations, role)
     assert sorted(found.bindings()) == sorted(words.bindings())
+
+
+def test_what_a_later_kafka_knows_is_listed_and_decides_nothing() -> None:
+    class Resource:
+        resource_type, resource_name, pattern_type = 2, "orders", 3
+
+    class Later:
+        principal, host, operation, permission_type = "User:ana", "*", 99, 3
+
+    (later,) = described_acls([type("R", (Resource,), {"acls": [Later]})])
+    assert (later.operation, later.permission) == ("UNKNOWN", "ALLOW")
+    assert judge(may("User:ana", "WRITE"), [later], NOBODY).reason is Reason.NOT_NAMED

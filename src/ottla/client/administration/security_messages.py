@@ -144,16 +144,29 @@ def _code(kind: type[Kind], what: str, name: str) -> Kind:
     return kind[name.upper()]
 
 
+UNKNOWN = "UNKNOWN"
+"""What only a later Kafka knows."""
+
+
 def _acl(resource: Any, one: Any) -> AclBinding:
     return AclBinding(
-        resource_type=ResourceType(resource.resource_type).name,
+        resource_type=_RESOURCE_TYPES.get(resource.resource_type, UNKNOWN),
         name=resource.resource_name,
-        pattern_type=PatternType(resource.pattern_type).name,
+        pattern_type=_PATTERN_TYPES.get(resource.pattern_type, UNKNOWN),
         principal=one.principal,
         host=one.host,
-        operation=Operation(one.operation).name,
-        permission=Permission(one.permission_type).name,
+        operation=_OPERATIONS.get(one.operation, UNKNOWN),
+        permission=_PERMISSIONS.get(one.permission_type, UNKNOWN),
     )
+
+
+def _names(kind: type[IntEnum]) -> dict[int, str]:
+    """The names by number: a cluster may have 100,000 rules, and a call of an enum is slow."""
+    return {one.value: one.name for one in kind}
+
+
+_RESOURCE_TYPES, _PATTERN_TYPES = _names(ResourceType), _names(PatternType)
+_OPERATIONS, _PERMISSIONS = _names(Operation), _names(Permission)
 
 
 # Delegation tokens

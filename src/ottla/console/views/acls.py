@@ -74,7 +74,7 @@ def acls(ask: Ask) -> Page:
         text = wanted.lower()
         found = [one for one in found if text in one.principal.lower() or text in one.name.lower()]
     key = _principal_key if by == BY_PRINCIPAL else _resource_key
-    found.sort(key=lambda one: (key(one), one))
+    found.sort(key=lambda one: (*key(one), *_order(one)))
     shown, pages = paged(ask, found)
     return Page(
         template="acls.html",
@@ -103,6 +103,19 @@ def _resource_key(one: AclBinding) -> tuple[str, ...]:
     return (one.resource_type, one.name, one.pattern_type)
 
 
+def _order(one: AclBinding) -> tuple[str, ...]:
+    """As the rules' own order, which is slow for 100,000 of them."""
+    return (
+        one.resource_type,
+        one.name,
+        one.pattern_type,
+        one.principal,
+        one.host,
+        one.operation,
+        one.permission,
+    )
+
+
 def _title(by: str, one: AclBinding) -> str:
     if by == BY_PRINCIPAL:
         return one.principal
@@ -111,16 +124,19 @@ def _title(by: str, one: AclBinding) -> str:
 
 
 def _label(one: AclBinding) -> str:
-    return LABELS[OPTIONS[one.resource_type]]
+    option = OPTIONS.get(one.resource_type)
+    return one.resource_type.lower() if option is None else LABELS[option]
 
 
 def _group_fields(by: str, rules: Sequence[AclBinding]) -> Fields:
     first = rules[0]
     of_all: dict[str, str] = {"principal": first.principal, "all": "1"}
-    if by == BY_RESOURCE:
+    if by == BY_RESOURCE and first.resource_type not in OPTIONS:
+        of_all = {}
+    elif by == BY_RESOURCE:
         of_all = {"principal": ANY_PRINCIPAL, **_resource_query(first)}
     return {
-        "remove": f"/acls/remove?{urlencode(of_all)}",
+        "remove": f"/acls/remove?{urlencode(of_all)}" if of_all else "",
         "rules": [{**_rule_fields(one), "remove": _removal_path(one)} for one in rules],
     }
 
@@ -137,6 +153,9 @@ def _resource_query(one: AclBinding) -> dict[str, str]:
 
 
 def _removal_path(one: AclBinding) -> str:
+    """Empty for a rule of a later Kafka, which no filter can name."""
+    if one.resource_type not in OPTIONS or "UNKNOWN" in (one.operation, one.permission):
+        return ""
     query = {
         "principal": one.principal,
         "operations": one.operation.lower(),
