@@ -82,9 +82,10 @@ def paths_of_every_view() -> Iterator[str]:
             text = quote(name, safe="")
             yield f"{path}?{'&'.join(f'{field}={text}' for field in FIELDS)}"
             yield f"{path}?name={text}"
-            people = (f"principal=User:{text}&all=1&group={text}", f"user={text}&ip={text}",
-                      f"principal={text}&name={text}", f"principal=any&group={text}",
-                      f"user={text}&producer_byte_rate=1&explain=1")  # fmt: skip
+            people = (
+                f"principal=User:{text}&group={text}&user={text}&producer_byte_rate=1",
+                f"principal=any&all=1&ip={text}&explain=1",
+            )
             if template.startswith(("/users", "/acls", "/quotas")):
                 yield from (f"{template}?{one}" for one in people)
 

@@ -64,10 +64,10 @@ class Question:
 
     @property
     def text(self) -> str:
-        """Example: may User:ana write on topic orders?"""
+        """Example: May User:ana write on topic orders?"""
         host = "" if self.host == WILDCARD else f" from {self.host}"
         kind = self.resource_type.lower()
-        return f"may {self.principal}{host} {self.operation.lower()} on {kind} {self.name}?"
+        return f"May {self.principal}{host} {self.operation.lower()} on {kind} {self.name}?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
