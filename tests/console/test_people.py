@@ -262,6 +262,17 @@ def test_a_hostile_rule_is_added_and_removed_by_both_ways(
     assert rules_of(guarded) == sorted(RULES)
 
 
+def test_ends_of_lines_are_those_of_the_address_however_a_browser_sends_them(
+    guarded: LocalBroker, people: Browser
+) -> None:
+    added = rule("READ", "a\nb", principal="User:x\r", resource_type="GROUP")
+    query = {"principal": added.principal, "operations": "read", "group": added.name}
+    address = f"/acls/add?{urlencode(query)}"
+    sent = {"principal": "User:x\r\n", "group": "a\r\nb"}
+    assert "1 ACL added" in people.confirm(address, people.get(address), **sent).text
+    assert added in rules_of(guarded)
+
+
 def test_exactly_the_rules_that_were_shown_are_removed(
     guarded: LocalBroker, people: Browser
 ) -> None:

@@ -197,7 +197,7 @@ class Console(Responses):
                 return self._to_sign_in(request)
             form = None
             if request.method == "POST":
-                form = await _form(request)
+                form = _as_written(await _form(request), request.query_params)
                 denied = self.check_form(request, form)
                 if denied is None and self._state.is_read_only and view.changes:
                     denied = Denied(status=403, reason=READ_ONLY)
