@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,10 @@ pytest.importorskip("avro")
 
 import ottla
 from ottla.console.decoding import Decodings
+from ottla.console.pages import Ask, Page
+from ottla.console.targets import Place
+from ottla.console.views.schemas import delete
+from ottla.console.views.schemas import register as register_view
 from ottla.schema_registry.administration import NewSchema, Reference, RegistryAdmin, open_admin
 from ottla.schema_registry.directory import DirectoryRegistry
 from ottla.schema_registry.http import HttpRegistry
@@ -241,3 +246,21 @@ def test_a_large_schema_is_cut_and_not_compared(browser: Browser, admin: Registr
         admin.register("many-value", NewSchema(text=text))
     assert browser.json("/schema/compare?subject=many-value")["difference"]["is_too_large"]
     assert "too large to compare" in browser.text("/schema/compare?subject=many-value")
+
+
+def test_users_of_the_broker_do_not_change_a_registry_that_does_not_know_them(
+    browser: Browser, admin: RegistryAdmin
+) -> None:
+    target = replace(browser.console.place.target, has_sign_in=True)
+    place = Place(target, target.settings)
+    ask = Ask(place=place, state=browser.console.state, now_ms=0, query={"subject": "orders-value"})
+    shown = delete(ask)
+    assert isinstance(shown, Page)
+    assert "as users of the broker" in shown.data["problem"]
+    assert shown.data["confirm"] == ""
+    form = {"subject": "new", "kind": "AVRO", "schema": '"int"'}
+    refused = register_view(replace(ask, form=form))
+    assert isinstance(refused, Page)
+    assert refused.status == 400
+    assert admin.subjects() == ["orders-value"]
+    place.close()
