@@ -269,7 +269,8 @@ class TierJobs:
 
     def _visit(self, topic: Topic) -> None:
         config = topic.config
-        if config.remote_storage_enable or config.remote_log_delete_on_disable:
+        is_here = self._topics.find(topic.name) is topic
+        if is_here and (config.remote_storage_enable or config.remote_log_delete_on_disable):
             for index, partition in topic.partitions.items():
                 self._to_look.append((topic, partition))
                 self._seen.add((topic.topic_id, index))
