@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.schema_registry.registry import RegistryLogin
 
+REGISTRY_URL = "schema.registry.url"
+"""The setting of a client or a context that names its registry."""
+
 FilePath = str | os.PathLike[str]
 """Options give texts: the import of pathlib is a thirtieth of a short command's processor time."""
 
@@ -69,6 +72,19 @@ def read_registry_login(path: FilePath | None) -> "RegistryLogin | None":
     from ottla.schema_registry.registry import parse_login
 
     return parse_login(read_client_settings(path))
+
+
+def registry_login(
+    path: FilePath | None, settings: Mapping[str, str], address: str
+) -> "RegistryLogin | None":
+    """The login in a file, or else in a target's settings, which is for the registry that they name
+    and no other. Raises `UserError`.
+    """
+    if path is not None or settings.get(REGISTRY_URL) != address:
+        return read_registry_login(path)
+    from ottla.schema_registry.registry import parse_login
+
+    return parse_login(settings)
 
 
 def read_server_properties(path: FilePath) -> dict[str, str]:

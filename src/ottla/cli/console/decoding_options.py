@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.base.errors import UserError
-from ottla.cli.settings_files import read_registry_login, registry_options
+from ottla.cli.settings_files import REGISTRY_URL, registry_login, registry_options
 from ottla.cli.terminal import with_options
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 5.0
 """How long a page waits for the registry."""
-REGISTRY_URL = "schema.registry.url"
 
 
 def _by_topic(option: str, metavar: str, words: str) -> Callable[[Any], Any]:
@@ -40,13 +39,12 @@ def decodings(given: Mapping[str, Any], settings: Mapping[str, str]) -> "Decodin
     """The decodings of a target, of the options and its registry's settings; raises `UserError`."""
     from ottla.console.decoding import Decodings
     from ottla.schema_registry.opening import open_registry
-    from ottla.schema_registry.registry import parse_login
 
     address = given["registry"] or settings.get(REGISTRY_URL)
-    login = read_registry_login(given["registry_config"])
-    if login is None and settings:
-        login = parse_login(settings)
-    registry = None if not address else open_registry(address, login, patience_s=PATIENCE_S)
+    registry = None
+    if address:
+        login = registry_login(given["registry_config"], settings, address)
+        registry = open_registry(address, login, patience_s=PATIENCE_S)
     return Decodings(registry, dict(_files(given)))
 
 

@@ -49,7 +49,7 @@ def consume_command(
     share the partitions, and the offsets of printed records are committed.
     """
     target = target.with_tier(given)
-    plan, printer = parse_plan(topics, given)
+    plan, printer = parse_plan(topics, given, target.registry)
     if group is not None:
         if target.tier is not None:
             raise UserError(

@@ -5,7 +5,7 @@ them.
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ottla.base.values import dataclass
 from ottla.cli.late_line import LateLine, is_file
 from ottla.cli.output import quiet_option
 from ottla.cli.records.templates import Piece, Style, parse_template, unescaped
-from ottla.cli.settings_files import read_registry_login, registry_options
+from ottla.cli.settings_files import REGISTRY_URL, registry_login, registry_options
 from ottla.cli.terminal import counted, with_options
 from ottla.cli.visible import own
 from ottla.search.encodings import ENCODINGS, Encoding, encoding_of, field_reader
@@ -150,10 +150,15 @@ class ReadPlan:
     fields: FieldReader
 
 
-def parse_plan(topics: Sequence[str], given: dict[str, Any]) -> tuple[ReadPlan, "Printer"]:
-    """Converts the options of a command to values; raises `UserError`."""
+def parse_plan(
+    topics: Sequence[str], given: dict[str, Any], settings: Mapping[str, str]
+) -> tuple[ReadPlan, "Printer"]:
+    """Converts the options of a command to values; `settings` are those of the target's registry.
+
+    Raises `UserError`.
+    """
     now_ms = round(time.time() * 1000)
-    registry = _registry(given)
+    registry = _registry(given, settings)
     style = Style(
         key=given_encoding("key", given, registry),
         value=given_encoding("value", given, registry),
@@ -191,13 +196,18 @@ def given_encoding(
     )
 
 
-def _registry(given: dict[str, Any]) -> "SchemaRegistry | None":
+def _registry(given: dict[str, Any], settings: Mapping[str, str]) -> "SchemaRegistry | None":
+    """The registry of the options; or that of the target's settings, if values or keys are asked
+    for by it: of a context with a registry not every topic's values are in it.
+    """
     address = given["registry"]
+    if address is None and "registry" in (given["value_as"], given["key_as"]):
+        address = settings.get(REGISTRY_URL)
     if address is None:
         return None
     from ottla.schema_registry.opening import open_registry
 
-    return open_registry(address, read_registry_login(given["registry_config"]))
+    return open_registry(address, registry_login(given["registry_config"], settings, address))
 
 
 def _separator(text: str | None) -> bytes | None:

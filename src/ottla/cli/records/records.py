@@ -55,7 +55,7 @@ def records_command(
     if not target.is_directory:
         raise UserError(f"records reads files; for a broker use: ottla consume {target.text} TOPIC")
     tier = tier_of(given)
-    plan, printer = parse_plan((*topics, *more_topics), given)
+    plan, printer = parse_plan((*topics, *more_topics), given, target.registry)
     if old := OldRecords.found_at(target.directories[0]):
         printer.print_all(entries(old, plan))
         return

@@ -12,6 +12,8 @@ import ottla
 from ottla.base.errors import UserError
 from ottla.cli.console.decoding_options import decodings
 from ottla.cli.main import cli
+from ottla.cli.settings_files import registry_login
+from ottla.schema_registry.framing import PREFIX
 from ottla.schema_registry.http import HttpRegistry
 
 NOTHING: dict[str, Any] = {
@@ -69,21 +71,35 @@ def test_a_registry_is_of_an_option_or_else_of_the_settings() -> None:
     found = decodings({**NOTHING, "registry": "http://other:8081"}, settings).registry
     assert isinstance(found, HttpRegistry)
     assert found.url == "http://other:8081"
-    with pytest.raises(UserError, match=r"schema\.registry\.ulr has no effect here"):
-        decodings(NOTHING, {"schema.registry.ulr": "http://registry:8081"})
+    with pytest.raises(UserError, match=r"schema\.registry\.usr has no effect here"):
+        decodings(NOTHING, settings | {"schema.registry.usr": "me"})
 
 
-def test_a_context_may_name_a_registry_that_other_commands_do_not_know(
+def test_a_login_is_for_the_registry_that_was_named_with_it() -> None:
+    url = "http://registry:8081"
+    settings = {"schema.registry.url": url, "basic.auth.user.info": "me:secret"}
+    login = registry_login(None, settings, url)
+    assert login is not None
+    assert (login.user, login.password) == ("me", "secret")
+    assert registry_login(None, settings, "http://other:8081") is None
+
+
+def test_a_context_may_name_a_registry_that_those_ask_who_need_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ottla.open(tmp_path / "data") as log:
         log.create_topic("orders")
+        log.append("orders", PREFIX.pack(0, 4) + b'{"tea": 1}')
+    (tmp_path / "4.json").write_text("{}")
     contexts = tmp_path / "contexts.toml"
     contexts.write_text(
-        f'[contexts.shop]\ntarget = "{tmp_path / "data"}"\n'
-        '"schema.registry.url" = "http://registry:8081"\n'
+        f'[contexts.shop]\ntarget = "{tmp_path / "data"}"\n"schema.registry.url" = "{tmp_path}"\n'
     )
     monkeypatch.setenv("OTTLA_CONTEXTS", str(contexts))
     for target in (("@shop",), (str(tmp_path / "data"), "-X", "schema.registry.url=http://a:1")):
         found = CliRunner().invoke(cli, ["topics", "list", *target])
         assert (found.exit_code, "orders" in found.output) == (0, True), found.output
+    found = CliRunner().invoke(cli, ["consume", "@shop", "orders", "--value", "registry"])
+    assert (found.exit_code, found.output) == (0, '{"tea":1}\n')
+    found = CliRunner().invoke(cli, ["consume", "@shop", "orders"])
+    assert (found.exit_code, found.output) == (0, '\0\0\0\0\x04{"tea": 1}\n')
