@@ -23,7 +23,7 @@ from ottla.base.values import dataclass
 from ottla.broker.events import SegmentsGoing
 from ottla.broker.log_jobs.log_access import LogAccess
 from ottla.broker.topics.removals import SegmentRemovals
-from ottla.storage.directory.log_checkpoints import LOGS_PER_STEP
+from ottla.storage.directory import log_checkpoints
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import log_file_name
@@ -137,7 +137,7 @@ class Retention:
     def _keep_more(self) -> None:
         """Does the next step of the checkpoint, or all if they are short."""
         assert self._keeping is not None
-        is_long = sum(len(one.logs) for one in self._directories) > LOGS_PER_STEP
+        is_long = sum(len(one.logs) for one in self._directories) > log_checkpoints.LOGS_PER_STEP
         for _step in self._keeping:
             if is_long:
                 return

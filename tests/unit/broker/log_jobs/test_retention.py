@@ -12,6 +12,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.log_jobs import retention
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.storage.directory import log_checkpoints
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.retention import retention as storage_retention
 from ottla.testing import CrashMode, FakeFileSystem
@@ -244,19 +245,19 @@ def test_a_crash_between_two_moves_of_a_start_brings_no_record_back(
 def test_the_starts_of_many_logs_are_written_in_steps_before_a_segment_goes(
     monkeypatch: pytest.MonkeyPatch, is_overtaken: bool
 ) -> None:
-    monkeypatch.setattr(retention, "LOGS_PER_STEP", 1)
+    monkeypatch.setattr(log_checkpoints, "LOGS_PER_STEP", 1)
     at = Timestamps(now_ms=NOW_MS + HOUR, monotonic_ms=0.0)
-    for slices, mode in product(range(1, 5), (CrashMode.STRICT, CrashMode.KEEP)):
+    for slices, mode in product(range(1, 6), (CrashMode.STRICT, CrashMode.KEEP)):
         world = World(disk("/d"), partitions=2, retention_ms="1000")
         world.append(4)
         for number in range(slices):
             has_more = world.broker.log_jobs.retention.run_slice(at)
             if is_overtaken and number == 0:
                 world.broker.directories[0].checkpoints.write_log_starts()
-        assert (bool(world.files(".deleted")), has_more) == (slices == 4, slices < 4)
+        assert (bool(world.files(".deleted")), has_more) == (slices == 5, slices < 5)
         broker: Broker = open_broker(world.file_system.crash(mode))
         start = broker.topics.partition("t", 0).log.log_start_offset
-        assert start == (4 if is_overtaken or slices > 2 else 0)
+        assert start == (4 if is_overtaken or slices > 3 else 0)
 
 
 def test_a_log_that_goes_or_is_cleaned_between_two_slices_is_left_alone(
