@@ -301,7 +301,7 @@ def test_columns_are_not_taken_back_once_their_files_have_come(
         other.start()
         assert is_asked.wait(PATIENCE_S)
 
-    other = Thread(target=DeltaLog(Table(people.table).store).repair)
+    other = Thread(target=DeltaLog(Table(people.table).store).repair, args=(None,))
     monkeypatch.setattr(deltalake.DeltaTable, "create_write_transaction", late)
     after_the_columns(monkeypatch, start_other)
     people.load(WIDE)
