@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from ottla.base.errors import OttlaError
 from ottla.base.values import dataclass
 from ottla.client.administration.doctor import complaints, local_directories
+from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.console.targets import Place
 from ottla.diagnosis.complaints import Complaint
 
@@ -89,7 +90,8 @@ class _Look(Generic[Found]):
         try:
             self.found = look(place, now_ms)
         except (OttlaError, OSError) as error:
-            self.failure = str(error)
+            # The visitor did not choose the address, so the hint does not help.
+            self.failure = str(error).removesuffix(ADDRESS_HINT)
         finally:
             self.before = None
             self.done_at = clock()
