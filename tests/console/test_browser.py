@@ -551,7 +551,9 @@ def test_a_user_is_created_and_a_rule_is_asked_for_by_mouse_alone(
         page.select_option("#operation", "write")
         page.fill("#name", "orders")
         page.click("button:has-text('Ask')")
-        page.wait_for_selector("article:has-text('Yes: allow User:eva write on topic orders')")
+        page.wait_for_selector(
+            "[role=status]:has-text('Yes: allow User:eva write on topic orders')"
+        )
         page.close()
 
 
