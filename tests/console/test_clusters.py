@@ -182,3 +182,14 @@ def test_the_look_is_chosen_on_the_overview_of_clusters_too(data: str) -> None:
         form = {"form_token": found[1], "look": "dark", "next": "/"}
         answer = client.post("/look", data=form, headers={"origin": HOST})
         assert '<html lang="en" data-look="dark"' in answer.text
+
+
+def test_a_context_whose_name_cannot_be_in_an_address_is_named(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "contexts.toml"
+    tables = (f'[contexts."{name}"]\ntarget = "{data}"\n' for name in ("test", "a/../<b>{c}"))
+    file.write_text("".join(tables))
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(file))
+    found = CliRunner().invoke(console_command.console_command, ["--all-contexts"])
+    assert "context a/../<b>{c}: a name is letters" in str(found.exception)

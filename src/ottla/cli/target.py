@@ -31,7 +31,7 @@ from ottla.base.addresses import (
 from ottla.base.errors import UnknownNameError, UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.cli.contexts import Context, read_contexts
+from ottla.cli.contexts import NAME, Context, read_contexts
 from ottla.cli.default_place import default_place
 from ottla.cli.settings_files import FilePath, parse_setting, read_client_settings, with_secrets
 from ottla.cli.terminal import (
@@ -591,6 +591,12 @@ def _several(
         names = list(dict.fromkeys(_names(named.get("context") or ())))
     if len(names) < 2 and not named.get("has_all_contexts"):
         return {}
+    for one in names:
+        if one in contexts.known and not NAME.fullmatch(one):
+            raise UserError(
+                f"{contexts.path}: context {one}: a name is letters, digits, dots, dashes and "
+                "underscores; rename it in the file"
+            )
     return {one: _with_registry(target_of_context(contexts.named(one), settings)) for one in names}
 
 
