@@ -13,6 +13,7 @@ from ottla.spark.table import table_files
 from ottla.tables.columns.partitions import Partitioning, placed
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
+from ottla.tables.formats import delta
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger import ledger
@@ -338,8 +339,32 @@ def test_a_load_reads_one_entry_however_many_there_are(
     add_load(opened)
     entries = [path for path in read if path.startswith("_ottla/ledger/")]
     assert set(entries) == {f"_ottla/ledger/{4:020d}.json"}
-    # The entries of the log before the last commit are durable, and not read or synced again.
-    assert not [path for path in read if path.startswith("_delta_log/0")]
+    # The entries of the log up to the last commit are durable, and not read or synced again.
+    assert {path for path in read if path.startswith("_delta_log/0")} == {
+        f"_delta_log/{5:020d}.json"
+    }
+
+
+def test_a_log_is_read_from_its_last_checkpoint_by_a_writer_that_stays(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "CHECKPOINT_INTERVAL", 4)
+    opened: list[str] = []
+    opens = deltalake.DeltaTable.__init__
+
+    def note(self: Any, *arguments: Any, **named: Any) -> None:
+        opened.append("")
+        opens(self, *arguments, **named)
+
+    monkeypatch.setattr(deltalake.DeltaTable, "__init__", note)
+    counts = []
+    for _ in range(8):
+        opened.clear()
+        add_load(table)
+        counts.append(len(opened))
+    # The load after the commit of version 4, which has a checkpoint, opens the table again.
+    assert counts[5] == counts[7] + 1
+    assert len(delta_files(table)) == 8
 
 
 def test_entries_of_an_earlier_version_are_summed_up(table: Table) -> None:

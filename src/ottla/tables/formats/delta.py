@@ -133,13 +133,29 @@ class DeltaLog:
             state = self.state()
             if state is None or state.version == read_version:
                 raise self._failure(error) from error
-        version = version_made(self, self._store.address, change)
+        version = read_version + 1
+        if not self._is_made(version, change):  # Another program has committed in between.
+            version = version_made(self, self._store.address, change)
         # Also entries of others from before `read_version`, if they came after `repair`.
         self._sync_entries(min(read_version, self._durable_version) + 1, version)
         self._durable_version = version
         if version and version % CHECKPOINT_INTERVAL == 0:
             self._checkpoint(self._current(), version)
+            # Opened again from there: the library reads all entries since a table was opened anew
+            # for each commit.
+            self._opened = None
         return version
+
+    def _is_made(self, version: int, change: Change) -> bool:
+        """Whether a version's entry is this commit's; the whole log is not listed."""
+        if not self._store.has(_entry_path(version)):
+            return False
+        try:
+            actions = list(_actions(self._store.read(_entry_path(version))))
+        except ValueError:
+            return False
+        infos = [one["commitInfo"] for one in actions if "commitInfo" in one]
+        return [one.get(_FACTS, {}).get("facts") for one in infos] == [dict(change.facts)]
 
     def history(self, since_commit: int) -> list[Committed]:
         table = self._current()
@@ -374,7 +390,8 @@ class DeltaLog:
             if self._opened is None:
                 options = STORAGE_OPTIONS if self._store.is_shared else None
                 self._opened = DeltaTable(self._store.address, storage_options=options)
-            else:
+            elif self._store.has(_entry_path(self._opened.version() + 1)):
+                # Only then: the library lists the whole log, which grows with each commit.
                 self._opened.update_incremental()
         except TableNotFoundError:
             return None
