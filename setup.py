@@ -39,6 +39,7 @@ BROKER = {
     "coordinator": "plan shard",
     "coordinator/classic": "rebalance",
     "coordinator/consumer": "plan",
+    "coordinator/share": "plan",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
     "record": "batch layout list_cutting list_packing walk",

@@ -22,8 +22,8 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc
 def queries(data: bytes) -> None:
     """Each parser of links and options takes a text, or says what is wrong with it."""
     text = data.decode("utf-8", "surrogateescape").replace("&", ENDLESS)
-    parse_cursor(text)
     for parse in (
+        lambda: parse_cursor(text),
         lambda: parse_partitions(text),
         lambda: parse_position("--from", text, NOW_MS),
         lambda: parse_time(text, NOW_MS),

@@ -468,6 +468,19 @@ def target_argument(*, directories: bool = False, contexts: bool = False) -> Cal
             help=f"Context to use as TARGET, as @NAME is{several}.",
         ),
         *([_all_contexts()] if contexts else ()),
+        *_client_settings(),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            metavar="TIME",
+            callback=_seconds,
+            help="Time after which the command exits with 124, such as 30s.",
+        ),
+    )
+
+
+def _client_settings() -> tuple[Callable[[Any], Any], ...]:
+    return (
         click.option(
             "--client",
             "-X",
@@ -489,13 +502,6 @@ def target_argument(*, directories: bool = False, contexts: bool = False) -> Cal
             expose_value=False,
             callback=_remember,
             help="File of client settings.",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            metavar="TIME",
-            callback=_seconds,
-            help="Time after which the command exits with 124, such as 30s.",
         ),
     )
 

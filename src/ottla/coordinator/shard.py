@@ -104,7 +104,6 @@ class GroupCoordinatorShard:
         group_configs: GroupConfigLookup,
         timers: Timers[Hashable],
         refusal: Callable[[str], ErrorCode] = lambda _: ErrorCode.NONE,
-        share_settings: Callable[[str], ShareGroupSettings] = lambda _: ShareGroupSettings(),
     ) -> None:
         """`refusal` returns the error for a group id that is not available here, or NONE: its
         partition is unreadable, still loading, or led by another broker.
@@ -119,7 +118,7 @@ class GroupCoordinatorShard:
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
-        self._shares = ShareHeartbeats(share_settings, catalog)
+        self._shares = ShareHeartbeats(lambda _: ShareGroupSettings(), catalog)
         self.being_deleted: set[str] = set()
         self.being_changed: set[str] = set()
         """The groups of which a decision is made in turns."""

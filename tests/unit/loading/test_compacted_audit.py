@@ -9,7 +9,7 @@ pytest.importorskip("deltalake")
 import deltalake
 
 import ottla
-from ottla.loading.auditing.audit import audit
+from ottla.loading.auditing.audit import audit, audit_compacted
 from ottla.loading.auditing.report import AuditReport
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
@@ -54,7 +54,7 @@ class People:
 
     def audited(self, *, is_compacted: bool = True) -> AuditReport:
         log = open_log(topic_options(self.log, "t"))
-        return audit(Table(self.table), log, "t", is_compacted=is_compacted)
+        return (audit_compacted if is_compacted else audit)(Table(self.table), log, "t")
 
 
 def test_a_table_has_every_record_that_compaction_left(tmp_path: Path) -> None:

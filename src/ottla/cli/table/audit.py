@@ -70,7 +70,7 @@ def audit_command(
     rows equal records, in a sample of files or with --all in every file. Exits with 0 if all is
     equal, and with 1 if something differs or the log is damaged. Nothing is written.
     """
-    from ottla.loading.auditing.audit import audit
+    from ottla.loading.auditing.audit import audit, audit_compacted
     from ottla.sources.opening import open_log, topic_options
     from ottla.tables import Table
 
@@ -85,15 +85,17 @@ def audit_command(
     with LateLine(f"comparing {table} with {topic}", is_quiet=output.is_quiet) as line:
         log = open_log(options)
         line.say(f"comparing the rows and records of {topic}")
-        report = audit(
-            Table(table),
-            log,
-            topic,
-            compare_all=given["compare_all"],
-            is_compacted=given["compacted"],
-            seed=given["seed"],
-            login=login,
-        )
+        if given["compacted"]:
+            report = audit_compacted(Table(table), log, topic, login=login)
+        else:
+            report = audit(
+                Table(table),
+                log,
+                topic,
+                compare_all=given["compare_all"],
+                seed=given["seed"],
+                login=login,
+            )
     output.say(_text(report), _fields(report))
     if not report.is_equal:
         sys.exit(EXIT_DIFFERENCES)

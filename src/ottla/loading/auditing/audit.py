@@ -36,20 +36,24 @@ def audit(
     *,
     compare_all: bool = False,
     seed: int = 0,
-    is_compacted: bool = False,
     login: RegistryLogin | None = None,
 ) -> AuditReport:
     """Compares a table with its log.
 
-    Compares the rows of all files, or of a sample chosen by `seed`. Of a log that `is_compacted`
-    since it was loaded the table must have every record that is left, and may have others; all
-    files are compared then. `login` is for the registry of the schemas. Raises `UserError` if there
-    is no table, and `CorruptionError` if the ledger or the log cannot be read.
+    Compares the rows of all files, or of a sample chosen by `seed`. `login` is for the registry of
+    the schemas. Raises `UserError` if there is no table, and `CorruptionError` if the ledger or the
+    log cannot be read.
     """
-    is_whole = compare_all or is_compacted
-    return Audit(table, log, topic, login, is_compacted=is_compacted).run(
-        None if is_whole else seed
-    )
+    return Audit(table, log, topic, login).run(None if compare_all else seed)
+
+
+def audit_compacted(
+    table: Table, log: LogSource, topic: str, *, login: RegistryLogin | None = None
+) -> AuditReport:
+    """As `audit` of all files, of a log that was compacted since it was loaded: the table must have
+    every record that is left, and may have others.
+    """
+    return Audit(table, log, topic, login, is_compacted=True).run(None)
 
 
 class Audit:
