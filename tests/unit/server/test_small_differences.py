@@ -143,7 +143,8 @@ def test_a_description_that_succeeds_has_an_empty_message(broker: Broker) -> Non
 
 
 OTTLAS_OWN = {
-    "cordoned.log.dirs",  # of a later Kafka
+    "cordoned.log.dirs",  # of a later Kafka, as the next
+    "follower.fetch.last.tiered.offset.enable",
     "log.remote.copy.lag.bytes",  # KIP-1241, as the next
     "log.remote.copy.lag.ms",
     "max.auto.create.topics.per.minute",
