@@ -109,9 +109,10 @@ class _Emptiness:
         """Whether some type has many of them, or items of blocks have no bytes."""
         self._measure(top)
 
-    def is_empty(self, step: _Step) -> bool:
-        """Whether values have no bytes."""
-        return self._known[id(step)][0]
+    def of_empty(self, step: _Step) -> int:
+        """How many items without bytes a value has that has no bytes itself; 0 for another."""
+        is_empty, count = self._known[id(step)]
+        return count if is_empty else 0
 
     def _measure(self, step: _Step) -> tuple[bool, int]:
         """Whether a value has no bytes, and how many items without bytes it may have at most,
@@ -213,12 +214,12 @@ class _Walk:
                 case _:
                     count, position = _block(data, position)
                     items = step.inner[0]
-                    is_empty = self._emptiness.is_empty(items)
-                    empty += count if is_empty else 0
-                    _counted(count, _MOST_EMPTY + len(data) if is_empty else len(data) - position)
+                    of_each = self._emptiness.of_empty(items)
+                    empty += count * of_each
+                    _counted(count, _MOST_EMPTY + len(data) if of_each else len(data) - position)
                     if count:
                         left.append((step, 1))
-                    if count and not is_empty:
+                    if count and not of_each:
                         left.append((items, count))
             if position > len(data):
                 raise ValueError("it ends too early")

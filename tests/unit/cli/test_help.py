@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -58,7 +59,12 @@ def test_every_command_has_json_and_quiet_or_a_reason_to_lack_it() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_opens_with_an_example_that_is_understood(name: str) -> None:
+def test_help_opens_with_an_example_that_is_understood(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = tmp_path / "contexts.toml"
+    contexts.write_text('contexts = { prod = { target = "a:1" }, test = { target = "b:1" } }')
+    monkeypatch.setenv("OTTLA_CONTEXTS", str(contexts))
     command = COMMANDS[name]
     assert isinstance(command, ExampleCommand)
     assert command.examples
