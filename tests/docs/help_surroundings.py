@@ -60,6 +60,7 @@ BEFORE = {
     "context show": "ottla context add prod kafka:9092",
     "context use": "ottla context add prod kafka:9092",
     "context remove": "ottla context add prod kafka:9092",
+    "console --context": "ottla context add prod data/ && ottla context add test data/",
     "table read table/": "ottla load data/ orders --into table/ --engine local",
     "mirror verify": "ottla mirror kafka:9092 copy/",
     "status": "ottla serve --background && ottla serve data/ --background",
@@ -192,7 +193,7 @@ class Prepared:
 
 
 def needs_process(line: str) -> bool:
-    return line.startswith("ottla quick") or "--background" in line
+    return line.startswith("ottla quick") or "--background" in line or " && " in line
 
 
 def make_template(folder: Path, *more: Callable[[Log], None]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.tables.columns.flat import as_read, stored_path
     from ottla.tables.columns.partitions import Partitioning, parse_partitioning
     from ottla.tables.columns.rows import quarantine_columns
+    from ottla.tables.columns.statistics import LeafStatistics
     from ottla.tables.commits import begin, commit, record_writer
     from ottla.tables.entries import (
         Action,
@@ -79,6 +80,7 @@ _NAMES = {
     "columns.flat": "as_read stored_path",
     "columns.partitions": "Partitioning parse_partitioning",
     "columns.rows": "quarantine_columns",
+    "columns.statistics": "LeafStatistics",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
     "files.guarantees": "guarantee",
