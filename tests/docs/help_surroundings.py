@@ -36,6 +36,7 @@ NOON_MS = 1_769_860_800_000
 """2026-01-31T12:00Z, which examples name."""
 
 FILES = {
+    "bills.avsc": '{"type": "record", "name": "Bill", "fields": []}',
     "orders.csv": "id,total\n1,5\n2,120\n",
     "ana.password": "pot\n",
     "topics.json": '{"orders": {}, "audit": {"retention.ms": "-1"}, "plain": {}}',
