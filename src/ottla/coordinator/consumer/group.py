@@ -13,12 +13,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.consumer_protocol import PROTOCOL_TYPE
+from ottla.coordinator.consumer.assigned_group import AssignedGroup
 from ottla.coordinator.consumer.member import Member
 from ottla.coordinator.consumer.partitions import (
-    NOTHING,
-    Assignment,
     TopicIdPartition,
-    from_records,
 )
 from ottla.coordinator.consumer.requests import ConsumerGroupDescription, ConsumerMemberDescription
 from ottla.coordinator.deadlines import Due, TimerKey
@@ -75,7 +73,7 @@ RECORD_KEYS = (
 """The keys of the records of a consumer group."""
 
 
-class ConsumerGroup:
+class ConsumerGroup(AssignedGroup[Member]):
     """`topics` are the subscribed topics as last seen, by name; `targets` are by member id.
 
     Only `replay` changes a group, except for two fields that a restart clears: `revision`, the
@@ -84,12 +82,8 @@ class ConsumerGroup:
     """
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.assignment_epoch = 0
+        super().__init__(group_id)
         self.topics: dict[str, TopicMetadata] = {}
-        self.members: dict[str, Member] = {}
-        self.targets: dict[str, Assignment] = {}
         self.regexes: dict[str, frozenset[str]] = {}
         self.static_ids: dict[str, str] = {}
         self.owners: dict[TopicIdPartition, str] = {}
@@ -127,7 +121,8 @@ class ConsumerGroup:
                 self.assignment_epoch = 0 if value is None else value.assignment_epoch
             case ConsumerGroupTargetAssignmentMemberKey():
                 assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue | None)
-                self._replay_target(key.member_id, value)
+                target = None if value is None else value.topic_partitions
+                self._replay_target(key.member_id, target)
             case ConsumerGroupCurrentMemberAssignmentKey():
                 assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue | None)
                 self._replay_current(key.member_id, value)
@@ -151,14 +146,6 @@ class ConsumerGroup:
         self.members[member_id] = member if early is None else member.take_current(early)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member_id
-
-    def _replay_target(
-        self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
-    ) -> None:
-        if value is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = from_records(value.topic_partitions)
 
     def _replay_current(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
@@ -206,14 +193,6 @@ class ConsumerGroup:
         yield ConsumerGroupMetadataKey(group_id=self.group_id)
 
     # Interface of `Group`
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def is_vacant(self) -> bool:
-        return self.epoch == 0
 
     def timer_keys(self) -> Iterator[TimerKey]:
         for member_id in self.members:
@@ -295,22 +274,9 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    def member(self, member_id: str) -> Member:
-        """Raises `ApiError(UNKNOWN_MEMBER_ID)`."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {self.group_id}.",
-            )
-        return member
-
     def static_member(self, instance_id: str) -> Member | None:
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members[member_id]
-
-    def target_of(self, member_id: str) -> Assignment:
-        return self.targets.get(member_id, NOTHING)
 
     def is_free_for(self, member_id: str, partition: TopicIdPartition) -> bool:
         """Whether no other member holds the partition."""

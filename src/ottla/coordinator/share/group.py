@@ -16,6 +16,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
+from ottla.coordinator.consumer.assigned_group import AssignedGroup
 from ottla.coordinator.consumer.partitions import NOTHING, Assignment, from_records, to_records
 from ottla.coordinator.deadlines import Due, TimerKey
 from ottla.coordinator.decision import Draft
@@ -116,7 +117,7 @@ class SharedTopic(NamedTuple):
 SharedTopics = Mapping[Uuid, SharedTopic]
 
 
-class ShareGroup:
+class ShareGroup(AssignedGroup[ShareMember]):
     """`initialized` are the partitions whose state the share coordinators have, `initializing`
     those that they were asked to begin.
 
@@ -126,13 +127,9 @@ class ShareGroup:
     """
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
+        super().__init__(group_id)
         self.metadata_hash = 0
-        self.assignment_epoch = 0
         self.assignment_ms = 0
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Assignment] = {}
         self.initializing: SharedTopics = {}
         self.initialized: SharedTopics = {}
         self.revision: int | None = None
@@ -164,7 +161,8 @@ class ShareGroup:
                 self.assignment_ms = 0 if value is None else value.assignment_timestamp_ms
             case ShareGroupTargetAssignmentMemberKey():
                 assert isinstance(value, ShareGroupTargetAssignmentMemberValue | None)
-                self._replay_target(key.member_id, value)
+                target = None if value is None else value.topic_partitions
+                self._replay_target(key.member_id, target)
             case ShareGroupCurrentMemberAssignmentKey():
                 assert isinstance(value, ShareGroupCurrentMemberAssignmentValue | None)
                 self._replay_current(key.member_id, value)
@@ -181,14 +179,6 @@ class ShareGroup:
         early = self._early.pop(member_id, None)
         member = member.take_metadata(value)
         self.members[member_id] = member if early is None else member.take_current(early)
-
-    def _replay_target(
-        self, member_id: str, value: ShareGroupTargetAssignmentMemberValue | None
-    ) -> None:
-        if value is None:
-            self.targets.pop(member_id, None)
-        else:
-            self.targets[member_id] = from_records(value.topic_partitions)
 
     def _replay_current(
         self, member_id: str, value: ShareGroupCurrentMemberAssignmentValue | None
@@ -212,14 +202,6 @@ class ShareGroup:
         yield ShareGroupMetadataKey(group_id=self.group_id)
 
     # Interface of `Group`
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def is_vacant(self) -> bool:
-        return self.epoch == 0
 
     def timer_keys(self) -> Iterator[TimerKey]:
         for member_id in self.members:
@@ -279,19 +261,6 @@ class ShareGroup:
     @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
-
-    def member(self, member_id: str) -> ShareMember:
-        """Raises `ApiError(UNKNOWN_MEMBER_ID)`."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {self.group_id}.",
-            )
-        return member
-
-    def target_of(self, member_id: str) -> Assignment:
-        return self.targets.get(member_id, NOTHING)
 
 
 def _topics(records: Iterable[ShareTopic]) -> SharedTopics:
