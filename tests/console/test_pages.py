@@ -281,7 +281,7 @@ NOT_THERE = (
     ("/topics/orders/log/x", 404, "there is no partition x"),
     ("/topics/orders/messages?where=((", 400, "begins with no field"),
     ("/topics/orders/messages?from=tea", 400, "from is beginning"),
-    ("/topics/orders/messages?partition=9", 400, "no partition 9"),
+    ("/topics/orders/messages?partition=9", 400, "partition=9: partition is"),
     ("/topics/order/messages", 404, "did you mean orders?"),
     ("/topics/order/tail", 404, "did you mean orders?"),
     ("/topics/order/tail-stream", 404, "did you mean orders?"),

@@ -13,12 +13,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-COLUMNS = ["offset", "day", "value"]
+COLUMNS = ["offset", "value"]
+OF_DELTA = ["offset", "day", "value"]
+"""The day is a column of Delta's tables, and a transform of Iceberg's."""
 QUOTED_OFFSET = '"offset"'
 """As DuckDB wants it, where it is a word of SQL."""
 
 
-def by_duckdb(function: str, *extensions: str) -> Any:
+def by_duckdb(function: str, names: list[str], *extensions: str) -> Any:
     def read(table: str, conditions: list[str]) -> Any:
         import duckdb
 
@@ -26,14 +28,14 @@ def by_duckdb(function: str, *extensions: str) -> Any:
         for name in extensions:
             (file,) = installed(f"duckdb_extension_{name}").rglob(f"{name}.duckdb_extension")
             connection.execute(f"LOAD '{file}'")
-        columns = ", ".join(f'"{name}"' for name in COLUMNS)
+        columns = ", ".join(f'"{name}"' for name in names)
         for condition in conditions:
             found = connection.execute(
                 f"SELECT {columns} FROM {function}(?) "
                 f"WHERE {condition.replace('offset', QUOTED_OFFSET)}",
                 [table],
             )
-            yield [dict(zip(COLUMNS, row, strict=True)) for row in found.fetchall()]
+            yield [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
     return read
 
@@ -59,8 +61,8 @@ def installed(package: str) -> Path:
 
 
 READERS = {
-    "delta by DuckDB": by_duckdb("delta_scan", "delta"),
-    "iceberg by DuckDB": by_duckdb("iceberg_scan", "avro", "iceberg"),
+    "delta by DuckDB": by_duckdb("delta_scan", OF_DELTA, "delta"),
+    "iceberg by DuckDB": by_duckdb("iceberg_scan", COLUMNS, "avro", "iceberg"),
     "iceberg by Spark": by_spark,
 }
 

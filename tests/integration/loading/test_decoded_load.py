@@ -126,7 +126,7 @@ def test_an_inferred_schema_is_pinned_and_grows_only_when_it_is_told_to(tmp_path
         (LayoutOptions(is_raw=True), "decoded as json; load raw ones into another"),
         (
             LayoutOptions(partitioning=Partitioning.by_time("day")),
-            "partitioned without directories by time",
+            "the table's files are not partitioned",
         ),
     ):
         with pytest.raises(UserError, match=words):
