@@ -128,16 +128,16 @@ class AloneController:
         return [None if topic else ApiError(UNKNOWN) for _, topic in found]
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
-        """Also one whose files are being created: clients are told of it already."""
-        found: dict[str, Topic] = turn_dict()
-        known = self._broker.image_store.image.topics
-        for name in names:
-            topic = self._topics.find(name)
-            if topic is None and name in known:
-                topic = topic_elsewhere(known[name], self._broker.settings.config.topic_defaults)
-            if topic is not None:
-                found[name] = topic
-        return found
+        found = ((name, self._find(name)) for name in names)
+        return turn_dict((name, topic) for name, topic in found if topic is not None)
+
+    def _find(self, name: str) -> Topic | None:
+        """Also a topic whose files are being created: clients are told of it already."""
+        topic = self._topics.find(name)
+        image = self._broker.image_store.image.topics.get(name)
+        if topic is not None or image is None:
+            return topic
+        return topic_elsewhere(image, self._broker.settings.config.topic_defaults)
 
     # Access
 

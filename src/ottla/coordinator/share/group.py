@@ -38,8 +38,6 @@ from ottla.coordinator.offsets.records import (
 from ottla.coordinator.requests import SHARE, GroupListing, MemberClaim
 from ottla.coordinator.share.requests import ShareGroupDescription, ShareMemberDescription
 
-ASSIGNOR: Final = "simple"
-
 
 class ShareGroupState(Enum):
     """The values are the names in responses to clients."""

@@ -17,12 +17,11 @@ from ottla.coordinator.share.records import (
     ShareUpdateValue,
     WrittenBatch,
 )
-from ottla.coordinator.share.records_in_flight import StateBatch
+from ottla.coordinator.share.records_in_flight import FIRST, StateBatch
 
 UNCHANGED: Final = -1
 """A start offset of an update, or a number of complete deliveries that is not known."""
 
-FIRST: Final = attrgetter("first")
 LAST: Final = attrgetter("last")
 
 

@@ -22,7 +22,6 @@ from ottla.coordinator.share.records_in_flight import (
     Offer,
     Reason,
     RecordsInFlight,
-    Run,
     StateBatch,
     Transition,
     Wanted,
@@ -195,9 +194,3 @@ class SharePartition:
             else:
                 self.records.roll_back(said.transition)
         return [Outcome(said.pending_id, error) for said in some if said.pending_id is not None]
-
-    # For people
-
-    def runs(self) -> Sequence[Run]:
-        """The records in flight, in order; for reading only."""
-        return self.records.runs()
