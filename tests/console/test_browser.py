@@ -284,7 +284,7 @@ def test_a_search_is_stopped_and_continued(broker: LocalBroker, page: Any) -> No
     broker.delay("fetch", 2.0)
     try:
         page.goto(f"/topics/{topic}/messages?text=nothing+such&stream=1")
-        until(page, lambda: page.evaluate("document.querySelector('progress').value") > 0)
+        until(page, lambda: page.evaluate("document.querySelector('progress')?.value > 0"))
         page.click("[data-stop]")
         page.wait_for_selector("[data-words]:has-text('Stopped.')")
     finally:

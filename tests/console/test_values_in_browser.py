@@ -105,8 +105,14 @@ def opened(chromium: Any, console: str, **more: Any) -> Iterator[Any]:
     assert complaints == []
 
 
-BACK = "getComputedStyle(document.body).backgroundColor"
+BACK = "document.body && getComputedStyle(document.body).backgroundColor"
 DARK, LIGHT = "rgb(17, 22, 29)", "rgb(246, 247, 249)"
+
+
+def choose_look(page: Any, name: str, sign: str) -> None:
+    """The choice loads the page again: between two documents the browser has no body to ask."""
+    page.click(f".looks >> text={name}")
+    page.wait_for_selector(sign)
 
 
 def test_light_and_dark_are_chosen_by_hand_also_without_scripts(
@@ -120,14 +126,14 @@ def test_light_and_dark_are_chosen_by_hand_also_without_scripts(
     with opened(chromium, console) as page:
         page.goto("/schemas")
         assert page.evaluate(BACK) == LIGHT
-        page.click(".looks >> text=Dark")
+        choose_look(page, "Dark", "html[data-look=dark] main h1")
         until(page, lambda: page.evaluate(BACK) == DARK)
         page.goto("/topics/orders/messages")
         assert page.evaluate(BACK) == DARK
-        page.click(".looks >> text=Light")
+        choose_look(page, "Light", "html[data-look=light] main h1")
         page.emulate_media(color_scheme="dark")
         until(page, lambda: page.evaluate(BACK) == LIGHT)
-        page.click(".looks >> text=System")
+        choose_look(page, "System", "html:not([data-look]) main h1")
         until(page, lambda: page.evaluate(BACK) == DARK)
 
 
