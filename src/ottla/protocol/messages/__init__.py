@@ -13,30 +13,10 @@ from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 
-OF_KRAFT: Final = frozenset(
-    {
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.ENVELOPE,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
-"""Requests between the nodes of a KRaft cluster, and of its tools."""
-
 OF_STREAMS: Final = frozenset({ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE})
 """Requests of streams groups (KIP-1071)."""
 
-DECLARED: Final = frozenset(ApiKey) - OF_KRAFT - OF_STREAMS
+DECLARED: Final = frozenset(ApiKey) - OF_STREAMS
 """The APIs that have a module here."""
 
 
