@@ -62,10 +62,11 @@ def configuration() -> str:
         "the default.\n",
         owner_table(topic),
         "\n## Settings of groups\n",
-        "Each group of the new protocol (KIP-848) may have its own; the broker's setting is the "
-        "default, and its `group.consumer.min.*` and `.max.*` are the bounds. A group need not "
-        "exist to be given settings, and keeps them when it is deleted. They hold for a member "
-        "from its next heartbeat on.\n",
+        "Each consumer group of the new protocol (KIP-848), and each share group (KIP-932), may "
+        "have its own; the broker's setting is the default, and its `group.consumer.min.*` and "
+        "`.max.*`, or `group.share.min.*` and `.max.*`, are the bounds. A group need not exist to "
+        "be given settings, and keeps them when it is deleted. They hold for a member from its "
+        "next heartbeat on, and for a record from its next delivery on.\n",
         owner_table(settings_of(GroupConfig).values()),
         "\n## Settings of consumers\n",
         "Of `ottla.Consumer`, `ottla.aio.Consumer` and `ottla.SimpleConsumer`.\n",

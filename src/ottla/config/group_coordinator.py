@@ -4,11 +4,13 @@ Kafka's counterpart: `GroupCoordinatorConfig`. Overrides for one group: `group.p
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.values import dataclass
 from ottla.config.group import GroupConfig
 from ottla.config.setting import INT32_MAX, Setting, SettingError, setting, settings_of
+from ottla.config.share_groups import ShareGroupsConfig
 
 INITIAL_REBALANCE_DELAY: Final = "group.initial.rebalance.delay.ms"
 
@@ -33,8 +35,11 @@ def _is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCoordinatorConfig:
-    """The settings of a group coordinator; attributes are Kafka's names with underscores."""
+class GroupCoordinatorConfig(ShareGroupsConfig):
+    """The settings of a group coordinator; attributes are Kafka's names with underscores.
+
+    Inherits those of share groups, since dataclasses with slots have one base.
+    """
 
     group_consumer_assignors: tuple[str, ...] = setting(
         "group.consumer.assignors",
@@ -209,8 +214,11 @@ class GroupCoordinatorConfig:
     def group_defaults(self) -> GroupConfig:
         """Returns the settings of a group without overrides."""
         return GroupConfig(
-            consumer_heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
-            consumer_session_timeout_ms=self.group_consumer_session_timeout_ms,
+            **{
+                row.attribute: getattr(self, row.broker_name.replace(".", "_"))
+                for row in settings_of(GroupConfig).values()
+                if row.broker_name
+            }
         )
 
     def check_groups(self) -> None:
@@ -227,41 +235,51 @@ class GroupCoordinatorConfig:
         """Raises `SettingError` for settings that no group may have; `prefix` is that of the
         names.
         """
-        for row in settings_of(GroupConfig).values():
+        for row in _bounded_rows():
             value: int = getattr(group, row.attribute)
             least, most = self._bounds(row)
             if not least <= value <= most:
                 name = prefix + row.name
-                what = row.name.removeprefix("consumer.")
-                reason = f"group.consumer.min.{what} and .max.{what} allow {least} to {most}"
+                kind, what = row.name.split(".", 1)
+                reason = f"group.{kind}.min.{what} and .max.{what} allow {least} to {most}"
                 raise SettingError(
                     name,
                     f"{name}={value}: {reason}",
                     f"Invalid value {value} for configuration {name}: {reason}",
                 )
-        interval_ms = group.consumer_heartbeat_interval_ms
-        timeout_ms = group.consumer_session_timeout_ms
-        if interval_ms >= timeout_ms:
-            name = f"{prefix}consumer.heartbeat.interval.ms"
-            message = (
-                f"{name} ({interval_ms}) must be less than "
-                f"{prefix}consumer.session.timeout.ms ({timeout_ms})"
-            )
-            raise SettingError(name, message, message)
+        for kind in ("consumer", "share"):
+            _check_heartbeats(group, kind, prefix)
 
     def within_bounds(self, group: GroupConfig) -> GroupConfig:
         """Returns the values within the bounds nearest to those that a group got under other
         bounds.
         """
         values = {}
-        for row in settings_of(GroupConfig).values():
+        for row in _bounded_rows():
             least, most = self._bounds(row)
             values[row.attribute] = min(max(getattr(group, row.attribute), least), most)
-        return GroupConfig(**values)
+        return replace(group, **values)
 
     def _bounds(self, row: Setting) -> tuple[int, int]:
         """Returns the minimum and maximum of a group setting."""
-        what = row.attribute.removeprefix("consumer_")
-        least: int = getattr(self, f"group_consumer_min_{what}")
-        most: int = getattr(self, f"group_consumer_max_{what}")
+        kind, what = row.attribute.split("_", 1)
+        least: int = getattr(self, f"group_{kind}_min_{what}")
+        most: int = getattr(self, f"group_{kind}_max_{what}")
         return least, most
+
+
+def _bounded_rows() -> list[Setting]:
+    """The settings of a group for which its coordinator has a default, and bounds."""
+    return [row for row in settings_of(GroupConfig).values() if row.broker_name]
+
+
+def _check_heartbeats(group: GroupConfig, kind: str, prefix: str) -> None:
+    interval_ms: int = getattr(group, f"{kind}_heartbeat_interval_ms")
+    timeout_ms: int = getattr(group, f"{kind}_session_timeout_ms")
+    if interval_ms >= timeout_ms:
+        name = f"{prefix}{kind}.heartbeat.interval.ms"
+        message = (
+            f"{name} ({interval_ms}) must be less than "
+            f"{prefix}{kind}.session.timeout.ms ({timeout_ms})"
+        )
+        raise SettingError(name, message, message)

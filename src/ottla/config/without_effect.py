@@ -116,7 +116,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "remote.log.metadata.manager.listener.name",
     ),
     "there are no share or streams groups": (
-        "group.share.*",
         "group.streams.*",
         "share.coordinator.*",
     ),
@@ -124,6 +123,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "the coordinators of groups and transactions decide this themselves": (
         "group.consumer.*",
         "group.coordinator.*",
+        "group.share.*",
         "offsets.commit.required.acks",
         "offsets.load.buffer.size",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

@@ -67,7 +67,6 @@ from ottla.coordinator.requests import (
 )
 from ottla.coordinator.share.group import SHARE_RECORD_KEYS, ShareGroup
 from ottla.coordinator.share.heartbeats import (
-    ShareGroupSettings,
     ShareHeartbeats,
     check_share_heartbeat,
 )
@@ -118,7 +117,7 @@ class GroupCoordinatorShard:
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
-        self._shares = ShareHeartbeats(lambda _: ShareGroupSettings(), catalog)
+        self._shares = ShareHeartbeats(config, catalog, group_configs)
         self.being_deleted: set[str] = set()
         self.being_changed: set[str] = set()
         """The groups of which a decision is made in turns."""

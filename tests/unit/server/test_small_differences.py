@@ -145,6 +145,15 @@ def test_a_description_that_succeeds_has_an_empty_message(broker: Broker) -> Non
 OTTLAS_OWN = {
     "cordoned.log.dirs",  # of a later Kafka, as the next
     "follower.fetch.last.tiered.offset.enable",
+    "group.share.assignment.interval.ms",  # of Kafka 4, as the next
+    "group.share.initialize.retry.interval.ms",
+    "group.share.max.assignment.interval.ms",
+    "group.share.max.delivery.count.limit",
+    "group.share.max.partition.max.record.locks",
+    "group.share.max.share.sessions",
+    "group.share.min.assignment.interval.ms",
+    "group.share.min.delivery.count.limit",
+    "group.share.min.partition.max.record.locks",
     "log.remote.copy.lag.bytes",  # KIP-1241, as the next
     "log.remote.copy.lag.ms",
     "max.auto.create.topics.per.minute",

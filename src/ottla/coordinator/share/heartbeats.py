@@ -4,15 +4,17 @@ Kafka's counterparts: `GroupMetadataManager.shareGroupHeartbeat`, `shareGroupLea
 `maybeCreateInitializeShareGroupStateRequest`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.coordinator.catalog import CatalogTopic, TopicCatalog
+from ottla.config.group import GroupConfig
+from ottla.config.group_coordinator import GroupCoordinatorConfig
+from ottla.coordinator.catalog import CatalogTopic, GroupConfigLookup, TopicCatalog
 from ottla.coordinator.consumer.assignors import Subscriber
 from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.consumer.partitions import NOTHING, TopicIdPartition
@@ -36,37 +38,31 @@ missed.
 """
 
 
-class ShareGroupSettings(NamedTuple):
-    """`group.share.*` and the group's own `share.*`."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5000
-    assignment_interval_ms: int = 1000
-    initialize_retry_interval_ms: int = 30_000
-    max_size: int = 200
-
-
 class ShareHeartbeats:
     def __init__(
-        self, settings: Callable[[str], ShareGroupSettings], catalog: TopicCatalog
+        self,
+        config: GroupCoordinatorConfig,
+        catalog: TopicCatalog,
+        group_configs: GroupConfigLookup,
     ) -> None:
-        self._settings = settings
+        self._config = config
         self._catalog = catalog
+        self._settings = group_configs
 
     def heartbeat(self, plan: SharePlan, request: ShareHeartbeatRequest) -> ShareHeartbeatAnswer:
         """Handles a heartbeat; if it raises `ApiError`, the caller must discard the plan."""
         settings = self._settings(plan.group.group_id)
-        before = self._find(plan, request, settings)
+        before = self._find(plan, request)
         self._describe(plan, before, request)
-        to_initialize = self._follow_topics(plan, before, settings)
+        to_initialize = self._follow_topics(plan, before)
         self._make_target(plan, settings)
         after = self._move(plan, plan.group.members[request.member_id])
-        plan.set_timer(Due.SESSION, settings.session_timeout_ms, after.member_id)
+        plan.set_timer(Due.SESSION, settings.share_session_timeout_ms, after.member_id)
         has_moved = after.assigned != before.assigned
         return ShareHeartbeatAnswer(
             member_id=after.member_id,
             epoch=after.epoch,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
             assigned=after.assigned if request.is_full or has_moved else None,
             to_initialize=to_initialize,
             state_epoch=plan.group.epoch,
@@ -85,7 +81,7 @@ class ShareHeartbeats:
 
     def watch(self, plan: SharePlan) -> None:
         """Sets the deadlines of all members after a start."""
-        timeout_ms = self._settings(plan.group.group_id).session_timeout_ms
+        timeout_ms = self._settings(plan.group.group_id).share_session_timeout_ms
         for member_id in plan.group.members:
             plan.set_timer(Due.SESSION, timeout_ms, member_id)
 
@@ -98,18 +94,16 @@ class ShareHeartbeats:
 
     # The member
 
-    def _find(
-        self, plan: SharePlan, request: ShareHeartbeatRequest, settings: ShareGroupSettings
-    ) -> ShareMember:
+    def _find(self, plan: SharePlan, request: ShareHeartbeatRequest) -> ShareMember:
         """The member before this heartbeat; a new `ShareMember` if it joins."""
         group = plan.group
         member = group.members.get(request.member_id)
         if member is None and request.epoch == JOIN_EPOCH:
-            if len(group.members) >= settings.max_size:
+            most = self._config.group_share_max_size
+            if len(group.members) >= most:
                 raise ApiError(
                     ErrorCode.GROUP_MAX_SIZE_REACHED,
-                    "The share group has reached its maximum capacity of "
-                    f"{settings.max_size} members.",
+                    f"The share group has reached its maximum capacity of {most} members.",
                 )
             plan.draft.events.append(MemberJoined(group=group.group_id, member=request.member_id))
             return ShareMember(member_id=request.member_id)
@@ -144,7 +138,7 @@ class ShareHeartbeats:
         return [one for one in found if one is not None]
 
     def _follow_topics(
-        self, plan: SharePlan, before: ShareMember, settings: ShareGroupSettings
+        self, plan: SharePlan, before: ShareMember
     ) -> Sequence[PartitionToInitialize]:
         """Raises the group epoch if the subscribed topics or the members changed; returns the
         partitions whose state must begin before they can be assigned.
@@ -152,7 +146,7 @@ class ShareHeartbeats:
         group = plan.group
         after = group.members[before.member_id]
         has_changed = group.epoch == 0 or after.topic_names != before.topic_names
-        is_late = self._is_late(plan, settings)
+        is_late = self._is_late(plan)
         if not has_changed and not is_late and group.revision == self._catalog.revision:
             return ()
         topics = self._subscribed(group)
@@ -170,13 +164,13 @@ class ShareHeartbeats:
             )
         return self._begin_states(plan, topics, asks_again=is_late)
 
-    def _is_late(self, plan: SharePlan, settings: ShareGroupSettings) -> bool:
+    def _is_late(self, plan: SharePlan) -> bool:
         """Whether share coordinators have not begun what they were asked to."""
         asked_ms = plan.group.asked_ms
         if not plan.group.initializing:
             return False
-        since_ms = plan.draft.at.monotonic_ms - settings.initialize_retry_interval_ms
-        return asked_ms is None or asked_ms <= since_ms
+        interval_ms = self._config.group_share_initialize_retry_interval_ms
+        return asked_ms is None or plan.draft.at.monotonic_ms - asked_ms >= interval_ms
 
     def _begin_states(
         self, plan: SharePlan, topics: Iterable[CatalogTopic], *, asks_again: bool
@@ -222,13 +216,15 @@ class ShareHeartbeats:
 
     # Assignments
 
-    def _make_target(self, plan: SharePlan, settings: ShareGroupSettings) -> None:
+    def _make_target(self, plan: SharePlan, settings: GroupConfig) -> None:
         """Computes the target assignment of the group epoch, not too often; writes only targets
         that changed.
         """
         group = plan.group
         since_ms = plan.draft.at.now_ms - group.assignment_ms
-        is_soon = 0 <= since_ms < settings.assignment_interval_ms and group.assignment_epoch > 0
+        is_soon = (
+            0 <= since_ms < settings.share_assignment_interval_ms and group.assignment_epoch > 0
+        )
         if group.epoch <= group.assignment_epoch or is_soon:
             return
         ids = {topic.name: topic_id for topic_id, topic in group.initialized.items()}

@@ -105,7 +105,12 @@ def test_a_member_is_told_and_held_to_what_holds_at_its_heartbeat() -> None:
 @pytest.mark.parametrize(
     ("alteration", "message"),
     [
-        (settings(share_session_timeout_ms="50000"), "Unknown group config name: share.session."),
+        (settings(streams_num_standby_replicas="1"), "Unknown group config name: streams.num."),
+        (
+            settings(share_delivery_count_limit="1"),
+            "Invalid value 1 for configuration share.delivery.count.limit: "
+            "Value must be at least 2",
+        ),
         (settings(retention_ms="1"), "Unknown group config name: retention.ms"),
         (
             settings(consumer_session_timeout_ms="soon"),

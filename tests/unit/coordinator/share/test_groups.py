@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.config.group import GroupConfig
 from ottla.coordinator.share.group import ShareGroup
-from ottla.coordinator.share.heartbeats import ShareGroupSettings
 from tests.support.groups import GROUP, FakeCatalog, topic_id
 from tests.support.share_groups import SESSION_MS, ShareRunner
 
@@ -184,10 +184,26 @@ def test_what_makes_no_sense_is_refused(runner: ShareRunner, options: dict[str, 
 
 
 def test_a_full_group_takes_nobody_else(runner: ShareRunner) -> None:
-    for number in range(ShareGroupSettings().max_size):
+    for number in range(runner.config.group_share_max_size):
         assert runner.enter(f"m{number}").error is ErrorCode.NONE
     assert runner.enter("n").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert runner.beat("m0").error is ErrorCode.NONE
+
+
+def test_a_group_has_settings_of_its_own(runner: ShareRunner) -> None:
+    runner.group_configs[GROUP] = GroupConfig(
+        share_heartbeat_interval_ms=7000,
+        share_session_timeout_ms=60_000,
+        share_assignment_interval_ms=0,
+    )
+    assert runner.enter("m").heartbeat_interval_ms == 7000
+    runner.enter("n")
+    runner.beat("m")
+    assert runner.group.assignment_epoch == runner.group.epoch
+    runner.advance(59_999)
+    assert [*runner.group.members] == ["m", "n"]
+    runner.advance(1)
+    assert runner.group.is_empty
 
 
 def test_a_group_id_belongs_to_one_protocol(runner: ShareRunner) -> None:
