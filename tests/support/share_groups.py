@@ -52,7 +52,7 @@ class ShareRunner(Runner):
             client_host="/127.0.0.1",
             **options,
         )
-        answer = self.run(self.machine.share_heartbeat(request, self.at))
+        answer = self.run(self.machine.shares.heartbeat(request, self.at))
         assert answer is not None
         if answer.error is ErrorCode.NONE:
             self.told[member_id] = answer
@@ -66,7 +66,7 @@ class ShareRunner(Runner):
     def initialized(self, partitions: Iterable[PartitionToInitialize]) -> None:
         wanted = [(one.topic_id, one.partition) for one in partitions]
         if wanted:
-            answer = self.run(self.machine.share_initialized(GROUP, wanted, self.at))
+            answer = self.run(self.machine.shares.states_have_begun(GROUP, wanted, self.at))
             assert answer is not None
             assert answer.error is ErrorCode.NONE
 

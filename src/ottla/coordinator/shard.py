@@ -39,9 +39,8 @@ from ottla.coordinator.classic.requests import (
 from ottla.coordinator.classic.state import GroupState
 from ottla.coordinator.consumer.group import RECORD_KEYS, ConsumerGroup
 from ottla.coordinator.consumer.heartbeats import Heartbeats
-from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.consumer.member import JOIN_EPOCH
 from ottla.coordinator.consumer.membership import Membership, Sessions
-from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.consumer.plan import ConsumerPlan
 from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
@@ -66,16 +65,8 @@ from ottla.coordinator.requests import (
     MemberClaim,
 )
 from ottla.coordinator.share.group import SHARE_RECORD_KEYS, ShareGroup
-from ottla.coordinator.share.heartbeats import (
-    ShareHeartbeats,
-    check_share_heartbeat,
-)
+from ottla.coordinator.share.operations import ShareGroupOperations
 from ottla.coordinator.share.plan import SharePlan
-from ottla.coordinator.share.requests import (
-    ShareGroupDescription,
-    ShareHeartbeatAnswer,
-    ShareHeartbeatRequest,
-)
 
 AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
 
@@ -117,7 +108,9 @@ class GroupCoordinatorShard:
         self._sessions = Sessions(group_configs)
         self._heartbeats = Heartbeats(config, catalog, self._sessions, new_id)
         self._membership = Membership(catalog, self._sessions)
-        self._shares = ShareHeartbeats(config, catalog, group_configs)
+        self.shares = ShareGroupOperations(
+            config, catalog, group_configs, self._find, self.offsets.__contains__
+        )
         self.being_deleted: set[str] = set()
         self.being_changed: set[str] = set()
         """The groups of which a decision is made in turns."""
@@ -201,7 +194,7 @@ class GroupCoordinatorShard:
         if isinstance(plan, Rebalance):
             plan.watch()
         elif isinstance(plan, SharePlan):
-            self._shares.watch(plan)
+            self.shares.heartbeats.watch(plan)
         else:
             self._sessions.watch(plan)
         self.adopt(plan.decide())
@@ -445,46 +438,6 @@ class GroupCoordinatorShard:
             draft.record(GroupMetadataKey(group=group.group_id), None)
         return ConsumerGroup(request.group_id)
 
-    # Members of share groups
-
-    def share_heartbeat(
-        self, request: ShareHeartbeatRequest, at: Timestamps
-    ) -> Decision[ShareHeartbeatAnswer]:
-        """Handles ShareGroupHeartbeat: a member joins, stays or leaves."""
-        try:
-            check_share_heartbeat(request)
-            plan = SharePlan(self._share_group(request), Draft(request.group_id, at))
-            if request.epoch == LEAVE_EPOCH:
-                return plan.decide(self._shares.leave(plan, request))
-            return plan.decide(self._shares.heartbeat(plan, request))
-        except ApiError as error:
-            answer = ShareHeartbeatAnswer(error=error.code, message=error.message)
-            return Draft(request.group_id, at).decide(answer)
-
-    def _share_group(self, request: ShareHeartbeatRequest) -> ShareGroup:
-        group = self._find(request.group_id)
-        if isinstance(group, ShareGroup):
-            return group
-        if group is not None or request.group_id in self.offsets:
-            text = f"Group {request.group_id} is not a share group."
-        elif request.epoch == JOIN_EPOCH:
-            return ShareGroup(request.group_id)
-        else:
-            text = f"Share group {request.group_id} not found."
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-
-    def share_initialized(
-        self, group_id: str, partitions: Iterable[TopicIdPartition], at: Timestamps
-    ) -> Decision[Acknowledgement]:
-        """The share coordinators have begun the states of partitions, which may be assigned now."""
-        draft = Draft(group_id, at)
-        group = self.groups.get(group_id)
-        if not isinstance(group, ShareGroup):
-            return draft.decide(Acknowledgement(error=ErrorCode.GROUP_ID_NOT_FOUND))
-        plan = SharePlan(group, draft)
-        self._shares.initialized(plan, partitions)
-        return plan.decide(Acknowledgement())
-
     # Offsets
 
     def commit(self, request: CommitRequest, at: Timestamps) -> Decision[PartitionErrors]:
@@ -526,7 +479,8 @@ class GroupCoordinatorShard:
     def forget_topics(
         self, topics: Iterable[str], now: Callable[[], Timestamps]
     ) -> Iterator[Decision[Answer] | None]:
-        """Deletes all committed offsets of deleted topics, in short steps.
+        """Deletes all committed offsets of deleted topics, in short steps; share groups forget the
+        topics.
 
         Each decision must be adopted before the next step; `None` is a step without one.
         """
@@ -542,6 +496,7 @@ class GroupCoordinatorShard:
                     yield None
             if not number % PART_SIZE:
                 yield None
+        yield from self.shares.forget_topics(list(self.groups.values()), now)
 
     # Groups
 
@@ -558,11 +513,6 @@ class GroupCoordinatorShard:
         if not isinstance(group, ConsumerGroup):
             return None
         return group.describe(self._config.group_consumer_assignors)
-
-    def describe_share(self, group_id: str) -> ShareGroupDescription | None:
-        """Describes a share group; `None` if there is none with this id."""
-        group = self.groups.get(group_id)
-        return group.describe() if isinstance(group, ShareGroup) else None
 
     def list_groups(self) -> list[GroupListing]:
         """Lists all groups, including those that only have committed offsets."""
@@ -627,7 +577,7 @@ class GroupCoordinatorShard:
         if isinstance(plan, Rebalance):
             plan.come_due(key)
         elif isinstance(plan, SharePlan):
-            self._shares.come_due(plan, key.member_id)
+            self.shares.heartbeats.come_due(plan, key.member_id)
         else:
             self._membership.come_due(plan, key)
         return plan.decide()

@@ -117,7 +117,8 @@ SharedTopics = Mapping[Uuid, SharedTopic]
 
 class ShareGroup(AssignedGroup[ShareMember]):
     """`initialized` are the partitions whose state the share coordinators have, `initializing`
-    those that they were asked to begin.
+    those that they were asked to begin, `deleting` the topics whose states they were asked to
+    delete.
 
     Only `replay` changes a group, except for two fields that a restart clears: `revision`, the
     catalog's revision when the topics were last looked up, and `asked_ms`, when the share
@@ -130,6 +131,7 @@ class ShareGroup(AssignedGroup[ShareMember]):
         self.assignment_ms = 0
         self.initializing: SharedTopics = {}
         self.initialized: SharedTopics = {}
+        self.deleting: Mapping[Uuid, str] = {}
         self.revision: int | None = None
         self.asked_ms: float | None = None
         self._early: dict[str, ShareGroupCurrentMemberAssignmentValue] = {}
@@ -168,6 +170,8 @@ class ShareGroup(AssignedGroup[ShareMember]):
                 assert isinstance(value, ShareGroupStatePartitionMetadataValue | None)
                 self.initializing = {} if value is None else _topics(value.initializing_topics)
                 self.initialized = {} if value is None else _topics(value.initialized_topics)
+                gone = () if value is None else value.deleting_topics
+                self.deleting = {one.topic_id: one.topic_name for one in gone}
 
     def _replay_member(self, member_id: str, value: ShareGroupMemberMetadataValue | None) -> None:
         if value is None:

@@ -11,30 +11,28 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import Uuid
 from ottla.config.group import GroupConfig
 from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.coordinator.catalog import CatalogTopic, GroupConfigLookup, TopicCatalog
 from ottla.coordinator.consumer.assignors import Subscriber
 from ottla.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.coordinator.consumer.partitions import NOTHING, TopicIdPartition
+from ottla.coordinator.consumer.partitions import NOTHING
 from ottla.coordinator.deadlines import Due
 from ottla.coordinator.events import MemberJoined, MemberLeft, RebalanceBegan
 from ottla.coordinator.share.assignor import assign_simple
-from ottla.coordinator.share.group import SharedTopic, SharedTopics, ShareGroup, ShareMember
+from ottla.coordinator.share.group import ShareGroup, ShareMember
 from ottla.coordinator.share.plan import SharePlan
 from ottla.coordinator.share.requests import (
     PartitionToInitialize,
     ShareHeartbeatAnswer,
     ShareHeartbeatRequest,
 )
+from ottla.coordinator.share.states import begin_states
 
 LONGEST_MEMBER_ID: Final = 36
-NEW_TOPIC: Final = -1
-"""The leader decides where to begin, by `share.auto.offset.reset`."""
-NEW_PARTITION: Final = 0
-"""A partition of a topic that the group reads already begins at its beginning, so that nothing is
-missed.
+SOON_MS: Final = 500
+"""When a member comes again that is to have partitions shortly: Kafka lets it wait for a whole
+interval, which is five seconds.
 """
 
 
@@ -62,7 +60,7 @@ class ShareHeartbeats:
         return ShareHeartbeatAnswer(
             member_id=after.member_id,
             epoch=after.epoch,
-            heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
+            heartbeat_interval_ms=_interval_ms(plan.group, settings),
             assigned=after.assigned if request.is_full or has_moved else None,
             to_initialize=to_initialize,
             state_epoch=plan.group.epoch,
@@ -162,7 +160,7 @@ class ShareHeartbeats:
                     reason="its members or the topics that they read have changed",
                 )
             )
-        return self._begin_states(plan, topics, asks_again=is_late)
+        return begin_states(plan, topics, self._catalog, asks_again=is_late)
 
     def _is_late(self, plan: SharePlan) -> bool:
         """Whether share coordinators have not begun what they were asked to."""
@@ -171,48 +169,6 @@ class ShareHeartbeats:
             return False
         interval_ms = self._config.group_share_initialize_retry_interval_ms
         return asked_ms is None or plan.draft.at.monotonic_ms - asked_ms >= interval_ms
-
-    def _begin_states(
-        self, plan: SharePlan, topics: Iterable[CatalogTopic], *, asks_again: bool
-    ) -> Sequence[PartitionToInitialize]:
-        """Notes the partitions whose state is to begin, and forgets topics that are gone."""
-        group = plan.group
-        initializing = _existing(group.initializing, self._catalog)
-        initialized = _existing(group.initialized, self._catalog)
-        found: list[PartitionToInitialize] = []
-        for topic in topics:
-            topic_id, name = topic.topic_id, topic.name
-            done = initialized.get(topic_id, SharedTopic(name, frozenset())).partitions
-            under_way = initializing.get(topic_id, SharedTopic(name, frozenset())).partitions
-            missing = frozenset(range(topic.partition_count)) - done - under_way
-            if missing:
-                initializing[topic_id] = SharedTopic(name, under_way | missing)
-            start = NEW_PARTITION if done else NEW_TOPIC
-            for index in sorted(missing | under_way if asks_again else missing):
-                found.append(PartitionToInitialize(topic_id, name, index, start))
-        if (initializing, initialized) != (group.initializing, group.initialized):
-            plan.set_topics(initializing, initialized)
-        if found:
-            plan.asked()
-        return found
-
-    def initialized(self, plan: SharePlan, partitions: Iterable[TopicIdPartition]) -> None:
-        """Notes partitions whose states have begun; they are assigned from now on."""
-        group = plan.group
-        initializing, initialized = dict(group.initializing), dict(group.initialized)
-        for topic_id, index in partitions:
-            topic = initializing.get(topic_id)
-            if topic is None or index not in topic.partitions:
-                continue
-            left = topic.partitions - {index}
-            initializing[topic_id] = SharedTopic(topic.name, left)
-            if not left:
-                del initializing[topic_id]
-            known = initialized.get(topic_id, SharedTopic(topic.name, frozenset()))
-            initialized[topic_id] = SharedTopic(topic.name, known.partitions | {index})
-        if initialized != group.initialized:
-            plan.set_topics(initializing, initialized)
-            plan.raise_epoch(group.metadata_hash)
 
     # Assignments
 
@@ -239,7 +195,8 @@ class ShareHeartbeats:
         for member_id, target in assign_simple(subscribers, partitions).items():
             if group.targets.get(member_id, NOTHING) != target:
                 plan.set_target(member_id, target)
-        plan.set_assignment_epoch(group.epoch)
+        # The members' first partitions come as soon as they can be assigned.
+        plan.set_assignment_epoch(group.epoch, plan.draft.at.now_ms if partitions else 0)
 
     def _move(self, plan: SharePlan, member: ShareMember) -> ShareMember:
         """The member takes its target at once."""
@@ -249,6 +206,12 @@ class ShareHeartbeats:
         after = replace(member, epoch=epoch, previous_epoch=member.epoch, assigned=target)
         plan.move_member(after)
         return after
+
+
+def _interval_ms(group: ShareGroup, settings: GroupConfig) -> int:
+    interval_ms = settings.share_heartbeat_interval_ms
+    is_soon = bool(group.initializing) or group.epoch > group.assignment_epoch
+    return min(interval_ms, SOON_MS) if is_soon else interval_ms
 
 
 def check_share_heartbeat(request: ShareHeartbeatRequest) -> None:
@@ -272,16 +235,6 @@ def _problem_of(request: ShareHeartbeatRequest) -> str | None:
     if request.epoch == JOIN_EPOCH and not request.topic_names:
         return "SubscribedTopicNames must be set in first request."
     return None
-
-
-def _existing(topics: SharedTopics, catalog: TopicCatalog) -> dict[Uuid, SharedTopic]:
-    """Those of the topics that are still there under their names."""
-    found = {topic_id: (topic, catalog.find(topic.name)) for topic_id, topic in topics.items()}
-    return {
-        topic_id: topic
-        for topic_id, (topic, known) in found.items()
-        if known is not None and known.topic_id == topic_id
-    }
 
 
 def _hash_of(topics: Iterable[CatalogTopic]) -> int:

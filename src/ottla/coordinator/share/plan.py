@@ -1,7 +1,11 @@
 """A decision about a share group; each record is replayed into a copy of the group at once."""
 
+from collections.abc import Mapping
+
+from ottla.base.ids import Uuid
 from ottla.coordinator.consumer.partitions import Assignment, to_records
 from ottla.coordinator.offsets.records import (
+    DeletedShareTopic,
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
     ShareGroupMetadataKey,
@@ -44,18 +48,27 @@ class SharePlan(Plan[ShareGroup]):
         value = ShareGroupTargetAssignmentMemberValue(topic_partitions=to_records(target))
         self.record(key, value)
 
-    def set_assignment_epoch(self, epoch: int) -> None:
+    def set_assignment_epoch(self, epoch: int, now_ms: int) -> None:
         key = ShareGroupTargetAssignmentMetadataKey(group_id=self.group.group_id)
         value = ShareGroupTargetAssignmentMetadataValue(
-            assignment_epoch=epoch, assignment_timestamp_ms=self.draft.at.now_ms
+            assignment_epoch=epoch, assignment_timestamp_ms=now_ms
         )
         self.record(key, value)
 
-    def set_topics(self, initializing: SharedTopics, initialized: SharedTopics) -> None:
+    def set_topics(
+        self,
+        initializing: SharedTopics,
+        initialized: SharedTopics,
+        deleting: Mapping[Uuid, str],
+    ) -> None:
         key = ShareGroupStatePartitionMetadataKey(group_id=self.group.group_id)
         value = ShareGroupStatePartitionMetadataValue(
             initializing_topics=topic_records(initializing),
             initialized_topics=topic_records(initialized),
+            deleting_topics=[
+                DeletedShareTopic(topic_id=topic_id, topic_name=name)
+                for topic_id, name in deleting.items()
+            ],
         )
         self.record(key, value)
 

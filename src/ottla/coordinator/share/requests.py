@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.coordinator.consumer.partitions import Assignment
+from ottla.coordinator.consumer.partitions import Assignment, TopicIdPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,21 @@ class ShareHeartbeatAnswer:
     heartbeat_interval_ms: int = 0
     assigned: Assignment | None = None
     to_initialize: Sequence[PartitionToInitialize] = ()
+    state_epoch: int = 0
+
+    def refused(self, code: ErrorCode) -> Self:
+        return type(self)(error=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatesToChange:
+    """What the caller asks of the share coordinators: to begin or to delete the states of
+    partitions. A state begins with `state_epoch`.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    partitions: Sequence[TopicIdPartition] = ()
     state_epoch: int = 0
 
     def refused(self, code: ErrorCode) -> Self:

@@ -27,6 +27,7 @@ def image(group: ShareGroup) -> dict[str, Any]:
         "targets": group.targets,
         "initializing": group.initializing,
         "initialized": group.initialized,
+        "deleting": group.deleting,
     }
 
 
@@ -40,6 +41,15 @@ def test_a_member_has_partitions_as_soon_as_their_states_have_begun(runner: Shar
     runner.advance(1000)
     assert len(runner.beat("m").assigned or ()) == 3
     assert runner.has("m") == {"a0", "a1", "a2"}
+
+
+def test_a_first_member_waits_neither_for_an_interval_nor_for_an_assignment(
+    runner: ShareRunner,
+) -> None:
+    assert runner.enter("m").heartbeat_interval_ms == 500, "its partitions come shortly"
+    again = runner.beat("m")
+    assert len(again.assigned or ()) == 4
+    assert again.heartbeat_interval_ms == 5000
 
 
 def test_who_has_nothing_new_to_say_is_told_nothing_new_and_nothing_is_written(
@@ -196,10 +206,11 @@ def test_a_group_has_settings_of_its_own(runner: ShareRunner) -> None:
         share_session_timeout_ms=60_000,
         share_assignment_interval_ms=0,
     )
-    assert runner.enter("m").heartbeat_interval_ms == 7000
+    runner.enter("m")
+    assert runner.beat("m").heartbeat_interval_ms == 7000
     runner.enter("n")
-    runner.beat("m")
     assert runner.group.assignment_epoch == runner.group.epoch
+    runner.beat("m")
     runner.advance(59_999)
     assert [*runner.group.members] == ["m", "n"]
     runner.advance(1)
@@ -214,7 +225,7 @@ def test_a_group_id_belongs_to_one_protocol(runner: ShareRunner) -> None:
     assert joined.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert runner.commit() is ErrorCode.GROUP_ID_NOT_FOUND
     assert runner.machine.describe(GROUP) is None
-    assert runner.machine.describe_share(GROUP) is not None
+    assert runner.machine.shares.describe(GROUP).group_id == GROUP
 
 
 def test_a_group_with_committed_offsets_is_no_share_group(runner: ShareRunner) -> None:
@@ -237,8 +248,7 @@ def test_an_empty_group_stays_until_it_is_deleted(runner: ShareRunner) -> None:
 def test_members_are_described_with_what_they_have(runner: ShareRunner) -> None:
     runner.enter("m", "ab")
     runner.settle("m")
-    described = runner.machine.describe_share(GROUP)
-    assert described is not None
+    described = runner.machine.shares.describe(GROUP)
     assert (described.state, described.epoch) == ("Stable", runner.group.epoch)
     (member,) = described.members
     assert (member.member_id, member.topic_names) == ("m", ["a", "b"])
