@@ -318,7 +318,9 @@ def _join_cluster(broker: Broker) -> None:
 
     broker.answers.sources += [membership, replicas]
     broker.answers.timed.append(replicas)
-    replicas.listeners.append(Coordinators(broker.groups, broker.transactions))
+    replicas.listeners.append(
+        Coordinators(broker.groups, broker.transactions, broker.share_coordinator)
+    )
 
 
 def _first_image(

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ottla.broker.records.fetch_sessions import FetchSessions
     from ottla.broker.replicas.only_replicas import OnlyReplicas
     from ottla.broker.replicas.replicas import Replicas
+    from ottla.broker.shares.coordinator import ShareCoordinator
+    from ottla.broker.shares.persister import Persister
     from ottla.broker.tiering.remote_logs import RemoteLogs
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
@@ -100,6 +102,8 @@ class Broker:
     admin: Admin = field(init=False)
     _groups: "GroupCoordinator | None" = field(default=None, init=False)
     _transactions: "TransactionCoordinator | None" = field(default=None, init=False)
+    _share_coordinator: "ShareCoordinator | None" = field(default=None, init=False)
+    _share_persister: "Persister | None" = field(default=None, init=False)
     _controller: "Controller | None" = field(default=None, init=False)
     _view: "ClusterView | None" = field(default=None, init=False)
     _fetch_sessions: "FetchSessions | None" = field(default=None, init=False)
@@ -142,6 +146,30 @@ class Broker:
             self.answers.timed.append(self._transactions)
             self.appends.carry_out_after_writing(self._transactions)
         return self._transactions
+
+    @property
+    def share_coordinator(self) -> "ShareCoordinator":
+        """Created like `groups`."""
+        if self._share_coordinator is None:
+            from ottla.broker.shares.coordinator import ShareCoordinator
+
+            self._share_coordinator = ShareCoordinator(
+                self, self.settings.config, self.answers.timers, self.groups.queue_answer
+            )
+            self.answers.timed.append(self._share_coordinator)
+        return self._share_coordinator
+
+    @property
+    def share_persister(self) -> "Persister":
+        """Created like `groups`."""
+        if self._share_persister is None:
+            from ottla.broker.shares.persister import Persister
+
+            self._share_persister = Persister(
+                self, self.share_coordinator, self.answers.timers, self.groups.queue_answer
+            )
+            self.answers.timed.append(self._share_persister)
+        return self._share_persister
 
     @property
     def view(self) -> "ClusterView":

@@ -1,4 +1,4 @@
-"""Loads and unloads groups and transactions as this broker begins and ceases to lead.
+"""Loads and unloads what coordinators keep, as this broker begins and ceases to lead.
 
 Only a member of a cluster needs this; leadership is that of the internal topics' partitions.
 Kafka's counterparts: `GroupCoordinator.onElection` and `onResignation`,
@@ -11,18 +11,29 @@ from typing import Any
 from ottla.base.partitions import TopicPartition
 from ottla.broker.coordination.shards import Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.shares.coordinator import ShareCoordinator
 from ottla.broker.topics.partition import Partition
 from ottla.broker.transactions.coordinator import TransactionCoordinator
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topic_rules import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 
 
 class Coordinators:
     """Listens to a broker's replicas. Work begun here continues in `Answers.advance`."""
 
-    def __init__(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> None:
+    def __init__(
+        self,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        shares: ShareCoordinator,
+    ) -> None:
         self._shards: dict[str, Shards[Any]] = {
             CONSUMER_OFFSETS: groups.shards,
             TRANSACTION_STATE: transactions.shards,
+            SHARE_GROUP_STATE: shares.shards,
         }
 
     def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:

@@ -23,6 +23,7 @@ from ottla.broker.control.registered_access import (
     found_rules,
 )
 from ottla.broker.replicas.replicas import Replicas
+from ottla.broker.shares.coordinator import share_state_topic
 from ottla.broker.tiering.remote_log_metadata import new_metadata_topic
 from ottla.broker.topics.partition import Partition
 from ottla.cluster.access import Access
@@ -37,6 +38,7 @@ from ottla.cluster.membership import ClusterMembership
 from ottla.cluster.metadata_channels import metadata_channels
 from ottla.cluster.orders import OrderWriter
 from ottla.cluster.running import Place, Running
+from ottla.cluster.share_state_channels import share_state_channels
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
 from ottla.config.tiering import metadata_topic_config
@@ -46,7 +48,12 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.metadata.deciding.topic_rules import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
@@ -183,6 +190,7 @@ class ClusterBroker:
                 self._member.post,
             ),
             markers=marker_channels(parts, broker.transactions, self._version),
+            share_states=share_state_channels(parts, broker.share_persister.answered),
             metadata=None
             if broker.remote_logs is None
             else metadata_channels(parts, broker.remote_logs.metadata),
@@ -268,6 +276,7 @@ class ClusterBroker:
             self._running.link.stop()
             self._running.fetchers.stop()
             self._running.markers.stop()
+            self._running.share_states.stop()
             if self._running.metadata is not None:
                 self._running.metadata.stop()
         self._member.stop()
@@ -406,6 +415,15 @@ class _FollowedPartitions:
         """Does not change what is fetched."""
 
 
+def _creatable(new: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=new.name,
+        num_partitions=new.partition_count,
+        replication_factor=new.replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=one) for key, one in new.overrides.items()],
+    )
+
+
 def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
     """The request to create a topic that is used for the first time."""
     own: dict[str, Mapping[str, object]] = {
@@ -422,15 +440,9 @@ def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
         },
     }
     if name == REMOTE_LOG_METADATA:
-        new = new_metadata_topic(metadata_topic_config(config))
-        return CreatableTopic(
-            name=name,
-            num_partitions=new.partition_count,
-            replication_factor=new.replication_factor,
-            configs=[
-                CreatableTopicConfig(name=key, value=one) for key, one in new.overrides.items()
-            ],
-        )
+        return _creatable(new_metadata_topic(metadata_topic_config(config)))
+    if name == SHARE_GROUP_STATE:
+        return _creatable(share_state_topic(config))
     found = own.get(name)
     if found is None:
         return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from ottla.base.errors import ApiError
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
+from ottla.broker.membership.state_requests import ShareStateRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.member import ClusterMember
 from ottla.cluster.running import Running
@@ -130,6 +131,9 @@ class ClusterMembership:
         channels = self._running().metadata
         assert channels is not None, "only a broker with a tier asks"
         channels.send(request)
+
+    def ask_share_coordinator(self, request: ShareStateRequest) -> None:
+        self._running().share_states.send(request)
 
     def _finish(self, waiting: Waiting[T], result: T) -> None:
         waiting.result = result

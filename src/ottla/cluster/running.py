@@ -13,6 +13,7 @@ from ottla.cluster.fetchers import Fetchers
 from ottla.cluster.marker_channels import MarkerChannels
 from ottla.cluster.metadata_channels import MetadataChannels
 from ottla.cluster.peers import Connect
+from ottla.cluster.share_state_channels import ShareStateChannels
 from ottla.metadata.brokers import Endpoint
 
 
@@ -43,5 +44,6 @@ class Running:
     fetchers: Fetchers
     channels: ControllerChannels
     markers: MarkerChannels
+    share_states: ShareStateChannels
     metadata: MetadataChannels | None
     """`None` without a remote tier."""

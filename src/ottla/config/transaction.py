@@ -4,17 +4,17 @@ Kafka's counterparts: `TransactionStateManagerConfig`, `TransactionLogConfig`.
 """
 
 from ottla.base.values import dataclass
-from ottla.config.group_coordinator import GroupCoordinatorConfig
 from ottla.config.setting import setting
+from ottla.config.share import ShareConfig
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionConfig(GroupCoordinatorConfig):
+class TransactionConfig(ShareConfig):
     """The settings of the transaction coordinators; attributes are Kafka's names with underscores.
 
-    Inherits the groups' settings, since dataclasses with slots have one base.
+    Inherits the settings of groups, since dataclasses with slots have one base.
     """
 
     transaction_max_timeout_ms: int = setting(

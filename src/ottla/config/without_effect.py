@@ -117,7 +117,12 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "there are no share or streams groups": (
         "group.streams.*",
-        "share.coordinator.*",
+    ),
+    "share coordinators run in the broker's thread, and load their states in slices": (
+        "share.coordinator.append.linger.ms",
+        "share.coordinator.cached.buffer.max.bytes",
+        "share.coordinator.load.buffer.size",
+        "share.coordinator.threads",
     ),
     "a group with members keeps its protocol": ("group.consumer.migration.policy",),
     "the coordinators of groups and transactions decide this themselves": (

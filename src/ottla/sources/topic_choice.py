@@ -13,7 +13,9 @@ from ottla.base.values import dataclass
 
 CHOICE_OPTIONS = ("subscribe", "assign", "subscribePattern")
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__remote_log_metadata"})
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"}
+)
 """Topics that no pattern matches, as in Kafka's consumers; `subscribe` can name them."""
 
 

@@ -61,6 +61,7 @@ class Cluster:
         return self.leaders.get(partition)
 
     shards = Replicas.shards
+    partition_shards = Replicas.partition_shards
     make_internal = Replicas.make_internal
 
 
@@ -82,7 +83,7 @@ class Member:
         self.transactions = TransactionCoordinator(
             broker, self.groups, broker.settings.config, lambda: True, self.timers
         )
-        self.coordinators = Coordinators(self.groups, self.transactions)
+        self.coordinators = Coordinators(self.groups, self.transactions, broker.share_coordinator)
         self._sent: list[MarkerRequest] = []
         broker.membership = self  # type: ignore[assignment]
 

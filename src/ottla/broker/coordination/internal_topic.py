@@ -16,10 +16,18 @@ from ottla.base.timers import AllTimers
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
 from ottla.broker.coordination.losses import KeptState
-from ottla.broker.coordination.shards import MachineT, NewMachine, ShardOwner, Shards
+from ottla.broker.coordination.shards import (
+    MachineT,
+    NewMachine,
+    PartitionOwner,
+    ShardOwner,
+    Shards,
+)
 from ottla.broker.coordination.stored_records import (
     STEP_RECORDS,
+    EveryRecord,
     LatestRecords,
+    ReadRecords,
     StoredRecord,
 )
 from ottla.broker.records.appends import Appends
@@ -63,6 +71,11 @@ class AllTopics(TopicCatalog, Protocol):
     def partition_count(self, name: str, /) -> int | None:
         """Returns `None` for a topic that does not exist."""
 
+    def name_by_id(self, topic_id: bytes, /) -> str | None:
+        """Returns `None` for an unknown id."""
+
+    def has_partition(self, partition: TopicPartition, /) -> bool: ...
+
     def leader_of(self, partition: TopicPartition, /) -> int | None:
         """Returns -1 without a live leader, and `None` for a partition that does not exist."""
 
@@ -78,6 +91,11 @@ class CoordinatorReplicas(Protocol):
     ) -> Shards[MachineT]:
         """Returns the shards of the topic."""
 
+    def partition_shards(
+        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: PartitionOwner[MachineT]
+    ) -> Shards[MachineT]:
+        """As `shards`, but always one for each partition."""
+
     def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
         """Creates the topic, where that is not another broker's part; raises `ApiError`."""
 
@@ -89,7 +107,7 @@ class EncodedRecord:
 
 
 class InternalTopic:
-    """A compacted topic that is created at the first request that may write to it."""
+    """A topic that is created at the first request that may write to it."""
 
     def __init__(
         self,
@@ -125,7 +143,7 @@ class InternalTopic:
         self._is_being_made = True
         try:
             with suppress(ApiError):
-                self._create()
+                self.make()
         finally:
             self._is_being_made = False
 
@@ -146,7 +164,7 @@ class InternalTopic:
         if topic is None:
             # A decision is being carried out: it must be replayed before the next is made.
             with at_once():
-                topic = self._create()
+                topic = self.make()
         builder = RecordBatchBuilder(compression=self._compression)
         if producer is not None:
             builder.is_transactional = True
@@ -159,7 +177,10 @@ class InternalTopic:
         info = self._broker.appends.append(partition, batch, now_ms=now_ms, origin=origin)
         return info.first_offset
 
-    def _create(self) -> Topic:
+    def make(self) -> Topic:
+        """Creates the topic; raises `ApiError`, where it is another broker's part
+        NOT_LEADER_OR_FOLLOWER.
+        """
         topic = self._broker.replicas.make_internal(self._new, self._broker.admin)
         self.unread.clear()
         return topic
@@ -206,8 +227,20 @@ class InternalTopic:
                 take(record)
             yield
 
-    def _report_damage(self, latest: LatestRecords, log: PartitionLog) -> None:
-        lost = self._kept.loss(log.name, latest, "served", repair_hint(log.directory))
+    def replay_in_steps(
+        self, index: int, take: Callable[[bytes, bytes | None, int], None]
+    ) -> Iterator[None]:
+        """As `read_in_steps`, for a topic that is not compacted: all records of a partition in
+        their order, each as its key, its value or `None`, and its offset.
+        """
+        partition = self.partition(index)
+        partition.log.writer.write_out()
+        every = EveryRecord(take)
+        yield from every.take_all(_found_in(partition), partition.log.directory)
+        self._report_damage(every, partition.log)
+
+    def _report_damage(self, read: ReadRecords, log: PartitionLog) -> None:
+        lost = self._kept.loss(log.name, read, "served", repair_hint(log.directory))
         if lost is not None:
             logger.error("%s", lost)
 

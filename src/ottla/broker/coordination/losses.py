@@ -6,8 +6,9 @@ from typing import Final
 
 from ottla.base.errors import ProtocolError
 from ottla.base.values import dataclass
-from ottla.broker.coordination.stored_records import LatestRecords
+from ottla.broker.coordination.stored_records import ReadRecords
 from ottla.coordinator.offsets import records as group_records
+from ottla.coordinator.share import records as share_records
 from ottla.coordinator.transaction import records as transaction_records
 
 MAX_NAMED: Final = 20
@@ -26,22 +27,22 @@ class KeptState:
     owners: str
     remedy: str
 
-    def loss(self, name: str, latest: LatestRecords, verb: str, hint: str) -> str | None:
-        """Returns what to say of the partition `name`, of which `latest` was read.
+    def loss(self, name: str, read: ReadRecords, verb: str, hint: str) -> str | None:
+        """Returns what to say of the partition `name`, after its records were `read`.
 
         `verb` says what is done with the sound part, and `hint` how the log is repaired. Returns
         `None` if nothing is damaged; raises `CorruptionError` if nothing is left.
         """
-        if not latest.damage:
+        if not read.damage:
             return None
-        owners = sorted(filter(None, set(map(self.owner_of, latest.keys))))
+        owners = sorted(filter(None, set(map(self.owner_of, read.keys))))
         if not owners:
             # Clients that get an empty answer skip records, or read all of them again.
-            raise latest.damage[0].error()
+            raise read.damage[0].error()
         named = ", ".join(owners[:MAX_NAMED])
         if len(owners) > MAX_NAMED:
             named += f" and {len(owners) - MAX_NAMED} more"
-        damage = "; ".join(map(str, latest.damage))
+        damage = "; ".join(map(str, read.damage))
         return (
             f"{name}: {damage}; what is sound is {verb}, without what was last written for these "
             f"{self.owners}, or for others of which nothing is left: {named}; {self.remedy}; {hint}"
@@ -52,6 +53,13 @@ def _group_of(key: bytes) -> str | None:
     with suppress(ProtocolError):
         parsed = group_records.decode_key(key)
         return getattr(parsed, "group", None) or getattr(parsed, "group_id", None)
+    return None
+
+
+def _share_group_of(key: bytes) -> str | None:
+    with suppress(ProtocolError):
+        parsed = share_records.decode_key(key)
+        return getattr(parsed, "group_id", None)
     return None
 
 
@@ -66,6 +74,12 @@ GROUPS: Final = KeptState(
     owner_of=_group_of,
     owners="groups",
     remedy="`ottla groups describe` shows where they continue, and `ottla groups reset` sets it",
+)
+
+SHARE_GROUPS: Final = KeptState(
+    owner_of=_share_group_of,
+    owners="share groups",
+    remedy="records that their members have accepted may be delivered again",
 )
 
 TRANSACTIONS: Final = KeptState(

@@ -113,16 +113,19 @@ class CoordinatorRuntime(Generic[MachineT]):
         return self._topic.leader_epoch_of(place)
 
     def load_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
-        machine = shard.machine
-        yield from self._topic.read_in_steps(
-            shard.index, lambda record: self._replay_stored(record, machine)
-        )
-        yield from machine.loaded_in_steps(self._now)
+        yield from self._read_in_steps(shard)
+        yield from shard.machine.loaded_in_steps(self._now)
         # The log's uncommitted records will be committed under this leader; responses wait until
         # then.
         log = self._topic.partition(shard.index).log
         shard.appended_end, shard.committed_end = log.log_end_offset, log.high_watermark
         self._shard_loaded(shard)
+
+    def _read_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
+        machine = shard.machine
+        return self._topic.read_in_steps(
+            shard.index, lambda record: self._replay_stored(record, machine)
+        )
 
     def _shard_loaded(self, shard: Shard[MachineT]) -> None:
         """Called when a shard's machine is loaded."""

@@ -6,7 +6,8 @@ then; it is dropped when another broker becomes leader. Responses wait until the
 decisions are committed.
 
 A single broker leads every partition, and commits what it appends: all of them are one shard
-(`OneShard`), which is loaded at its first use.
+(`OneShard`), which is loaded at its first use. Of a topic that is not compacted each is a shard
+(`OwnShards`), since offsets tell what may be deleted.
 
 Kafka's counterparts: `CoordinatorRuntime` and its `CoordinatorContext`, `TransactionStateManager`.
 """
@@ -207,11 +208,10 @@ class Shards(Protocol[MachineT]):
     def advance(self, monotonic_ms: float) -> None: ...
 
 
-class ShardOwner(Protocol[MachineT]):
-    """A coordinator, as its shards use it. A `place` is a group or a transactional id."""
-
-    def load_all(self, shard: Shard[MachineT]) -> None:
-        """Loads the machine of a shard that is the whole topic."""
+class PartitionOwner(Protocol[MachineT]):
+    """A coordinator, as the shards of partitions use it. A `place` is the id of a group, of a
+    transaction or of a partition in a share group.
+    """
 
     def load_in_steps(self, shard: Shard[MachineT]) -> Iterator[None]:
         """Returns the steps that load the machine of one partition."""
@@ -220,6 +220,13 @@ class ShardOwner(Protocol[MachineT]):
         """Returns the steps that answer the requests that wait for a resigned shard."""
 
     def partition_of(self, place: str) -> int: ...
+
+
+class ShardOwner(PartitionOwner[MachineT], Protocol[MachineT]):
+    """A coordinator whose topic may also be one shard."""
+
+    def load_all(self, shard: Shard[MachineT]) -> None:
+        """Loads the machine of a shard that is the whole topic."""
 
     def is_unread(self, place: str) -> bool:
         """Whether its partition could not be read."""
@@ -288,7 +295,7 @@ class LedShards(Generic[MachineT]):
     """The shards of a member of a cluster, one for each partition that it leads."""
 
     def __init__(
-        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: ShardOwner[MachineT]
+        self, timers: AllTimers, new_machine: NewMachine[MachineT], owner: PartitionOwner[MachineT]
     ) -> None:
         self._owner = owner
         self._timers = timers
@@ -387,3 +394,25 @@ class LedShards(Generic[MachineT]):
             self._next_step.cancel(NEXT)
         for one in list(self._shards.values()):
             one.expire(monotonic_ms)
+
+
+class OwnShards(LedShards[MachineT]):
+    """The shards of a single broker, one for each partition; each begins to load when it is first
+    asked for, and is then never dropped.
+    """
+
+    def serving(self, place: str) -> Shard[MachineT] | None:
+        self._begin(place)
+        shard = super().serving(place)
+        if shard is not None:
+            shard.committed_end = inf
+        return shard
+
+    def refusal(self, place: str) -> ErrorCode:
+        self._begin(place)
+        return super().refusal(place)
+
+    def _begin(self, place: str) -> None:
+        index = self._owner.partition_of(place)
+        if index not in self._shards:
+            self.became_leader(index, 0)

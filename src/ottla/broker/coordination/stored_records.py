@@ -1,11 +1,11 @@
-"""The current records of an internal topic: the last of each key, as after compaction.
+"""The records of an internal topic: of a compacted one the last of each key, of others all.
 
 Kafka's counterpart: `CoordinatorLoaderImpl`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
@@ -28,6 +28,63 @@ class StoredRecord:
     producer_id: int | None = None
 
 
+class ReadRecords(Protocol):
+    """What was read of a partition."""
+
+    @property
+    def damage(self) -> list[Finding]:
+        """What could not be read."""
+
+    @property
+    def keys(self) -> Iterator[bytes]:
+        """The keys of all records that were read, also of deleted ones."""
+
+
+class EveryRecord:
+    """All records in order, each passed on as its key, its value or `None`, and its offset."""
+
+    def __init__(self, take: Callable[[bytes, bytes | None, int], None]) -> None:
+        self.damage: list[Finding] = []
+        self._take = take
+        self._keys: set[bytes] = set()
+
+    @property
+    def keys(self) -> Iterator[bytes]:
+        return iter(self._keys)
+
+    def take_all(self, found: Iterable[Batch | Finding], place: str) -> Iterator[None]:
+        """Reads the batches of the log in the directory `place`, in steps."""
+        return _read_in_steps(found, place, self._take_batch, self.damage)
+
+    def _take_batch(self, batch: Batch) -> Iterator[None]:
+        if batch.is_control:
+            return
+        for number, record in enumerate(read_records(batch), 1):
+            if record.key is not None:
+                self._keys.add(record.key)
+                self._take(record.key, record.value, record.offset)
+            if not number % STEP_RECORDS:
+                yield
+        yield
+
+
+def _read_in_steps(
+    found: Iterable[Batch | Finding],
+    place: str,
+    take: Callable[[Batch], Iterator[None]],
+    damage: list[Finding],
+) -> Iterator[None]:
+    for one in found:
+        if isinstance(one, Finding):
+            damage.append(one)
+            continue
+        try:
+            yield from take(one)
+        except InvalidBatchError as error:
+            bounds = one.base_offset, one.last_offset + 1
+            damage.append(damage_at(place, str(error), bounds))
+
+
 @dataclass(slots=True)
 class LatestRecords:
     """The last value of each key with its offset; records of transactions count once committed.
@@ -45,15 +102,7 @@ class LatestRecords:
 
     def take_all(self, found: Iterable[Batch | Finding], place: str) -> Iterator[None]:
         """Reads the batches of the log in the directory `place`, in steps."""
-        for one in found:
-            if isinstance(one, Finding):
-                self.damage.append(one)
-                continue
-            try:
-                yield from self._take(one)
-            except InvalidBatchError as error:
-                bounds = one.base_offset, one.last_offset + 1
-                self.damage.append(damage_at(place, str(error), bounds))
+        return _read_in_steps(found, place, self._take, self.damage)
 
     def _take(self, batch: Batch) -> Iterator[None]:
         if batch.is_control:

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
 
     from ottla.broker.membership.marker_requests import MarkerRequest
     from ottla.broker.membership.metadata_requests import MetadataRequest
+    from ottla.broker.membership.state_requests import ShareStateRequest
 
 
 class NoMembership:
@@ -19,6 +20,9 @@ class NoMembership:
 
     def ask_about_metadata(self, request: "MetadataRequest") -> None:
         raise AssertionError("all partitions are led here: no leader is asked")
+
+    def ask_share_coordinator(self, request: "ShareStateRequest") -> None:
+        raise AssertionError("all partitions are led here: no coordinator is asked")
 
     def create_topics(self, names: "Sequence[str]") -> None:
         raise AssertionError("this broker creates its topics itself")

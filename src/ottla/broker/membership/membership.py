@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from ottla.base.errors import ApiError
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
+from ottla.broker.membership.state_requests import ShareStateRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.controller.acls import AclChanges, ChangeAcls
 from ottla.controller.events import Answer, Request
@@ -62,6 +63,9 @@ class Membership(Protocol):
 
     def ask_about_metadata(self, request: MetadataRequest) -> None:
         """Sends a request to the broker in it; `RemoteLogMetadata.answered` gets the answer."""
+
+    def ask_share_coordinator(self, request: ShareStateRequest) -> None:
+        """Sends a request to the broker in it; `Persister.answered` gets the answers."""
 
     @property
     def has_answers(self) -> bool: ...

@@ -17,7 +17,13 @@ from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.image import HasImage
 
 if TYPE_CHECKING:
-    from ottla.broker.coordination.shards import MachineT, NewMachine, ShardOwner, Shards
+    from ottla.broker.coordination.shards import (
+        MachineT,
+        NewMachine,
+        PartitionOwner,
+        ShardOwner,
+        Shards,
+    )
     from ottla.broker.waiting.fetch_queries import Fetcher
     from ottla.broker.waiting.rooms import DelayedOperation
 
@@ -41,6 +47,17 @@ class OnlyReplicas:
         from ottla.broker.coordination.shards import OneShard
 
         return OneShard(timers, new_machine, owner)
+
+    def partition_shards(
+        self,
+        timers: AllTimers,
+        new_machine: "NewMachine[MachineT]",
+        owner: "PartitionOwner[MachineT]",
+    ) -> "Shards[MachineT]":
+        """Each partition is a shard, which is loaded when it is first needed."""
+        from ottla.broker.coordination.shards import OwnShards
+
+        return OwnShards(timers, new_machine, owner)
 
     def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
         """Creates an internal topic that a coordinator needs; raises `ApiError`."""

@@ -21,7 +21,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import at_once, turn_list
-from ottla.broker.coordination.shards import LedShards, MachineT, NewMachine, ShardOwner, Shards
+from ottla.broker.coordination.shards import (
+    LedShards,
+    MachineT,
+    NewMachine,
+    PartitionOwner,
+    ShardOwner,
+    Shards,
+)
 from ottla.broker.metadata.image_topics import ImageTopics
 from ottla.broker.quotas.replication_quota import ReplicationQuota, is_throttled
 from ottla.broker.replicas.hosted_logs import HostedLog, HostedLogs
@@ -183,6 +190,14 @@ class Replicas:
         self, timers: AllTimers, new_machine: "NewMachine[MachineT]", owner: "ShardOwner[MachineT]"
     ) -> "Shards[MachineT]":
         """Each partition of an internal topic that this broker leads is a shard."""
+        return LedShards(timers, new_machine, owner)
+
+    def partition_shards(
+        self,
+        timers: AllTimers,
+        new_machine: "NewMachine[MachineT]",
+        owner: "PartitionOwner[MachineT]",
+    ) -> "Shards[MachineT]":
         return LedShards(timers, new_machine, owner)
 
     def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:

@@ -11,8 +11,7 @@ from ottla.base.values import dataclass
 from ottla.config.setting import SettingError
 from ottla.config.topic import DECIDING, TopicConfig
 from ottla.metadata.deciding.topic_rules import (
-    INTERNAL_TOPICS,
-    POLICY_NAME,
+    FIXED_SETTINGS,
     stored_config,
     topic_config,
 )
@@ -124,10 +123,9 @@ def topics_on_disk(opened: OpenedDirectories) -> Iterator[TopicImage]:
         if len(one.partitions) < counts[name]:
             partitions = dict.fromkeys(range(counts[name]), NO_PARTITION) | dict(one.partitions)
             on_disk = one._replace(partitions=partitions)
-        if name in INTERNAL_TOPICS:
-            # As Kafka's coordinators create them: any other policy would delete groups and
-            # transactions.
-            on_disk = on_disk._replace(configs={**one.configs, POLICY_NAME: "compact"})
+        fixed = FIXED_SETTINGS.get(name)
+        if fixed is not None:  # otherwise groups and transactions would be deleted
+            on_disk = on_disk._replace(configs={**one.configs, **fixed})
         yield on_disk
 
 

@@ -99,6 +99,10 @@ class ShareCoordinatorShard:
         elif known is not None and isinstance(value, ShareUpdateValue):
             self.states[its] = updated(known, value)
 
+    def loaded_in_steps(self, _: Callable[[], Timestamps]) -> Iterator[None]:
+        """Nothing follows from what was replayed: no deadline begins, and nobody is told."""
+        return iter(())
+
     def first_needed_offset(self, end: int) -> int:
         """Records before it may be deleted; `end` is that of the log."""
         return min((one.snapshot_offset for one in self.states.values()), default=end)

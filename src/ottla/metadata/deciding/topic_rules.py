@@ -23,10 +23,21 @@ LEGAL_NAME = lazy_pattern(r"[a-zA-Z0-9._-]+")
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""Only coordinators write to them."""
+SHARE_GROUP_STATE = "__share_group_state"
 
 POLICY_NAME: Final = "cleanup.policy"
+
+FIXED_SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    CONSUMER_OFFSETS: {POLICY_NAME: "compact"},
+    TRANSACTION_STATE: {POLICY_NAME: "compact"},
+    SHARE_GROUP_STATE: {POLICY_NAME: "delete", "retention.bytes": "-1", "retention.ms": "-1"},
+}
+"""With other values what coordinators have written would be deleted, or lost by compaction; Kafka
+allows them.
+"""
+
+INTERNAL_TOPICS = frozenset(FIXED_SETTINGS)
+"""Only coordinators write to them."""
 
 
 def metric_name(name: str) -> str:
@@ -95,11 +106,11 @@ def changed_settings(
     Those that are stored already and not valid are ignored (`stored_config`): they may stay, so
     that others can be changed, and each can be removed.
     """
-    if name in INTERNAL_TOPICS:
-        after = {POLICY_NAME: "compact", **after}
-        if after[POLICY_NAME] != "compact":
-            # Kafka allows it, and then deletes offsets and transactions by age.
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{POLICY_NAME} of {name} must be compact.")
+    fixed = FIXED_SETTINGS.get(name, {})
+    after = {**fixed, **after}
+    for one, text in fixed.items():
+        if after[one] != text:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{one} of {name} must be {text}.")
     known, ignored = stored_config(defaults, before)
     config = topic_config(
         defaults,

@@ -1,0 +1,1 @@
+"""Share groups in a broker: the coordinator of their states, and who asks it."""
