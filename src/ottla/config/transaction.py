@@ -5,13 +5,13 @@ Kafka's counterparts: `TransactionStateManagerConfig`, `TransactionLogConfig`.
 
 from ottla.base.values import dataclass
 from ottla.config.setting import setting
-from ottla.config.share import ShareConfig
+from ottla.config.share_coordinator import ShareStateConfig
 
 HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionConfig(ShareConfig):
+class TransactionConfig(ShareStateConfig):
     """The settings of the transaction coordinators; attributes are Kafka's names with underscores.
 
     Inherits the settings of groups, since dataclasses with slots have one base.

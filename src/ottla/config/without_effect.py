@@ -115,9 +115,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
     "the topic of a remote tier's metadata is written and read without a client": (
         "remote.log.metadata.manager.listener.name",
     ),
-    "there are no share or streams groups": (
-        "group.streams.*",
-    ),
+    "there are no streams groups": ("group.streams.*",),
     "share coordinators run in the broker's thread, and load their states in slices": (
         "share.coordinator.append.linger.ms",
         "share.coordinator.cached.buffer.max.bytes",

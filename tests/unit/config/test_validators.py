@@ -235,6 +235,16 @@ def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        # Of Kafka 4.1, which is later than the table.
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        "share.coordinator.state.topic.compression.codec",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "share.coordinator.state.topic.replication.factor",
+        "share.coordinator.state.topic.segment.bytes",
+        "share.coordinator.write.timeout.ms",
         "zookeeper.connection.timeout.ms",
     }
     numbers = {

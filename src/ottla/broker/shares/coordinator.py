@@ -35,7 +35,7 @@ from ottla.broker.membership.state_requests import (
 )
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
-from ottla.config.share import ShareConfig
+from ottla.config.share_coordinator import ShareStateConfig
 from ottla.coordinator.decision import Decision
 from ottla.coordinator.share.coordinator import (
     ShareCoordinatorConfig,
@@ -70,7 +70,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
     def __init__(
         self,
         broker: ShareBroker,
-        config: ShareConfig,
+        config: ShareStateConfig,
         timers: AllTimers,
         queue_answer: Callable[[Waiting[Any]], None],
     ) -> None:
@@ -233,7 +233,7 @@ def _pass() -> None:
     """What is done at first when states are loaded."""
 
 
-def share_state_topic(config: ShareConfig) -> NewTopic:
+def share_state_topic(config: ShareStateConfig) -> NewTopic:
     """`__share_group_state` with Kafka's settings (`shareGroupStateTopicConfigs`)."""
     return NewTopic(
         name=SHARE_GROUP_STATE,

@@ -9,7 +9,7 @@ from ottla.config.setting import setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareConfig(GroupCoordinatorConfig):
+class ShareStateConfig(GroupCoordinatorConfig):
     """The settings of the share coordinators; attributes are Kafka's names with underscores.
 
     Inherits the groups' settings, since dataclasses with slots have one base.
