@@ -31,6 +31,7 @@ BROKER = {
     "broker/log_jobs": "jobs moves",
     "broker/quotas": "throttled_clients",
     "broker/records": "answers appends fetches",
+    "broker/shares": "coordinator persister",
     "broker/topics": "partition removals topics",
     "broker/transactions": "coordinator endings",
     "broker/waiting": "background rooms",
