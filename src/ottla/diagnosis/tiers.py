@@ -4,6 +4,7 @@ What a broker has noted itself comes first. No tier is asked: `ottla tier check`
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from ottla.base.errors import CorruptionError
@@ -26,10 +27,11 @@ PATIENCE_MS: Final = 3_600_000
 
 
 def check_tier_records(directories: Directories) -> Iterator[Complaint]:
-    """What the broker has noted of its tier, and the damage of the records about all tiers."""
+    """What the broker has noted of its tier, and the damage of the records about all tiers; of
+    topics whose settings were looked up.
+    """
     yield from check_tier_troubles(directories)
-    topics = (topic for one in directories.opened for topic in one.topics())
-    if any(directories.config(topic).remote_storage_enable for topic in topics):
+    if any(one.remote_storage_enable for one in directories.configs.values()):
         for finding in directories.remote_records.findings:
             if not finding.is_note:
                 yield complaint_of(finding, directories.opened[0].path)
@@ -109,8 +111,8 @@ def check_tier(
     stable = log.transactions.last_stable_offset
     waiting = [
         one
-        for one in log.segments[:-1]
-        if one.base_offset > remote.highest_offset and _end_of(one.base_offset, log) <= stable
+        for one, following in pairwise(log.segments)
+        if one.base_offset > remote.highest_offset and following.base_offset <= stable
     ]
     status = directories.file_system.status(waiting[0].log_path) if waiting else None
     lag_ms = max(config.remote_copy_lag_ms, 0)
@@ -124,8 +126,3 @@ def check_tier(
             remedy=Remedy.LOOK_AT_TIER,
             subject=log.directory.path,
         )
-
-
-def _end_of(base_offset: int, log: ReadOnlyLog) -> int:
-    bases = [one.base_offset for one in log.segments]
-    return bases[bases.index(base_offset) + 1]
