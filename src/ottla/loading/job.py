@@ -9,6 +9,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.sources.bounds import Bound
+from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource
 from ottla.sources.options import ReadOptions
 from ottla.storage.reading.opening import TierPlace
@@ -61,7 +62,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadJob:
-    """The constants of all loads into one table. `read` says how tasks open the log."""
+    """The constants of all loads into one table."""
 
     route: LoadRoute
     options: LoadOptions
@@ -70,6 +71,11 @@ class LoadJob:
     table: Table
     engine: Engine
     progress: OnProgress = pass_over
+
+    @property
+    def read_in_tasks(self) -> ReadOptions | LogFiles:
+        """What a task reads: files as they are listed already, unless it is in another process."""
+        return self.log if isinstance(self.log, LogFiles) else self.read
 
     @property
     def write_options(self) -> WriteOptions:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource, Split
 from ottla.sources.opening import open_log
 from ottla.sources.options import ReadOptions
@@ -12,9 +13,11 @@ from ottla.sources.splits import SplitOptions, even_pieces
 from ottla.tables import RecordWriter, shared_out
 
 
-def write_splits(read: ReadOptions, writer: RecordWriter, splits: Sequence[Split]) -> list[str]:
+def write_splits(
+    read: ReadOptions | LogFiles, writer: RecordWriter, splits: Sequence[Split]
+) -> list[str]:
     """Writes the records of the splits; returns the paths of the files, relative to the table."""
-    log = open_log(read)
+    log = read if isinstance(read, LogFiles) else open_log(read)
     first = splits[0]
     with writer.open(f"{first.place.partition}-{first.from_offset}") as files:
         for split in splits:

@@ -73,7 +73,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
     ranges = {one.place: one.offsets for one in plan.ranges if not one.is_empty}
     paths = job.engine.run(
         [
-            partial(write_splits, job.read, writer, some)
+            partial(write_splits, job.read_in_tasks, writer, some)
             for some in tasks_of(job.log, ranges, count)
         ],
         lambda done, count: job.progress(replace(writing, tasks_done=done, task_count=count)),

@@ -57,7 +57,10 @@ MARK_COUNT = 64
 
 
 class LogFiles:
-    """See `LogSource`. Looks up a partition's directory at each access, because partitions move."""
+    """See `LogSource`. Looks up a partition's directory at each access, because partitions move.
+
+    Several threads may read at once.
+    """
 
     looks_by_reading = False
 
@@ -72,6 +75,15 @@ class LogFiles:
         tier: TierPlace | None = None,
     ) -> None:
         """With `skip_damaged` reads skip damaged batches and log each of them."""
+        self._again = partial(
+            LogFiles,
+            tuple(paths),
+            choice,
+            isolation,
+            file_system=file_system,
+            skip_damaged=skip_damaged,
+            tier=tier,
+        )
         self._paths = tuple(paths)
         self._file_system = file_system
         self._tier = tier
@@ -80,6 +92,10 @@ class LogFiles:
         self._is_committed = isolation is Isolation.READ_COMMITTED
         self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
+
+    def __reduce__(self) -> "tuple[partial[LogFiles], tuple[()]]":
+        """Another process opens the directories itself."""
+        return self._again, ()
 
     @cached_property
     def _directories(self) -> list[ReadOnlyLogDirectory]:

@@ -1,5 +1,6 @@
 """Segment files as a source of rows: what is offered, shared out, read and counted."""
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,17 @@ def test_a_task_refuses_a_topic_that_was_recreated(tmp_path: Path) -> None:
         embedded.create_topic("orders")
     with pytest.raises(UserError, match="orders-0: the topic was re-created since"):
         list(opened(tmp_path).read(splits[0], ["offset"]))
+
+
+def test_a_task_of_another_process_opens_the_files_itself(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t")
+        log.append_many("t", [b"first"])
+        source = LogFiles([str(tmp_path)], TopicChoice(subscribed=("t",)))
+        assert source.partitions()[0].end_offset == 1
+        log.append_many("t", [b"second"])
+        elsewhere = pickle.loads(pickle.dumps(source))
+        assert elsewhere.partitions()[0].end_offset == 2
 
 
 def test_of_apache_kafkas_directories_only_what_is_replicated_is_offered(tmp_path: Path) -> None:

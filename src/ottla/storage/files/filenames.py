@@ -47,6 +47,9 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 SET_ASIDE = ".damaged"
 """The ending of files that a repair or a start has set aside, and that nothing reads."""
 
+OFFSET_DIGITS = 20
+"""The digits of the offset in a file's name, with zeros before it."""
+
 NAMES_KNOWN = 4096
 """Size of the cache of parsed names; partitions have many file names in common."""
 
@@ -99,11 +102,12 @@ class FileName:
     @property
     def text(self) -> str:
         assert 0 <= self.offset <= MAX_OFFSET
-        return f"{self.offset:020d}{self.kind.value}{self.suffix.value}"
+        return f"{self.offset:0{OFFSET_DIGITS}d}{self.kind.value}{self.suffix.value}"
 
 
 def log_file_name(base_offset: int) -> str:
-    return FileName(offset=base_offset, kind=FileKind.LOG).text
+    assert 0 <= base_offset <= MAX_OFFSET
+    return f"{base_offset:0{OFFSET_DIGITS}d}{LOG_END}"
 
 
 def segment_file_names(base_offset: int, suffix: FileSuffix) -> list[str]:
@@ -119,22 +123,24 @@ def producer_snapshot_file_name(offset: int) -> str:
     return FileName(offset=offset, kind=FileKind.PRODUCER_SNAPSHOT).text
 
 
-_FILE = lazy_pattern(
-    r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(|\.deleted|\.cleaned|\.swap)"
-)
+LOG_END = FileKind.LOG.value
+
+_ENDS = {kind.value + suffix.value: (kind, suffix) for kind in FileKind for suffix in FileSuffix}
 
 
-_KINDS = {one.value: one for one in FileKind}
-_SUFFIXES = {one.value: one for one in FileSuffix}
+def file_kind(name: str) -> FileKind | None:
+    """The kind of a segment's file by the end of its name; the number is not looked at."""
+    ends = _ENDS.get(name[OFFSET_DIGITS:])
+    return None if ends is None else ends[0]
 
 
 @lru_cache(NAMES_KNOWN)
 def parse_file_name(name: str) -> FileName | None:
     """The inverse of `FileName.text`; `None` for a name that is not a segment's file."""
-    match = _FILE.fullmatch(name)
-    if match is None or int(match[1]) > MAX_OFFSET:
+    ends, digits = _ENDS.get(name[OFFSET_DIGITS:]), name[:OFFSET_DIGITS]
+    if ends is None or not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_OFFSET:
         return None
-    return FileName(offset=int(match[1]), kind=_KINDS[match[2]], suffix=_SUFFIXES[match[3]])
+    return FileName(offset=int(digits), kind=ends[0], suffix=ends[1])
 
 
 class DirectoryState(Enum):

@@ -126,7 +126,8 @@ class BatchReader:
         cursor, end = Cursor(from_offset), self._offsets.log_end_offset
         for reader in self._readers(cursor, end):
             try:
-                start = reader.search_start(cursor.offset)
+                is_inside = cursor.offset > reader.base_offset
+                start = reader.search_start(cursor.offset) if is_inside else 0
                 for position, header in scan.headers(reader.log, start):
                     if header.last_offset >= cursor.offset:
                         is_control = header.is_control

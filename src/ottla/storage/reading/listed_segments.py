@@ -13,7 +13,12 @@ from typing import NoReturn
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
-from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles, list_partition
+from ottla.storage.segment.partition_files import (
+    PartitionFiles,
+    SegmentFiles,
+    base_offset_of,
+    list_partition,
+)
 from ottla.storage.segment.segment_reader import SegmentReader
 
 REPLACEMENTS_PER_SEGMENT = 100
@@ -132,7 +137,7 @@ class ListedSegments:
         raise self._unsteady()
 
     def _floor_index(self, offset: int) -> int:
-        return bisect_right(self.values, offset, key=lambda one: one.base_offset) - 1
+        return bisect_right(self.values, offset, key=base_offset_of) - 1
 
     def _unsteady(self) -> CorruptionError:
         return CorruptionError(self._path, 0, "its files change faster than they can be opened")

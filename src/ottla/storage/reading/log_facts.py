@@ -16,7 +16,7 @@ from ottla.storage.files.filenames import (
     PARTITION_METADATA,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import Integrity, read_integrity
+from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.listed_segments import ListedSegments
@@ -63,7 +63,7 @@ class LogFacts:
 
     @cached_property
     def integrity(self) -> Integrity | None:
-        return read_integrity(self.file_system, self.path)
+        return self.directory.integrity_of(self.path)
 
     def forget_integrity(self) -> None:
         """Reads the integrity file again when it is next asked for."""

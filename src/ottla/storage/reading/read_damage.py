@@ -26,7 +26,11 @@ from ottla.storage.files.filenames import (
 )
 from ottla.storage.findings import Finding, FindingKind, unreadable
 from ottla.storage.scan import first_offset_in_header
-from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.segment.partition_files import (
+    PartitionFiles,
+    SegmentFiles,
+    base_offset_of,
+)
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
 
@@ -108,7 +112,7 @@ class SegmentPlace:
 def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
     """The bounds of a segment among the listed ones."""
     farthest = segment.base_offset + MAX_OFFSETS
-    following = bisect_right(files.segments, segment.base_offset, key=lambda one: one.base_offset)
+    following = bisect_right(files.segments, segment.base_offset, key=base_offset_of)
     if following < len(files.segments):
         # The segments that a `.swap` file replaces may still be listed beside it.
         is_replacing = segment.log_path.endswith(FileSuffix.SWAP.value)

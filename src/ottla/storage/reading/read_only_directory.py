@@ -20,6 +20,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
+    INTEGRITY,
     LOCK,
     META_PROPERTIES,
     METADATA_MARK,
@@ -29,7 +30,13 @@ from ottla.storage.files.filenames import (
     parse_directory_name,
     partition_directory_name,
 )
-from ottla.storage.files.integrity import holds_integrity_files, is_ours_alone, is_ours_still
+from ottla.storage.files.integrity import (
+    Integrity,
+    holds_integrity_files,
+    is_ours_alone,
+    is_ours_still,
+    read_integrity,
+)
 from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, read_known_topics
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
@@ -40,7 +47,12 @@ from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import KnownEnd, known_end
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.storage.segment.partition_files import list_partition, partition_size
+from ottla.storage.segment.partition_files import (
+    PartitionFiles,
+    list_partition,
+    list_partition_again,
+    partition_size,
+)
 
 if TYPE_CHECKING:
     from ottla.storage.reading.tier_share import TierShare
@@ -121,6 +133,8 @@ class ReadOnlyLogDirectory:
         self._checkpoints: dict[
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
+        self._listed: dict[str, PartitionFiles] = {}
+        self._integrity: dict[str, tuple[FileStatus | None, Integrity | None]] = {}
         self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
         self._known_topics: tuple[MetadataSizes, KnownTopics] | None = None
         self.tiered_topics: Container[str] = ()
@@ -222,10 +236,28 @@ class ReadOnlyLogDirectory:
         # Read before the listing, as a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
-            files = list_partition(self.file_system, directory)
+            files = self._list(directory)
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
         return ReadOnlyLog(self, topic, partition, files, known)
+
+    def _list(self, directory: str) -> PartitionFiles:
+        before = self._listed.get(directory)
+        if before is None:
+            found = list_partition(self.file_system, directory)
+        else:
+            found = list_partition_again(self.file_system, directory, before)
+        self._listed[directory] = found
+        return found
+
+    def integrity_of(self, directory: str) -> Integrity | None:
+        """A partition's integrity file, cached until it changes; as `read_integrity`."""
+        status = self.file_system.status(join(directory, INTEGRITY))
+        known = self._integrity.get(directory)
+        if known is None or known[0] != status:
+            known = status, read_integrity(self.file_system, directory)
+            self._integrity[directory] = known
+        return known[1]
 
     def size_of(self, topic: str, partition: int) -> int:
         """The bytes of a partition's log files, also of one that cannot be read; raises `UserError`

@@ -4,10 +4,11 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools take files.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
@@ -15,10 +16,12 @@ from ottla.base.values import dataclass
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE
 from ottla.storage.files.filenames import (
+    LOG_END,
     MAX_OFFSET,
     FileKind,
     FileName,
     FileSuffix,
+    file_kind,
     log_file_name,
     parse_file_name,
 )
@@ -38,10 +41,12 @@ class SegmentFiles:
 
     def path_of(self, kind: FileKind) -> str:
         """The path of the segment's file of another kind, which is named like the log."""
-        log = parse_file_name(base_name(self.log_path))
-        assert log is not None
-        name = FileName(offset=self.base_offset, kind=kind, suffix=log.suffix).text
-        return join(parent_directory(self.log_path), name)
+        stem, _, ending = self.log_path.rpartition(FileKind.LOG.value)
+        return f"{stem}{kind.value}{ending}"
+
+
+base_offset_of = attrgetter("base_offset")
+"""The key by which the ascending segments of a log are searched."""
 
 
 def missing_index(directory: str, base_offset: int, kind: FileKind) -> Finding:
@@ -93,6 +98,9 @@ class PartitionFiles:
     has_transaction_index: bool
     """Whether there is a transaction index, with any suffix."""
 
+    names: tuple[str, ...] = ()
+    """The names in the directory, sorted; empty if these files are not all that they stand for."""
+
     least_end_offset: int = 0
     """The base offset of the first segment that was created after this listing: the last listed
     segment may have been compacted since, and then does not show where the log ends."""
@@ -132,6 +140,39 @@ def list_partition(
     raise CorruptionError(directory, 0, "its files change faster than they can be listed")
 
 
+def list_partition_again(
+    file_system: FileSystem, directory: str, before: PartitionFiles
+) -> PartitionFiles:
+    """As `list_partition`, which listed `before`; of ten thousand segments that takes half the time
+    if none was added or removed since.
+    """
+    # One more listing with the same names agrees with those before it.
+    if tuple(sorted(file_system.list(directory))) == before.names and _is_by_names(before):
+        segments = _sized_again(file_system, before.segments)
+        if segments is not None:
+            return replace(before, segments=segments)
+    return list_partition(file_system, directory)
+
+
+def _is_by_names(listed: PartitionFiles) -> bool:
+    """Whether every log file is a live segment, so that the content of none has decided."""
+    logs = [name for name in listed.names if file_kind(name) is FileKind.LOG]
+    return len(logs) == len(listed.segments) and all(name.endswith(LOG_END) for name in logs)
+
+
+def _sized_again(
+    file_system: FileSystem, segments: Sequence[SegmentFiles]
+) -> list[SegmentFiles] | None:
+    """The segments with their sizes of now; `None` if one is gone, or is empty now."""
+    found = []
+    for one in segments:
+        status = file_system.status(one.log_path)
+        if status is None or (one.size and not status.size):
+            return None
+        found.append(one if status.size == one.size else replace(one, size=status.size))
+    return found
+
+
 def partition_size(file_system: FileSystem, directory: str) -> int:
     """The bytes of the log files that one listing finds; raises `FileNotFoundError`."""
     found = _files(file_system, directory, file_system.list(directory))
@@ -142,7 +183,10 @@ def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
     later = found.segments[count:]
     if not later:
         return found
-    return replace(found, segments=found.segments[:count], least_end_offset=later[0].base_offset)
+    least_end_offset = later[0].base_offset
+    return replace(
+        found, segments=found.segments[:count], names=(), least_end_offset=least_end_offset
+    )
 
 
 def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
@@ -150,41 +194,50 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
     return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
 
 
-def _files(file_system: FileSystem, directory: str, names_there: Iterable[str]) -> PartitionFiles:
+def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
     snapshots: dict[int, str] = {}
     has_transaction_index = False
-    names = [(name, parse_file_name(name)) for name in names_there]
-    logs = _logs(file_system, directory, [one for _, one in names if one is not None])
-    for name, parsed in names:
-        if parsed is None:
-            continue
-        if parsed.kind is FileKind.PRODUCER_SNAPSHOT and parsed.suffix is FileSuffix.LIVE:
-            snapshots[parsed.offset] = join(directory, name)
-        elif parsed.kind is FileKind.TRANSACTION_INDEX:
+    logs: list[FileName] = []
+    for name in names_there:
+        kind = file_kind(name)
+        if kind is FileKind.TRANSACTION_INDEX and parse_file_name(name) is not None:
             has_transaction_index = True
+        elif kind is FileKind.LOG or kind is FileKind.PRODUCER_SNAPSHOT:
+            parsed = parse_file_name(name)
+            if parsed is None:
+                continue
+            if kind is FileKind.LOG:
+                logs.append(parsed)
+            elif parsed.suffix is FileSuffix.LIVE:
+                snapshots[parsed.offset] = join(directory, name)
     segments: list[SegmentFiles] = []
-    for base_offset, path in sorted(logs.items()):
+    for base_offset, path in sorted(_log_paths(file_system, directory, logs).items()):
         status = file_system.status(path)
-        before = segments[-1].base_offset if segments else None
-        if status is not None and empty_log(file_system, directory, base_offset, before) is None:
+        if status is None:
+            continue
+        before = segments[-1].base_offset if segments and not status.size else None
+        # Looked at only where it is empty: a log may have ten thousand segments.
+        if before is None or empty_log(file_system, directory, base_offset, before) is None:
             one = SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
             segments.append(one)
     return PartitionFiles(
-        segments=segments, snapshots=snapshots, has_transaction_index=has_transaction_index
+        segments=segments,
+        snapshots=snapshots,
+        has_transaction_index=has_transaction_index,
+        names=tuple(names_there),
     )
 
 
-def _logs(file_system: FileSystem, directory: str, names: Iterable[FileName]) -> dict[int, str]:
+def _log_paths(
+    file_system: FileSystem, directory: str, listed: Iterable[FileName]
+) -> dict[int, str]:
     """The paths of the log files, by base offset.
 
     A `.swap` counts where the segments that it replaces are gone. Beside them it has replaced
     nothing yet, or is not of this log.
     """
-    listed = [one for one in names if one.kind is FileKind.LOG]
     live = [one.offset for one in listed if one.suffix is FileSuffix.LIVE]
-    logs = {
-        one.offset: join(directory, one.text) for one in listed if one.suffix is FileSuffix.LIVE
-    }
+    logs = {offset: join(directory, log_file_name(offset)) for offset in live}
     first_deleted = min(
         (one.offset for one in listed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
     )

@@ -15,6 +15,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_HIGH_WATERMARK,
     CHECKPOINT_LOG_START,
     COPIED_LOG_STARTS,
+    INTEGRITY,
     METADATA_MARK,
     REPLICAS_MARK,
     delete_directory_name,
@@ -116,6 +117,25 @@ def test_checkpoints_of_one_size_written_within_one_tick_are_distinguished(
     for offset in (5, 6):
         start_at(disk, offset)
         assert directory.partition("t", 0).log_start_offset == offset
+
+
+def test_facts_about_segments_are_parsed_once_until_their_file_changes(
+    disk: FakeFileSystem, log: PartitionLog
+) -> None:
+    fill(log, 2)
+    log.writer.roll(NOW_MS)
+    directory = open_for_reading(DIRECTORY, disk)
+    first = directory.integrity_of(log.directory)
+    assert first is not None
+    assert directory.integrity_of(log.directory) is first
+    log.writer.roll(NOW_MS)
+    fill(log, 1)
+    log.writer.roll(NOW_MS)
+    later = directory.integrity_of(log.directory)
+    assert later is not None
+    assert first.segments.keys() < later.segments.keys()
+    disk.remove(join(log.directory, INTEGRITY))
+    assert directory.integrity_of(log.directory) is None
 
 
 def test_one_broker_of_a_cluster_counts_what_others_had_also_after_a_clean_stop(

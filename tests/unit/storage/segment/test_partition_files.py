@@ -3,13 +3,20 @@
 import pytest
 
 from ottla.base.errors import CorruptionError
-from ottla.storage.files.filenames import FileKind, log_file_name, transaction_index_file_name
+from ottla.storage.files.filenames import (
+    FileKind,
+    log_file_name,
+    producer_snapshot_file_name,
+    transaction_index_file_name,
+)
 from ottla.storage.segment.partition_files import (
     LISTING_ATTEMPTS,
     PartitionFiles,
     list_partition,
+    list_partition_again,
 )
 from ottla.testing import FakeFileSystem
+from tests.support.logs import batch
 
 
 def disk_with(*names: str) -> FakeFileSystem:
@@ -47,6 +54,52 @@ def test_what_is_on_its_way_in_or_out_is_no_segment() -> None:
 def test_a_transaction_index_is_noticed() -> None:
     found = list_partition(disk_with(log_file_name(0), transaction_index_file_name(0)), "t-0")
     assert found.has_transaction_index
+
+
+def grow(disk: FakeFileSystem, name: str) -> None:
+    disk.open(f"t-0/{name}", writable=True, create=True).pwrite(b"grown", 0)
+
+
+CHANGES = {
+    "nothing": lambda disk: None,
+    "an append": lambda disk: grow(disk, log_file_name(20)),
+    "a segment": lambda disk: grow(disk, log_file_name(30)),
+    "an index of transactions": lambda disk: grow(disk, transaction_index_file_name(20)),
+    "a snapshot": lambda disk: grow(disk, producer_snapshot_file_name(30)),
+    "a removed segment": lambda disk: disk.remove(f"t-0/{log_file_name(3)}"),
+    "a segment on its way out": lambda disk: disk.rename(
+        f"t-0/{log_file_name(3)}", f"t-0/{log_file_name(3)}.deleted"
+    ),
+    "a segment that is replaced": lambda disk: disk.rename(
+        f"t-0/{log_file_name(20)}", f"t-0/{log_file_name(20)}.swap"
+    ),
+    "a cut": lambda disk: disk.open(f"t-0/{log_file_name(3)}", writable=True).truncate(1),
+    "a segment that is empty now": lambda disk: disk.open(
+        f"t-0/{log_file_name(3)}", writable=True
+    ).truncate(0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_later_listing_finds_what_a_first_one_would(change: str) -> None:
+    disk = disk_with(log_file_name(20), log_file_name(3))
+    for name in (log_file_name(3), log_file_name(20)):
+        grow(disk, name)
+    before = list_partition(disk, "t-0")
+    CHANGES[change](disk)
+    assert list_partition_again(disk, "t-0", before) == list_partition(disk, "t-0")
+
+
+def test_a_log_that_was_empty_inside_another_counts_once_it_is_not() -> None:
+    disk = disk_with(log_file_name(0))
+    disk.open(f"t-0/{log_file_name(0)}", writable=True).pwrite(
+        bytes(batch(b"0", b"1", b"2", b"3")), 0
+    )
+    disk.open(f"t-0/{log_file_name(2)}", create=True)
+    before = list_partition(disk, "t-0")
+    assert bases(before) == [0]
+    grow(disk, log_file_name(2))
+    assert bases(list_partition_again(disk, "t-0", before)) == [0, 2]
 
 
 class Restless(FakeFileSystem):
