@@ -9,6 +9,7 @@ from ottla.config.client import ClientConfig
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.producer import ProducerConfig
 from ottla.config.setting import Setting, settings_of
+from ottla.config.share_consumer import ShareConsumerConfig
 from ottla.config.topic import TopicConfig
 
 MODULE = Path(__file__).resolve().parents[1] / "src/ottla/config/typed_settings.py"
@@ -28,6 +29,7 @@ EXAMPLES = {
     "BrokerSettings": '{"log.segment.bytes": 1 << 20}',
     "ConsumerSettings": '{"auto.offset.reset": "earliest"}',
     "ProducerSettings": '{"linger.ms": 5, "compression.type": "zstd"}',
+    "ShareConsumerSettings": '{"share.acknowledgement.mode": "explicit"}',
     "TopicSettings": '{"cleanup.policy": "compact"}',
 }
 
@@ -49,6 +51,7 @@ def module_text() -> str:
     clients: tuple[tuple[str, str, type[ClientConfig]], ...] = (
         ("ProducerSettings", "of a producer", ProducerConfig),
         ("ConsumerSettings", "of a consumer", ConsumerConfig),
+        ("ShareConsumerSettings", "of a share consumer", ShareConsumerConfig),
         ("AdminSettings", "of an admin client", ClientConfig),
     )
     parts = [HEAD]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.base.times import duration_ms
 from ottla.base.values import dataclass
-from ottla.config.client import ClientConfig
+from ottla.config.reading import ReadingConfig
 from ottla.config.setting import setting, value_text, with_values
 
 BY_DURATION = "by_duration:"
@@ -26,7 +26,7 @@ def reset_duration_ms(policy: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig(ClientConfig):
+class ConsumerConfig(ReadingConfig):
     """Attributes are Kafka's names with underscores."""
 
     auto_commit_interval_ms: int = setting(
@@ -44,28 +44,11 @@ class ConsumerConfig(ClientConfig):
         "error), or by_duration:PT1H for the records of the last hour.",
         reading=reset_duration_ms,
     )
-    check_crcs: bool = setting(
-        "check.crcs", "boolean", True, "Whether the checksum of each batch is verified."
-    )
-    client_rack: str = setting("client.rack", "string", "", "Rack of this consumer.")
     enable_auto_commit: bool = setting(
         "enable.auto.commit",
         "boolean",
         True,
         "Whether offsets of delivered records are committed automatically.",
-    )
-    fetch_max_bytes: int = setting(
-        "fetch.max.bytes", "int", 52_428_800, "Maximum bytes of a fetch response.", at_least=0
-    )
-    fetch_max_wait_ms: int = setting(
-        "fetch.max.wait.ms",
-        "int",
-        500,
-        "How long a broker may wait for fetch.min.bytes to be available.",
-        at_least=0,
-    )
-    fetch_min_bytes: int = setting(
-        "fetch.min.bytes", "int", 1, "Bytes that a broker waits for before it answers.", at_least=0
     )
     group_instance_id: str = setting(
         "group.instance.id",
@@ -109,28 +92,6 @@ class ConsumerConfig(ClientConfig):
         "Maximum bytes of one partition in a fetch response; a larger first batch is returned "
         "whole.",
         at_least=0,
-    )
-    max_poll_interval_ms: int = setting(
-        "max.poll.interval.ms",
-        "int",
-        300_000,
-        "A consumer that polls no record for this long leaves the group, and rejoins at its next "
-        "poll.",
-        at_least=1,
-    )
-    max_poll_records: int = setting(
-        "max.poll.records",
-        "int",
-        500,
-        "Maximum number of records returned by one poll.",
-        at_least=1,
-    )
-    metadata_max_age_ms: int = setting(
-        "metadata.max.age.ms",
-        "int",
-        300_000,
-        "How often topics and partitions are looked up again.",
-        at_least=1,
     )
     partition_assignment_strategy: tuple[str, ...] = setting(
         "partition.assignment.strategy",

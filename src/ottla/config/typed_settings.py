@@ -121,6 +121,56 @@ ConsumerSettings.__doc__ = """Settings of a consumer by Kafka's names, for edito
 """
 
 
+ShareConsumerSettings = TypedDict(
+    "ShareConsumerSettings",
+    {
+        "check.crcs": bool | str,
+        "client.id": str,
+        "client.rack": str,
+        "enable.ssl.certificate.verification": bool | str,
+        "fetch.max.bytes": int | str,
+        "fetch.max.wait.ms": int | str,
+        "fetch.min.bytes": int | str,
+        "max.poll.interval.ms": int | str,
+        "max.poll.records": int | str,
+        "metadata.max.age.ms": int | str,
+        "request.timeout.ms": int | str,
+        "retry.backoff.ms": int | str,
+        "sasl.jaas.config": str,
+        "sasl.mechanism": str,
+        "sasl.mechanisms": str,
+        "sasl.oauthbearer.token.endpoint.url": str,
+        "sasl.password": str,
+        "sasl.username": str,
+        "security.protocol": str,
+        "share.acknowledgement.mode": Literal["implicit", "explicit"],
+        "share.acquire.mode": Literal["batch_optimized", "record_limit"],
+        "ssl.ca.location": str,
+        "ssl.ca.pem": str,
+        "ssl.certificate.location": str,
+        "ssl.certificate.pem": str,
+        "ssl.endpoint.identification.algorithm": str,
+        "ssl.key.location": str,
+        "ssl.key.password": str,
+        "ssl.key.pem": str,
+        "ssl.keystore.certificate.chain": str,
+        "ssl.keystore.key": str,
+        "ssl.keystore.location": str,
+        "ssl.keystore.password": str,
+        "ssl.keystore.type": str,
+        "ssl.truststore.certificates": str,
+        "ssl.truststore.location": str,
+        "ssl.truststore.password": str,
+        "ssl.truststore.type": str,
+    },
+    total=False,
+)
+ShareConsumerSettings.__doc__ = """Settings of a share consumer by Kafka's names, for editors.
+
+    >>> settings: ottla.ShareConsumerSettings = {"share.acknowledgement.mode": "explicit"}
+"""
+
+
 AdminSettings = TypedDict(
     "AdminSettings",
     {

@@ -26,6 +26,7 @@ from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.refusals import RefusedError
 from ottla.codec.schema import Message
 from ottla.config.consumer import ConsumerConfig
+from ottla.config.reading import ReadingConfig
 
 MILLISECONDS = 1000
 IDLE_S = 1.0
@@ -48,7 +49,7 @@ class GroupThread:
 
     cluster: SharedCluster
     group: str
-    config: ConsumerConfig
+    config: ReadingConfig
     member: Membership
     changed: threading.Condition
     on_change: Callable[[], None]
