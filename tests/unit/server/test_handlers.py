@@ -442,8 +442,32 @@ def test_every_coordinator_is_this_broker(asker: Asker) -> None:
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, *ADDRESS)
     many = asker.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["a", "b"]), 4)
     assert [(one.key, one.node_id) for one in many.coordinators] == [("a", 1), ("b", 1)]
-    share = asker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["a"]), 6)
-    assert share.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+    other = asker.ask(FindCoordinatorRequest(key_type=3, coordinator_keys=["a"]), 6)
+    assert other.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "code"),
+    [
+        ("jobs:AAECAwQFBgcICQoLDA0ODw:0", 6, ErrorCode.NONE),
+        ("a:b:AAECAwQFBgcICQoLDA0ODw:17", 6, ErrorCode.NONE),
+        ("jobs:AAECAwQFBgcICQoLDA0ODw:0", 5, ErrorCode.INVALID_REQUEST),
+        ("jobs", 6, ErrorCode.INVALID_REQUEST),
+        (":AAECAwQFBgcICQoLDA0ODw:0", 6, ErrorCode.INVALID_REQUEST),
+        ("jobs:AAECAwQFBgcICQoLDA0ODw:-1", 6, ErrorCode.INVALID_REQUEST),
+        ("jobs:AAECAwQFBgcICQoLDA0ODw:x", 6, ErrorCode.INVALID_REQUEST),
+        ("jobs:AAECAwQFBgcICQoLDA0O:0", 6, ErrorCode.INVALID_REQUEST),
+        ("jobs:A:0", 6, ErrorCode.INVALID_REQUEST),
+        ("jobs:\u00e9:0", 6, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_share_coordinator_is_found_by_group_topic_id_and_partition(
+    asker: Asker, key: str, version: int, code: ErrorCode
+) -> None:
+    answer = asker.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), version)
+    (found,) = answer.coordinators
+    assert found.error_code == code
+    assert found.node_id == (-1 if code else 1)
 
 
 def test_idempotent_producers_get_ids_of_their_own(asker: Asker) -> None:

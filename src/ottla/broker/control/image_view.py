@@ -11,13 +11,14 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.replicas.only_replicas import OnlyReplicas
     from ottla.broker.replicas.replicas import Replicas
+    from ottla.broker.shares.coordinator import ShareCoordinator
     from ottla.broker.transactions.coordinator import TransactionCoordinator
 
     class ViewingBroker(Protocol):
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
         @property
         def groups(self) -> GroupCoordinator: ...
+
+        @property
+        def share_coordinator(self) -> ShareCoordinator: ...
 
         @property
         def transactions(self) -> TransactionCoordinator: ...
@@ -114,9 +118,12 @@ class ImageView:
 
     def _is_read(self, topic: str, key: str) -> bool:
         """Whether this broker's partition of an internal topic is online and was read."""
-        is_of_groups = topic == CONSUMER_OFFSETS
-        coordinator = self._broker.groups if is_of_groups else self._broker.transactions
-        return coordinator.is_available(key)
+        broker = self._broker
+        if topic == CONSUMER_OFFSETS:
+            return broker.groups.is_available(key)
+        if topic == SHARE_GROUP_STATE:
+            return broker.share_coordinator.is_available(key)
+        return broker.transactions.is_available(key)
 
 
 def _not_available(reason: str) -> ApiError:

@@ -16,7 +16,7 @@ from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE
+from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.coordination.internal_topic import (
     CoordinatorBroker,
     EncodedRecord,
@@ -33,6 +33,7 @@ from ottla.broker.membership.state_requests import (
     SummarizeState,
     WriteState,
 )
+from ottla.broker.shares.states import Gathering
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
 from ottla.config.share_coordinator import ShareStateConfig
@@ -165,6 +166,26 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
             deliver(answer.refused(REFUSALS.get(error, error)) if error else answer)
 
         shard.defer(committed, at.monotonic_ms + self._commit_timeout_ms)
+
+    def answer_all(
+        self, requests: Sequence[StateRequest], at: Timestamps
+    ) -> list[ShareStateAnswer] | Waiting[list[ShareStateAnswer]]:
+        """Carries out requests of another broker, in turns; returns their answers in order, or what
+        waits for them.
+        """
+        waiting: Waiting[list[ShareStateAnswer]] = Waiting()
+        begun: list[bool] = []
+
+        def take(answers: list[ShareStateAnswer]) -> None:
+            waiting.result = answers
+            if begun:
+                self._queue_answer(waiting)
+
+        gathering = Gathering(len(requests), take)
+        for number, request in enumerate(in_turns(requests)):
+            self.carry_out(request, partial(gathering.answer, number), at)
+        begun.append(True)
+        return waiting if waiting.result is None else waiting.result
 
     def _run(
         self,

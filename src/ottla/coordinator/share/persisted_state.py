@@ -3,7 +3,7 @@
 Kafka's counterparts: `ShareGroupOffset`, `PersisterStateBatchCombiner`.
 """
 
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -18,6 +18,8 @@ from ottla.coordinator.share.records import (
     WrittenBatch,
 )
 from ottla.coordinator.share.records_in_flight import FIRST, StateBatch
+
+UUID_SIZE: Final = 16
 
 UNCHANGED: Final = -1
 """A start offset of an update, or a number of complete deliveries that is not known."""
@@ -37,6 +39,16 @@ class SharePartitionKey(NamedTuple):
         """
         topic = urlsafe_b64encode(self.topic_id).rstrip(b"=").decode()
         return f"{self.group_id}:{topic}:{self.partition}"
+
+
+def parse_key(text: str) -> SharePartitionKey:
+    """Reads what `coordinator_key` writes; raises `ValueError`."""
+    group_id, topic, partition = text.rsplit(":", 2)
+    topic_id = urlsafe_b64decode(topic + "==")
+    key = SharePartitionKey(group_id, Uuid(topic_id), int(partition))
+    if len(topic_id) != UUID_SIZE or key.partition < 0 or not group_id:
+        raise ValueError(text)
+    return key
 
 
 class PersistedState(NamedTuple):

@@ -1,10 +1,16 @@
 """Guards of requests between brokers of a cluster, and of features, which only a cluster has."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 from ottla.metadata.acls import Operation
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import delete_share_group_state as deleting
+from ottla.protocol.messages import initialize_share_group_state as initializing
+from ottla.protocol.messages import read_share_group_state as reading
+from ottla.protocol.messages import read_share_group_state_summary as summarizing
+from ottla.protocol.messages import write_share_group_state as writing
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownResponse
@@ -14,6 +20,32 @@ from ottla.protocol.messages.update_features import UpdateFeaturesResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
 from ottla.server.authorization.access import Guard
 from ottla.server.authorization.cluster import DENIED, needs, with_code
+
+
+def _refused_states(
+    response: Callable[..., Any],
+    topic: Callable[..., Any],
+    partition: Callable[..., Any],
+    request: Any,
+) -> Any:
+    """A refusal of each partition: these responses have no error for all."""
+    return response(
+        results=[
+            topic(
+                topic_id=wanted.topic_id,
+                partitions=[
+                    partition(
+                        partition=one.partition,
+                        error_code=DENIED,
+                        error_message=DENIED.description,
+                    )
+                    for one in wanted.partitions
+                ],
+            )
+            for wanted in request.topics
+        ]
+    )
+
 
 GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.UPDATE_FEATURES: needs(
@@ -29,5 +61,35 @@ GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
             (ApiKey.ALTER_PARTITION, AlterPartitionResponse),
             (ApiKey.ALLOCATE_PRODUCER_IDS, AllocateProducerIdsResponse),
         )
+    },
+    **{
+        key: needs(Operation.CLUSTER_ACTION, partial(_refused_states, *parts))
+        for key, parts in {
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE: (
+                initializing.InitializeShareGroupStateResponse,
+                initializing.InitializeStateResult,
+                initializing.PartitionResult,
+            ),
+            ApiKey.READ_SHARE_GROUP_STATE: (
+                reading.ReadShareGroupStateResponse,
+                reading.ReadStateResult,
+                reading.PartitionResult,
+            ),
+            ApiKey.WRITE_SHARE_GROUP_STATE: (
+                writing.WriteShareGroupStateResponse,
+                writing.WriteStateResult,
+                writing.PartitionResult,
+            ),
+            ApiKey.DELETE_SHARE_GROUP_STATE: (
+                deleting.DeleteShareGroupStateResponse,
+                deleting.DeleteStateResult,
+                deleting.PartitionResult,
+            ),
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (
+                summarizing.ReadShareGroupStateSummaryResponse,
+                summarizing.ReadStateSummaryResult,
+                summarizing.PartitionResult,
+            ),
+        }.items()
     },
 }

@@ -102,6 +102,11 @@ CLUSTER_APIS: dict[int, Api] = {
         Api(ApiKey.ALTER_PARTITION, 0, 3),
         Api(ApiKey.UPDATE_FEATURES, 0, 1),
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, looks_into_logs=False),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, looks_into_logs=False),
     )
 }
 """APIs that only a member of a cluster answers and lists; mostly for other brokers."""

@@ -1,12 +1,18 @@
 """FindCoordinator, 0 to 6: the broker with the partition that a group or a transaction belongs to.
 
 Where that topic is the controller's to create, the first request asks for it, and the client asks
-again until it has leaders. Left out: share groups. Kafka's counterpart: `KafkaApis.getCoordinator`.
+again until it has leaders. Brokers look for the coordinator of a partition in a share group by
+`group:topic id:partition`. Kafka's counterpart: `KafkaApis.getCoordinator`.
 """
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.coordinator.share.persisted_state import parse_key
+from ottla.metadata.deciding.topic_rules import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -14,8 +20,9 @@ from ottla.protocol.messages.find_coordinator import (
 )
 from ottla.server.dispatching.request_context import RequestContext
 
-GROUP, TRANSACTION = 0, 1
-TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
+FIRST_SHARE_VERSION = 6
 FIRST_LIST_VERSION = 4
 
 
@@ -36,8 +43,11 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
 
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     broker, topic = context.broker, TOPICS.get(key_type)
-    if topic is None:
+    if topic is None or (key_type == SHARE and context.api_version < FIRST_SHARE_VERSION):
         reason = f"There is no coordinator for keys of type {key_type}."
+        return _none_found(key, ErrorCode.INVALID_REQUEST, reason)
+    if key_type == SHARE and not _is_share_key(key):
+        reason = f"{key} is not of the form group:topic id:partition."
         return _none_found(key, ErrorCode.INVALID_REQUEST, reason)
     try:
         leader = broker.view.coordinator_of(topic, key)
@@ -50,6 +60,14 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
         reason = f"The coordinator, broker {leader}, has no listener {context.client.listener}."
         return _none_found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
     return Coordinator(key=key, node_id=leader, host=node.host, port=node.port, error_message=None)
+
+
+def _is_share_key(key: str) -> bool:
+    try:
+        parse_key(key)
+    except ValueError:
+        return False
+    return True
 
 
 def _none_found(key: str, code: ErrorCode, reason: str) -> Coordinator:

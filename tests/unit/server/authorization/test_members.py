@@ -2,9 +2,15 @@
 
 import pytest
 
+from ottla.base.ids import Uuid
 from ottla.metadata.acls import Acl, Operation, Permission
 from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.messages import delete_share_group_state as deleting
+from ottla.protocol.messages import initialize_share_group_state as initializing
+from ottla.protocol.messages import read_share_group_state as reading
+from ottla.protocol.messages import read_share_group_state_summary as summarizing
 from ottla.protocol.messages import request_class
+from ottla.protocol.messages import write_share_group_state as writing
 from ottla.server.authorization.members import GUARDS_OF_MEMBERS
 from ottla.server.dispatching.apis import CLUSTER_APIS
 from ottla.server.dispatching.request_context import Client
@@ -24,6 +30,20 @@ NEEDED = {
     for key in GUARDS_OF_MEMBERS
 }
 
+NAMED_STATES = {
+    api_key: module.__dict__[topic](
+        topic_id=Uuid(bytes(range(16))), partitions=[module.PartitionData()]
+    )
+    for api_key, module, topic in (
+        (ApiKey.INITIALIZE_SHARE_GROUP_STATE, initializing, "InitializeStateData"),
+        (ApiKey.READ_SHARE_GROUP_STATE, reading, "ReadStateData"),
+        (ApiKey.WRITE_SHARE_GROUP_STATE, writing, "WriteStateData"),
+        (ApiKey.DELETE_SHARE_GROUP_STATE, deleting, "DeleteStateData"),
+        (ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, summarizing, "ReadStateSummaryData"),
+    )
+}
+"""A topic for the requests that are refused for each partition, and not as a whole."""
+
 
 @pytest.fixture(scope="module")
 def member() -> LonelyMember:
@@ -39,6 +59,8 @@ def is_denied(member: LonelyMember, key: ApiKey, rules: list[Acl]) -> bool:
     member.broker.security.authorizer.change(rules)
     asker = Asker(member.broker, client=Client(ADDRESS, HOST, ANA))
     request, version = request_class(key)(), CLUSTER_APIS[key].newest
+    if key in NAMED_STATES:
+        request = request_class(key)(group_id="g", topics=[NAMED_STATES[key]])
     later, output = asker.send(request, version)
     if later is not None:
         member.broker.answers.take_answered(0.0)

@@ -194,6 +194,8 @@ def test_no_marker_gets_into_an_internal_topic(scene: Scene, topic: str) -> None
     eve = ProducerAsker(scene.asker("eve"), "eves")
     assert eve.init() == OK
     assert scene.ana.add_offsets() == scene.ana.commit_offset(3) == OK
+    if scene.broker.topics.find(topic) is None:
+        scene.broker.admin.create_topic(NewTopic(name=topic, partition_count=1))
     before = scene.broker.topics.get(topic).partition(0).log.log_end_offset
     request = AddPartitionsToTransactionRequest(
         v3_and_below_transactional_id="eves",
