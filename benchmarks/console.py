@@ -46,8 +46,6 @@ def run(scale: Scale) -> Iterator[Report]:
                 _create(client, topics, partitions)
             with running_console(broker) as console:
                 count = scale.of(LISTINGS, 2)
-                overview = Samples(tuple(_listings(console.address, count)))
-                add_figure(report, f"the overview of {topics:,} topics", overview, "ms")
                 first_page = Samples(tuple(_listings(f"{console.address}topics", count)))
                 add_figure(
                     report, f"the first page of {topics:,} topics", first_page, "ms",

@@ -197,20 +197,16 @@ def test_the_last_line_of_a_change_is_its_outcome(tmp_path: Path) -> None:
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_line_that_a_crash_has_cut_is_named_and_harms_no_other(tmp_path: Path) -> None:
+def test_a_line_that_a_crash_has_cut_harms_no_other(tmp_path: Path) -> None:
     log = AuditLog(StateDirectory(tmp_path))
-    damaged: list[str] = []
     log.add(entry_of(1))
     with open(log.path, "ab") as file:
         file.write(b'{"id": "2", "at": "20')
     log.add(entry_of(3))
-    assert [one["id"] for one in log.latest(damaged)] == ["3", "1"]
-    assert damaged == ["audit.jsonl:2"]
+    assert [one["id"] for one in log.latest()] == ["3", "1"]
     with open(log.path, "ab") as file:
         file.write(b'[]\n{"id": 7}\n\xff\xfe\n' + b"[" * 100_000)
-    damaged.clear()
-    assert [one["id"] for one in log.latest(damaged)] == ["3", "1"]
-    assert damaged == [f"audit.jsonl:{number}" for number in (7, 6, 5, 4, 2)]
+    assert [one["id"] for one in log.latest()] == ["3", "1"]
 
 
 def test_a_long_command_is_cut_in_the_log(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ changed nothing. Kafka's counterparts: `ControllerApis`, `ConfigAdminManager`.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
@@ -56,9 +56,6 @@ from ottla.metadata.image import (
 from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.storage.directory.log_directory import LogDirectory
 
-if TYPE_CHECKING:
-    from ottla.broker.groups.coordinator import GroupCoordinator
-
 T = TypeVar("T")
 
 
@@ -76,8 +73,7 @@ class AdminBroker(Protocol):
     @property
     def on_event(self) -> OnEvent: ...
 
-    @property
-    def groups(self) -> "GroupCoordinator": ...
+    def topics_deleted(self, names: Iterable[str], /) -> None: ...
 
 
 class Admin:
@@ -133,7 +129,7 @@ class Admin:
         partitions = [one for topic in topics for one in topic.partitions.values()]
         self._changes.delete(topics)
         # Before others have their turn, who may commit offsets of a new topic of such a name.
-        self._broker.groups.topics_deleted(topic.name for topic in topics)
+        self._broker.topics_deleted(topic.name for topic in topics)
         for partition in in_turns(partitions):
             self._broker.fetches.waiting.wake(partition)
         for topic in in_turns(topics):

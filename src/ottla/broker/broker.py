@@ -6,14 +6,17 @@ parts of the controller that a single broker needs.
 """
 
 import logging
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import StorageError
 from ottla.base.events import OnEvent
 from ottla.base.open_files import OpenFiles
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
 from ottla.base.values import dataclass
 from ottla.broker.admin import Admin
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.replicas import Replicas
     from ottla.broker.shares.coordinator import ShareCoordinator
     from ottla.broker.shares.persister import Persister
+    from ottla.broker.shares.shares import Shares
     from ottla.broker.tiering.remote_logs import RemoteLogs
     from ottla.broker.transactions.coordinator import TransactionCoordinator
     from ottla.metadata.cluster_view import ClusterView
@@ -107,6 +111,7 @@ class Broker:
     _controller: "Controller | None" = field(default=None, init=False)
     _view: "ClusterView | None" = field(default=None, init=False)
     _fetch_sessions: "FetchSessions | None" = field(default=None, init=False)
+    _shares: "Shares | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.admin = Admin(self, self.image_store)
@@ -202,6 +207,34 @@ class Broker:
                 max_partition_count=config.max_incremental_fetch_session_cache_partitions,
             )
         return self._fetch_sessions
+
+    @property
+    def shares(self) -> "Shares":
+        """Created like `groups`."""
+        if self._shares is None:
+            from ottla.broker.replicas.only_replicas import OnlyReplicas
+            from ottla.broker.shares.led_partitions import LedPartitions
+            from ottla.broker.shares.settings import share_settings
+            from ottla.broker.shares.shares import Shares
+
+            led = LedPartitions(self, partial(share_settings, self.settings), self.answers.timers)
+            self._shares = Shares(led, self.settings.config.group_share_max_share_sessions)
+            self.answers.timed.append(self._shares)
+            if not isinstance(self.replicas, OnlyReplicas):
+                self.replicas.listeners.append(led)
+        return self._shares
+
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """Has groups forget topics that are gone."""
+        gone = list(names)
+        self.groups.topics_deleted(gone)
+        if self._shares is not None:
+            self._shares.led.topics_deleted(gone)
+
+    def disconnected(self, connection: Hashable, at: Timestamps) -> None:
+        """Ends what a connection had that is closed."""
+        if self._shares is not None:
+            self._shares.disconnected(connection, at)
 
     def close(self) -> None:
         """Flushes and closes everything; the next start needs no recovery."""

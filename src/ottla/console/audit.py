@@ -76,20 +76,13 @@ class AuditLog:
         line = json.dumps(entry.fields()).encode()
         self._directory.append(NAME, line, full_size=FULL_SIZE)
 
-    def latest(self, damaged: list[str] | None = None) -> Iterator[Mapping[str, str]]:
-        """The last line of each change, newest change first.
-
-        Where damaged lines are, as `audit.jsonl:3`, is added to `damaged` as they are met.
-        """
+    def latest(self) -> Iterator[Mapping[str, str]]:
+        """The last line of each change, newest change first; damaged lines are left out."""
         ended: set[str] = set()
         for name in self._directory.appended(NAME):
-            lines = self._directory.read(name).split(b"\n")
-            for number in range(len(lines), 0, -1):
-                found = _parsed(lines[number - 1])
-                if found is None:
-                    if lines[number - 1] and damaged is not None:
-                        damaged.append(f"{name}:{number}")
-                elif found["id"] not in ended:
+            for line in reversed(self._directory.read(name).split(b"\n")):
+                found = _parsed(line)
+                if found is not None and found["id"] not in ended:
                     ended.add(found["id"])
                     yield found
 

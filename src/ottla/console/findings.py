@@ -16,10 +16,8 @@ from ottla.diagnosis.complaints import Complaint
 
 FRESH_S = 30.0
 SUMMARY_FRESH_S = 5.0
-FIRST_WAIT_S = 0.2
-"""How long after a look has begun a page is shown without its findings: small directories take no
-longer, and the page asks again by itself.
-"""
+FIRST_WAIT_S = 1.5
+"""How long a page waits for new findings before it is shown without them."""
 
 Found = TypeVar("Found")
 
@@ -53,18 +51,16 @@ class Looks(Generic[Found]):
         self._looks: dict[str, _Look[Found]] = {}
 
     def findings(self, place: Place, now_ms: int, wait_s: float = FIRST_WAIT_S) -> Findings[Found]:
-        """The cached findings; starts a new look if they are too old, and waits until it ends or
-        was at work for `wait_s`.
-        """
+        """The cached findings; starts a new look if they are too old."""
         with self._lock:
             known = self._looks.get(place.user)
             if known is None or (known.done_at and self._clock() - known.done_at > self._fresh_s):
-                current = self._looks[place.user] = _Look[Found](known, self._clock())
+                current = self._looks[place.user] = _Look[Found](known)
                 arguments = (self._look, place, now_ms, self._clock)
                 threading.Thread(target=current.run, args=arguments, daemon=True).start()
             else:
                 current = known
-        current.done.wait(max(0.0, current.began_at + wait_s - self._clock()))
+        current.done.wait(wait_s)
         shown = current if current.done_at or current.before is None else current.before
         return Findings(
             found=shown.found,
@@ -77,9 +73,8 @@ class Looks(Generic[Found]):
 class _Look(Generic[Found]):
     """A look; `before` is the previous one, whose findings are shown until this one ends."""
 
-    def __init__(self, before: "_Look[Found] | None", began_at: float) -> None:
+    def __init__(self, before: "_Look[Found] | None") -> None:
         self.before = before
-        self.began_at = began_at
         self.found: Found | None = None
         self.failure = ""
         self.done_at = 0.0

@@ -51,21 +51,6 @@ class ConsoleTarget:
     """Whether each visitor signs in as a user of the broker."""
 
 
-class _Asking:
-    """The running broker, asked for settings when they are wanted, over connections of a place."""
-
-    def __init__(self, admin: Callable[[], AbstractContextManager[Admin]]) -> None:
-        self._admin = admin
-
-    def topic_settings(self, topic: str) -> dict[str, str]:
-        with self._admin() as admin:
-            return admin.topic_settings(topic)
-
-    def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        with self._admin() as admin:
-            return admin.topics_settings(topics)
-
-
 class Place:
     """What one visitor may see, and the connections for it, which are reused."""
 
@@ -211,13 +196,25 @@ class Place:
                     admin.partitions([topic])
                 found = local_directories(admin, topic)
             # Topic settings are requested later, over another connection.
-            return found and replace(found, asked=_Asking(self.admin))
+            return found and replace(found, topic_settings=self._topic_settings())
         directories = read_directories(self.target.directories)
         if not self.has_broker:
             return directories
         with self.admin() as admin:
             own = admin.broker_settings()
-        return with_broker(directories, _Asking(self.admin), own)
+        return with_broker(directories, self._topic_settings(), own)
+
+    def _topic_settings(self) -> Callable[[str], dict[str, str]]:
+        """Returns a function that requests each topic's settings once."""
+        known: dict[str, dict[str, str]] = {}
+
+        def ask(topic: str) -> dict[str, str]:
+            if topic not in known:
+                with self.admin() as admin:
+                    known[topic] = admin.topic_settings(topic)
+            return known[topic]
+
+        return ask
 
     @contextmanager
     def records(self, *, read_committed: bool, fetch_size: int) -> Iterator[SearchSource]:

@@ -15,7 +15,6 @@ class Remedy(Enum):
     SET_CLOCK = auto()
     COMPARE_CLOCKS = auto()
     NAME_SETTINGS = auto()
-    ASK_AS_ANOTHER = auto()
     LOOK_THERE = auto()
     ADOPT = auto()
     CHANGE_SETTING = auto()

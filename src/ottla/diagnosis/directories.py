@@ -5,9 +5,9 @@ it; the broker's `server.properties` is in neither. So each result says where it
 from.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError, UnknownNameError
 from ottla.base.files import FileSystem, OsFileSystem
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from ottla.storage.reading.remote_part import RemotePart, RemoteRecords
 
 
-class SettingsSource(Protocol):
-    """A running broker that is asked for settings of topics."""
-
-    def topic_settings(self, topic: str) -> Mapping[str, str]:
-        """All settings of a topic; raises `UserError`."""
-
-    def topics_settings(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """The same for several topics at once, without those that `topic_settings` refuses."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
     """The log directories of one broker.
@@ -53,13 +43,9 @@ class Directories:
     has_properties: bool
     found: FoundMetadata
     """The settings in the directories, also those written by Apache Kafka."""
-    asked: SettingsSource | None = None
-    """The running broker, if there is one."""
+    topic_settings: Callable[[str], Mapping[str, str]] | None = None
+    """Returns all settings of a topic, if a running broker was asked."""
     given: Mapping[str, str] = field(default_factory=dict)
-    configs: dict[str, TopicConfig] = field(default_factory=dict)
-    """The settings of topics that were looked up: each is asked for by several checks of each
-    partition.
-    """
     tiers: list["RemoteRecords"] = field(default_factory=list)
     """What was read of the records about a tier; filled by `remote_records`."""
 
@@ -118,36 +104,19 @@ class Directories:
         return [one.partition(topic, index) for index in sorted(held) for one in held[index]]
 
     def config(self, topic: str) -> TopicConfig:
-        """A topic's settings, with defaults for those that are unknown or not valid.
-
-        Raises `UserError` if the running broker refuses them.
-        """
-        config = self.configs.get(topic)
-        if config is None:
-            config = self.configs[topic] = self._look_up(topic)
-        return config
-
-    def _look_up(self, topic: str) -> TopicConfig:
-        if self.asked is not None:
-            return self._described(self.asked.topic_settings(topic))
-        entry = self.entries.get(topic)
-        overrides = {} if entry is None else dict(entry.configs)
-        config, _ = stored_config(self.broker.topic_defaults, overrides)
+        """A topic's settings, with defaults for those that are unknown or not valid."""
+        if self.topic_settings is not None:
+            config = with_values(TopicConfig(), self.topic_settings(topic))
+        else:
+            entry = self.entries.get(topic)
+            overrides = {} if entry is None else dict(entry.configs)
+            config, _ = stored_config(self.broker.topic_defaults, overrides)
         return with_values(config, self.given)
-
-    def _described(self, settings: Mapping[str, str]) -> TopicConfig:
-        return with_values(with_values(TopicConfig(), settings), self.given)
-
-    def ask_for_all(self) -> None:
-        """Asks the running broker for the settings of all topics at once."""
-        if self.asked is not None:
-            for topic, settings in self.asked.topics_settings(self.topics).items():
-                self.configs[topic] = self._described(settings)
 
     @property
     def are_settings_known(self) -> bool:
         """Whether the broker's settings are known, which are the defaults of topics."""
-        return self.asked is not None or self.has_properties
+        return self.topic_settings is not None or self.has_properties
 
     def known_settings(self, topic: str) -> Container[str] | None:
         """The names of a topic's settings that are not assumed defaults; `None` means all."""
@@ -159,7 +128,7 @@ class Directories:
     @property
     def settings_source(self) -> str:
         """Where the settings come from, as text."""
-        if self.asked is not None:
+        if self.topic_settings is not None:
             return "the running broker"
         parts = [f"the metadata log ({CLUSTER_METADATA})"] if self.found.log else []
         parts += ["the given server.properties"] if self.has_properties else []
@@ -198,10 +167,13 @@ def read_directories(
 
 
 def with_broker(
-    directories: Directories, asked: SettingsSource, own: Mapping[str, str]
+    directories: Directories,
+    topic_settings: Callable[[str], Mapping[str, str]],
+    own: Mapping[str, str],
 ) -> Directories:
     """The directories with the settings that the running broker reports."""
-    return replace(directories, asked=asked, broker=described_config(own), configs={})
+    broker = described_config(own)
+    return replace(directories, topic_settings=topic_settings, broker=broker)
 
 
 def described_config(own: Mapping[str, str]) -> BrokerConfig:

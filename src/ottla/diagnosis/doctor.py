@@ -95,7 +95,11 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             yield complaint
             if complaint.kind == "checkpoint":
                 damaged.add(directory.path)
-    yield from _check_topics(directories)
+    for topic in directories.topics:
+        config = directories.config(topic)
+        broker, known = directories.broker, directories.known_settings(topic)
+        yield from check_settings(topic, config, broker, known=known)
+        yield from check_cleaner_on(topic, config, broker)
     if not directories.are_settings_known:
         yield Complaint(
             kind="settings_unknown",
@@ -114,8 +118,6 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             continue  # the logs cannot be read without the damaged checkpoint
         is_live = is_in_use(directories.file_system, directory.path)
         for topic, indexes in directory.topics().items():
-            if topic not in directories.configs:
-                continue  # its settings were refused, which was said
             place = Place(
                 directories=directories,
                 directory=directory,
@@ -125,26 +127,6 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             )
             for index in indexes:
                 yield from check_log(place, topic, index)
-
-
-def _check_topics(directories: Directories) -> Iterator[Complaint]:
-    """The settings of topics, which all further checks find in `directories.configs`."""
-    directories.ask_for_all()
-    for topic in directories.topics:
-        try:
-            config = directories.config(topic)
-        except UserError as error:
-            yield Complaint(
-                kind="settings_refused",
-                where=f"topic {topic}",
-                what=f"its partitions are not checked: {error}",
-                remedy=Remedy.ASK_AS_ANOTHER,
-                is_note=True,
-            )
-            continue
-        broker, known = directories.broker, directories.known_settings(topic)
-        yield from check_settings(topic, config, broker, known=known)
-        yield from check_cleaner_on(topic, config, broker)
 
 
 def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
@@ -176,9 +158,8 @@ def _check_lost(directories: Directories) -> Iterator[Complaint]:
 
 def _check_unknown(directories: Directories) -> Iterator[Complaint]:
     """Topics and other settings of Apache Kafka that were not adopted."""
-    unknown = directories.unknown
-    for why in sorted(set(unknown.values())):
-        topics = [name for name, reason in unknown.items() if reason == why]
+    for why in sorted(set(directories.unknown.values())):
+        topics = [name for name, reason in directories.unknown.items() if reason == why]
         yield Complaint(
             kind="settings_not_adopted",
             where=f"topic {', '.join(topics)}",

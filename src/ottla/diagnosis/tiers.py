@@ -4,7 +4,6 @@ What a broker has noted itself comes first. No tier is asked: `ottla tier check`
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final
 
 from ottla.base.errors import CorruptionError
@@ -27,11 +26,10 @@ PATIENCE_MS: Final = 3_600_000
 
 
 def check_tier_records(directories: Directories) -> Iterator[Complaint]:
-    """What the broker has noted of its tier, and the damage of the records about all tiers; of
-    topics whose settings were looked up.
-    """
+    """What the broker has noted of its tier, and the damage of the records about all tiers."""
     yield from check_tier_troubles(directories)
-    if any(one.remote_storage_enable for one in directories.configs.values()):
+    topics = (topic for one in directories.opened for topic in one.topics())
+    if any(directories.config(topic).remote_storage_enable for topic in topics):
         for finding in directories.remote_records.findings:
             if not finding.is_note:
                 yield complaint_of(finding, directories.opened[0].path)
@@ -111,8 +109,8 @@ def check_tier(
     stable = log.transactions.last_stable_offset
     waiting = [
         one
-        for one, following in pairwise(log.segments)
-        if one.base_offset > remote.highest_offset and following.base_offset <= stable
+        for one in log.segments[:-1]
+        if one.base_offset > remote.highest_offset and _end_of(one.base_offset, log) <= stable
     ]
     status = directories.file_system.status(waiting[0].log_path) if waiting else None
     lag_ms = max(config.remote_copy_lag_ms, 0)
@@ -126,3 +124,8 @@ def check_tier(
             remedy=Remedy.LOOK_AT_TIER,
             subject=log.directory.path,
         )
+
+
+def _end_of(base_offset: int, log: ReadOnlyLog) -> int:
+    bases = [one.base_offset for one in log.segments]
+    return bases[bases.index(base_offset) + 1]

@@ -7,6 +7,7 @@ request lets other threads take the lock in between, at the places where the ser
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
@@ -36,9 +37,13 @@ if TYPE_CHECKING:
     from ottla.embedded.log import Log
     from ottla.protocol.messages.fetch import FetchResponse
     from ottla.protocol.messages.produce import ProduceRequest
+    from ottla.protocol.messages.share_fetch import ShareFetchResponse
 
 HOST = "in-process"
 CLIENT = Client((HOST, 0), HOST)
+FETCHES = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+"""Requests whose records are read after the lock is released."""
+
 YIELD_S = 50e-6
 """Long enough for a waiting thread to get the lock."""
 
@@ -101,6 +106,7 @@ class InProcessConnection(LocalConnection):
         self._log = log
         self._handlers: dict[int, Handler] = {}
         self._waiting: set[_Request] = set()
+        self._has_share_session = False
 
     @property
     def address(self) -> str:
@@ -111,6 +117,10 @@ class InProcessConnection(LocalConnection):
         self._is_closed = True
         for one in list(self._waiting):
             one.cancel()
+        if self._has_share_session:
+            self._has_share_session = False
+            with suppress(UserError, StorageError):  # With a closed log the session has ended too.
+                self._log.hold(lambda broker, at: broker.disconnected(self, at))
 
     def send(self, request: Message, *, newest: int | None = None) -> Callable[[], Any]:
         """Runs the handler now; the returned function waits for a response that comes later."""
@@ -123,7 +133,8 @@ class InProcessConnection(LocalConnection):
         is_produce = header.api_key == ApiKey.PRODUCE
         if is_produce:
             request = _patchable(request)  # type: ignore[arg-type]
-        asked = _Request(self._log, request, header, handle)
+        asked = _Request(self._log, request, header, handle, self)
+        self._has_share_session |= header.api_key == ApiKey.SHARE_FETCH
         self._log.hold(asked.begin)
         answer = partial(self._answer_to, asked) if asked.is_waiting else asked.answer
         return partial(self._stored, answer) if is_produce else answer
@@ -161,6 +172,7 @@ class _Request:
 
     __slots__ = (
         "_broker",
+        "_connection",
         "_handle",
         "_header",
         "_is_cancelled",
@@ -170,16 +182,21 @@ class _Request:
     )
 
     def __init__(
-        self, log: "Log", request: Message, header: RequestHeader, handle: Handler
+        self,
+        log: "Log",
+        request: Message,
+        header: RequestHeader,
+        handle: Handler,
+        connection: InProcessConnection,
     ) -> None:
         self._log = log
+        self._connection = connection
         self._header = header
         self._handle: Callable[[RequestContext], Any] = partial(handle, request)
         self._result: Message | PendingResponse | None = None
         self._broker: Broker | None = None
         self._is_cancelled = False
-        self._is_fetch = header.api_key == ApiKey.FETCH
-        """Whether records are read after the lock is released."""
+        self._is_fetch = header.api_key in FETCHES
 
     @property
     def is_waiting(self) -> bool:
@@ -194,7 +211,8 @@ class _Request:
     def begin(self, broker: "Broker", at: Timestamps) -> None:
         """Under the log's lock."""
         self._broker = broker
-        context = RequestContext(broker, at, self._header, CLIENT, False)
+        client = CLIENT._replace(connection=self._connection)
+        context = RequestContext(broker, at, self._header, client, False)
         self._take(self._in_turns(lambda: self._handle(context)))
 
     def answer(self) -> Any:
@@ -281,7 +299,7 @@ def _patchable(request: "ProduceRequest") -> "ProduceRequest":
     )
 
 
-def _keep_records(response: "FetchResponse") -> None:
+def _keep_records(response: "FetchResponse | ShareFetchResponse") -> None:
     """Keeps the files open that are read after the lock is released."""
     for topic in response.responses:
         for partition in topic.partitions:
@@ -289,7 +307,7 @@ def _keep_records(response: "FetchResponse") -> None:
                 partition.records = partition.records.duplicate()
 
 
-def _read_records(response: "FetchResponse") -> None:
+def _read_records(response: "FetchResponse | ShareFetchResponse") -> None:
     for topic in response.responses:
         for partition in topic.partitions:
             if isinstance(partition.records, FileSlice):

@@ -29,8 +29,6 @@ from ottla.protocol.messages.incremental_alter_configs import (
 
 AT_ONCE = 1000
 """Resources in a request: a broker refuses one that asks for too many settings."""
-PASSED_OVER = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""Errors of topics that a user may not see, or that are gone since they were listed."""
 
 
 class _Change(IntEnum):
@@ -112,8 +110,8 @@ class ConfigAdmin(Asking):
         return self._settings(ResourceKind.TOPIC, topic, topic_rows())
 
     def topics_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The same for several topics; without those that are gone, whose settings the user may not
-        see, or the broker cannot read.
+        """The same for several topics; without those whose settings the user may not see, or the
+        broker cannot read.
 
         >>> settings = admin.topics_settings(["orders"])
         >>> settings["orders"]["retention.ms"]
@@ -123,7 +121,7 @@ class ConfigAdmin(Asking):
         found: dict[str, dict[str, str]] = {}
         unread: dict[str, None] = {}
         for result in self._describe_resources(ResourceKind.TOPIC, topics, is_brief=True):
-            if result.error_code in PASSED_OVER:
+            if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 continue
             if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 unread[result.error_message or ""] = None

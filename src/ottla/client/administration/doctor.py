@@ -45,7 +45,7 @@ def local_directories(
     if not online or not are_local(online, admin.cluster_id()):
         return None
     directories = read_directories(online, given=given)
-    return with_broker(directories, admin, admin.broker_settings())
+    return with_broker(directories, admin.topic_settings, admin.broker_settings())
 
 
 def complaints(
@@ -72,18 +72,8 @@ def _check_from_afar(
 ) -> Iterator[Complaint]:
     broker = described_config(admin.broker_settings())
     online = [one for one in described if one.error is ErrorCode.NONE]
-    names = sorted({name for one in online for name, _ in one.sizes})
-    found = admin.topics_settings(names)
-    for topic in sorted(set(names) - found.keys()):
-        yield Complaint(
-            kind="settings_refused",
-            where=f"topic {topic}",
-            what="its settings are not shown to this user, and are not checked",
-            remedy=Remedy.ASK_AS_ANOTHER,
-            is_note=True,
-        )
-    for topic, settings in found.items():
-        config = with_values(TopicConfig(), settings)
+    for topic in sorted({name for one in online for name, _ in one.sizes}):
+        config = with_values(TopicConfig(), admin.topic_settings(topic))
         yield from check_settings(topic, config, broker)
         yield from check_cleaner_on(topic, config, broker)
     yield Complaint(

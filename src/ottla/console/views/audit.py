@@ -14,10 +14,9 @@ def audit(ask: Ask) -> Page:
     target = ask.place.target
     wanted = ask.query.get("q", "").strip().lower()
     number = ask.number("page", 1, least=1, most=1 << 20)
-    damaged: list[str] = []
     found = (
         one
-        for one in ask.state.audit.latest(damaged)
+        for one in ask.state.audit.latest()
         if one["target"] == target.text
         and (not target.has_sign_in or one["user"] == ask.place.user)
         and wanted in " ".join(one.values()).lower()
@@ -33,7 +32,6 @@ def audit(ask: Ask) -> Page:
             ],
             "page_number": number,
             "page_count": number + (len(shown) > PER_PAGE),
-            "damaged": damaged,
             "q": ask.query.get("q", ""),
             "path": ask.state.audit.path,
             "is_of_one_user": target.has_sign_in,

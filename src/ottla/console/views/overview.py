@@ -13,9 +13,8 @@ from ottla.diagnosis.words.remedies import remedy_text
 
 def overview(ask: Ask) -> Page:
     """The overview. Findings are computed in the background, because large directories take a
-    while, and only once the facts are there, whose page they would make late.
+    while.
     """
-    facts = _facts(ask.place)
     findings = ask.state.doctor.findings(ask.place, ask.now_ms)
     complaints = [_fields(one, ask.place.target.text) for one in findings.found or ()]
     data: Fields = {
@@ -27,14 +26,14 @@ def overview(ask: Ask) -> Page:
         "has_looked": findings.found is not None,
         "age_s": round(findings.age_s),
         "failure": findings.failure,
-        **facts,
+        **_facts(ask.place),
     }
     return Page(
         template="overview.html",
         title="Overview",
         section="overview",
         data=data,
-        refresh_s=1 if findings.is_looking else None,
+        refresh_s=2 if findings.is_looking else None,
     )
 
 

@@ -44,14 +44,11 @@ def tiers(ask: Ask) -> Page:
 
 def _from_files(ask: Ask, files: Directories) -> tuple[list[Fields], list[Fields]]:
     """The rows, and what doctor finds wrong with tiers."""
-    files.ask_for_all()
-    topics = sorted({name for one in files.opened for name in one.topics()})
-    is_tiered = {topic: files.config(topic).remote_storage_enable for topic in topics}
     found = list(check_tier_records(files))
     running_ms = ask.now_ms if ask.place.has_broker else 0
     rows = []
-    for topic in topics:
-        if not is_tiered[topic]:
+    for topic in sorted({name for one in files.opened for name in one.topics()}):
+        if not files.config(topic).remote_storage_enable:
             continue
         for log in files.logs(topic):
             try:

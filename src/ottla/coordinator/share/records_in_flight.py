@@ -17,7 +17,7 @@ of a batch once they differ.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
@@ -89,11 +89,12 @@ class Limits(NamedTuple):
 
 class Offer(NamedTuple):
     """What was read from the log from `offset` on: its record batches in order, and the ranges of
-    records of aborted transactions, in order too, which are not to be delivered.
+    records of aborted transactions, in order too, which are not to be delivered. Batches are taken
+    only as far as they are wanted; `aborted` is looked at after that.
     """
 
     offset: int
-    batches: Sequence[Offsets]
+    batches: Iterable[Offsets]
     aborted: Sequence[Offsets] = ()
 
 

@@ -5,6 +5,7 @@ the records that its member has are released. Kafka's counterparts: `ShareSessio
 `ShareSessionCache`.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -58,9 +59,15 @@ class ShareSessions:
         self.most = most
         self._sessions: dict[SessionKey, ShareSession] = {}
         self._by_connection: dict[Hashable, dict[SessionKey, None]] = {}
+        self._counts: Counter[str] = Counter()
+        """By group."""
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def count_of(self, group_id: str) -> int:
+        """The number of sessions of a group."""
+        return self._counts[group_id]
 
     def open(self, key: SessionKey, connection: Hashable) -> ShareSession:
         """Begins a session, in place of an earlier one of the member; raises `ApiError`."""
@@ -72,7 +79,12 @@ class ShareSessions:
             )
         session = self._sessions[key] = ShareSession(key, connection)
         self._by_connection.setdefault(connection, {})[key] = None
+        self._counts[key.group_id] += 1
         return session
+
+    def check(self, key: SessionKey) -> None:
+        """Raises `ApiError` unless the member has a session."""
+        self._find(key)
 
     def find(self, key: SessionKey, epoch: int) -> ShareSession:
         """The session, which goes on to its next epoch; raises `ApiError`."""
@@ -93,8 +105,10 @@ class ShareSessions:
 
     def disconnected(self, connection: Hashable) -> list[ShareSession]:
         """Ends the sessions of a connection that is closed; returns them."""
-        keys = self._by_connection.pop(connection, {})
-        return [self._sessions.pop(key) for key in keys]
+        sessions = [self._sessions[key] for key in self._by_connection.get(connection, ())]
+        for one in sessions:
+            self._remove(one.key)
+        return sessions
 
     def _find(self, key: SessionKey) -> ShareSession:
         session = self._sessions.get(key)
@@ -109,6 +123,9 @@ class ShareSessions:
         session = self._sessions.pop(key, None)
         if session is None:
             return
+        self._counts[key.group_id] -= 1
+        if not self._counts[key.group_id]:
+            del self._counts[key.group_id]
         keys = self._by_connection[session.connection]
         del keys[key]
         if not keys:

@@ -68,7 +68,8 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.records = RecordsInFlight(0, limits)
         self.is_fetching = False
-        self._state_epoch = 0
+        self._state_epoch = -1
+        """-1 before it was read."""
         self._said: list[Said] = []
         self._under_way: list[Said] = []
 
@@ -81,9 +82,19 @@ class SharePartition:
         self.phase = Phase.READING
         return True
 
+    def doubt(self) -> None:
+        """Has the state read again before more is delivered: it may have been begun anew while
+        nobody was there.
+        """
+        if self.phase is Phase.ACTIVE and not self._said and not self._under_way:
+            self.phase = Phase.UNKNOWN
+
     def loaded(self, state: PersistedState, start_offset: int, now_ms: float) -> None:
         """The state was read; `start_offset` is used if nothing was ever delivered."""
         start = start_offset if state.start_offset < 0 else state.start_offset
+        if state.state_epoch == self._state_epoch and start <= self.records.start:
+            self.phase = Phase.ACTIVE  # It was in doubt, and is as this leader has written it.
+            return
         self._state_epoch = state.state_epoch
         self.records = RecordsInFlight(start, self.records.limits, state.batches, now_ms)
         self.phase = Phase.ACTIVE

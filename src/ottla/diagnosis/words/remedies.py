@@ -11,8 +11,6 @@ REMEDIES = {
     "retention waits until the clock has caught up",
     Remedy.NAME_SETTINGS: "name its server.properties with --config FILE, or a running broker, "
     "HOST:PORT",
-    Remedy.ASK_AS_ANOTHER: "nothing to do if the topic was just deleted; otherwise ask as a user "
-    "with DESCRIBE_CONFIGS on it",
     Remedy.LOOK_THERE: "run ottla doctor DIR on the broker's machine",
     Remedy.ADOPT: "stop the broker, and run ottla adopt {subject}",
     Remedy.TURN_CLEANER_ON: "log.cleaner.enable=true in server.properties, and a restart",

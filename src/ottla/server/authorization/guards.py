@@ -23,8 +23,10 @@ from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
+from ottla.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
+from ottla.protocol.messages.share_fetch import ShareFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
-from ottla.server.authorization import cluster, groups, records, topics, transactions
+from ottla.server.authorization import cluster, groups, records, shares, topics, transactions
 from ottla.server.authorization.access import Access, Answer, AuditLog, Guard
 from ottla.server.authorization.cluster import DENIED, needs, with_code
 from ottla.server.authorization.groups import by_group
@@ -111,6 +113,8 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
         Operation.DESCRIBE_CONFIGS, with_code(ListConfigResourcesResponse)
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+    ApiKey.SHARE_FETCH: shares.of_member(ShareFetchResponse),
+    ApiKey.SHARE_ACKNOWLEDGE: shares.of_member(ShareAcknowledgeResponse),
 }
 """`None`: everybody may ask. Of delegation tokens the handlers decide, since their owners may."""
 

@@ -89,6 +89,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.PUSH_TELEMETRY, 0, 0, is_listed=False),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+        Api(ApiKey.SHARE_FETCH, 1, 2),
+        Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, looks_into_logs=False),
     )
 }
 

@@ -16,6 +16,7 @@ from ottla.codec.primitives import records_size
 from ottla.codec.schema import Message
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from ottla.server.dispatching.request_context import Handler, PendingResponse, RequestContext
 
 MonotonicMs = Callable[[], float]
@@ -118,6 +119,9 @@ class Meter:
         if self._produced_size is not None:
             produced = quotas.produced(self._client_id, self._produced_size, now_ms, self._user)
             return max(throttle_ms, produced)
+        if isinstance(answer, ShareFetchResponse):
+            size = fetched_size(answer)
+            return max(throttle_ms, quotas.fetched(self._client_id, size, now_ms, self._user))
         if isinstance(answer, FetchResponse):
             pause_ms = quotas.fetch_pause_ms(self._client_id, now_ms, self._user)
             if pause_ms > 0:
@@ -145,6 +149,8 @@ def metered(handle: Handler, clock: MonotonicMs) -> Handler:
             return handle(request, context)
         size = produced_size(request) if isinstance(request, ProduceRequest) else None
         meter = Meter(context, clock, size)
+        if isinstance(request, ShareFetchRequest):
+            _limit(request, context)
         if isinstance(request, FetchRequest):
             max_size = context.broker.quotas.max_fetch_size(
                 context.client_id or "", context.principal.name
@@ -156,6 +162,17 @@ def metered(handle: Handler, clock: MonotonicMs) -> Handler:
     return measure
 
 
+def _limit(request: ShareFetchRequest, context: RequestContext) -> None:
+    """Has a client that is over its quota get nothing: what it has acquired cannot be left out."""
+    quotas, client_id, user = context.broker.quotas, context.client_id or "", context.principal.name
+    max_size = quotas.max_fetch_size(client_id, user)
+    if max_size is None:
+        return
+    request.max_bytes = min(request.max_bytes, max_size)
+    if quotas.fetch_pause_ms(client_id, context.at.monotonic_ms, user) > 0:
+        request.max_bytes = request.max_wait_ms = 0
+
+
 def produced_size(request: ProduceRequest) -> int:
     """The bytes of all records in a request."""
     return sum(
@@ -165,7 +182,7 @@ def produced_size(request: ProduceRequest) -> int:
     )
 
 
-def fetched_size(response: FetchResponse) -> int:
+def fetched_size(response: FetchResponse | ShareFetchResponse) -> int:
     """The bytes of all records in a response."""
     return sum(
         records_size(partition.records or b"")

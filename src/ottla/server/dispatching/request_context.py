@@ -3,7 +3,7 @@
 Kafka's counterpart: `RequestContext`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from ottla.base.principal import ANONYMOUS, Principal
@@ -24,6 +24,7 @@ class Client(NamedTuple):
     """The client: the address that it is sent to, its host, its principal, and its listener.
 
     Immutable: a login makes another one. `is_by_token`: authenticated by a delegation token.
+    `connection` is the same for all requests of one connection, and of no other.
     """
 
     address: tuple[str, int]
@@ -32,6 +33,7 @@ class Client(NamedTuple):
     listener: str = "PLAINTEXT"
     protocol: str = "PLAINTEXT"
     is_by_token: bool = False
+    connection: Hashable = None
 
     @property
     def reach(self) -> Reach:

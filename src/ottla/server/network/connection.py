@@ -6,7 +6,9 @@ stay unread in the receive buffer, as Kafka mutes a channel: a connection has on
 
 import socket
 from collections.abc import Iterator
+from itertools import count
 from selectors import EVENT_READ, EVENT_WRITE
+from typing import Final
 
 from ottla.base.addresses import Address
 from ottla.codec.primitives import Output
@@ -16,6 +18,8 @@ from ottla.server.dispatching.request_context import Client, PendingResponse
 from ottla.server.network.connection_events import ClientWent, CloseReason
 from ottla.server.network.send_queue import SendQueue
 from ottla.server.network.transport import Transport
+
+NUMBERS: Final = count(1)
 
 
 class Connection:
@@ -61,7 +65,7 @@ class Connection:
         self.socket: socket.socket = transport.socket
         self.peer_name = peer_name
         self.came_to = address_of(transport.socket)
-        self.peer = client
+        self.peer = client._replace(connection=next(NUMBERS))
         self._max_request_size = max_request_size
         self.reader = FrameReader(max_request_size, least_space=transport.least_space)
         self.login: Authentication | None = None

@@ -619,10 +619,9 @@ class Server:
         self.connection_counts.went(reason)
         if connection.client_id is not None:
             self._report(connection.went(reason, error, self._clock.monotonic_ms()))
-        if isinstance(error, TruncatedFileError):
-            logger.warning("closing %s: %s", connection.peer_name, error)
-        elif error is not None:
-            logger.debug("closing %s: %s", connection.peer_name, error)
+        if error is not None:
+            level = logging.WARNING if isinstance(error, TruncatedFileError) else logging.DEBUG
+            logger.log(level, "closing %s: %s", connection.peer_name, error)
         if connection.interest:
             self._selector.unregister(connection.socket)
         if connection.later is not None:
@@ -632,6 +631,7 @@ class Server:
             else:
                 self._broker.fetches.cancel(connection.later.pending_id)
         connection.close()
+        self._broker.disconnected(connection.peer.connection, read_clock(self._clock))
         self._log_in_by.cancel(connection)
         self._memory.forget(connection)
         self._strangers_memory.forget(connection)

@@ -25,5 +25,5 @@ def handle(request: UpdateMetadataRequest, context: RequestContext) -> UpdateMet
             if one.new_image is None and place.topic not in topics
         }
         if deleted:
-            context.broker.groups.topics_deleted(deleted)
+            context.broker.topics_deleted(deleted)
     return UpdateMetadataResponse(error_code=applied.error)

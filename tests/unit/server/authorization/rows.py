@@ -5,6 +5,7 @@ from tests.unit.server.authorization import (
     cluster_rows,
     group_rows,
     record_rows,
+    share_rows,
     token_rows,
     topic_rows,
     transaction_rows,
@@ -18,6 +19,7 @@ ROWS: dict[ApiKey, list[Row]] = {
     **transaction_rows.ROWS,
     **cluster_rows.ROWS,
     **token_rows.ROWS,
+    **share_rows.ROWS,
 }
 
 OPEN_TO_ALL = {

@@ -45,12 +45,15 @@ SHOW_THE_REST = {
 }
 """Their handlers change nothing, and answer more than the elements."""
 
+ASK_ABOUT_EACH = {ApiKey.SHARE_FETCH}
+"""Their handlers ask about each topic, also those of sessions."""
+
 CASES = [
     pytest.param(row, need, id=f"{key.name}-{at}-{need[0].name}-{need[1].name}")
     for key, rows in ROWS.items()
     for at, row in enumerate(rows)
     for need in row.needs
-    if row.shows is None and key not in SHOW_THE_REST | set(token_rows.ROWS)
+    if row.shows is None and key not in SHOW_THE_REST | ASK_ABOUT_EACH | set(token_rows.ROWS)
 ]
 
 
