@@ -90,6 +90,10 @@ table_group = LazyGroup(
         "hours": ("ottla.cli.table.hours:hours_command", "List the complete hours."),
         "history": ("ottla.cli.table.history:history_command", "List the commits."),
         "optimize": ("ottla.cli.table.optimize:optimize_command", "Merge small files."),
+        "forget": (
+            "ottla.cli.table.forget:forget_command",
+            "Delete rows on purpose, such as a person's.",
+        ),
         "vacuum": ("ottla.cli.table.vacuum:vacuum_command", "Remove replaced files."),
     },
     examples=("ottla table read table/ --limit 10",),

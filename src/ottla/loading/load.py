@@ -21,16 +21,23 @@ from ottla.loading.bounds import bounded
 from ottla.loading.continuation import check_continues
 from ottla.loading.job import LoadJob, LoadOptions, LoadPlan, LoadRoute, LoadState
 from ottla.loading.plan import PlannedRange, plan_load
-from ottla.loading.verification import LogChangedError, verify_files
+from ottla.loading.verification import (
+    LeftOut,
+    LogChangedError,
+    nothing_left_out,
+    verify_files,
+)
 from ottla.loading.writing import SHORT_LOAD, write_files
 from ottla.sources.bounds import NoMatch
 from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
 from ottla.tables import (
+    Action,
     CommitTakenError,
     DataFile,
     Engine,
+    ForgottenPlaces,
     LoadedPartition,
     MergeCounts,
     OnProgress,
@@ -262,7 +269,9 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     check_continues(job.table, job.log, plan.state.loaded, plan.ranges, login)
     job.progress(Progress(step=Step.PLANNED, offset_count=plan.offset_count))
     written = write_files(job, plan)
-    partitions = verify_files(plan.ranges, written.files, job.log, job.table.files)
+    partitions = verify_files(
+        plan.ranges, written.files, job.log, job.table.files, _left_out(job, plan)
+    )
     state, commit_id, files, merged = plan.state, None, written.files, None
     read = ReadRanges(source=job.route.source, partitions=partitions, asked_ms=plan.asked_ms)
     if plan.is_news:
@@ -285,6 +294,14 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         start_seconds=written.start_seconds,
     )
     return Loaded(report, state)
+
+
+def _left_out(job: LoadJob, plan: LoadPlan) -> LeftOut:
+    if plan.action is not Action.RERUN:
+        return nothing_left_out
+    places = ForgottenPlaces(job.table.files, job.table.current_files())
+    # In a table of the latest rows the others are changes that delete.
+    return places.count_in_quarantine if plan.state.layout.is_latest else places.count
 
 
 def _begins_later(plan: LoadPlan, before: LoadPlan) -> bool:

@@ -7,13 +7,21 @@ sorted into directories by time) the offset columns are read. Quarantined rows c
 the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.base.errors import UserError
+from ottla.base.partitions import OffsetRange
 from ottla.loading.plan import PlannedRange
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.sources.log_source import LogSource, OffsetsGoneError
 from ottla.tables import DataFile, DataFiles, FileRole, LoadedPartition
+
+LeftOut = Callable[[int, OffsetRange], int]
+
+
+def nothing_left_out(partition: int, offsets: OffsetRange) -> int:
+    """A `LeftOut` of loads, which read no offset again."""
+    return 0
 
 
 class LogChangedError(UserError):
@@ -21,9 +29,16 @@ class LogChangedError(UserError):
 
 
 def verify_files(
-    plan: Sequence[PlannedRange], files: Sequence[DataFile], log: LogSource, opened: DataFiles
+    plan: Sequence[PlannedRange],
+    files: Sequence[DataFile],
+    log: LogSource,
+    opened: DataFiles,
+    left_out: LeftOut = nothing_left_out,
 ) -> tuple[LoadedPartition, ...]:
     """The loaded partitions; raises `LogChangedError` if the rows differ from the log.
+
+    `left_out` says how many records of a range a rerun leaves out, because they were deleted on
+    purpose; compaction may have removed some of them from the log.
 
     The usual cause is that the log was compacted while it was read.
     """
@@ -34,7 +49,10 @@ def verify_files(
         by_partition[file.partition].append(file)
     for one in plan:
         _check_offsets(one, by_partition[one.partition], opened)
-    return tuple(_verified(one, by_partition[one.partition], log) for one in plan)
+    return tuple(
+        _verified(one, by_partition[one.partition], log, left_out(one.partition, one.offsets))
+        for one in plan
+    )
 
 
 def _check_offsets(planned: PlannedRange, files: Sequence[DataFile], opened: DataFiles) -> None:
@@ -58,11 +76,13 @@ def _written_twice(planned: PlannedRange, file: DataFile) -> LogChangedError:
     )
 
 
-def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) -> LoadedPartition:
+def _verified(
+    planned: PlannedRange, files: Sequence[DataFile], log: LogSource, left_out: int
+) -> LoadedPartition:
     quarantined_count = sum(file.row_count for file in files if file.role is FileRole.QUARANTINE)
     row_count = sum(file.row_count for file in files) - quarantined_count
     if not planned.is_empty:
-        _check_count(planned, row_count + quarantined_count, log)
+        _check_count(planned, row_count + quarantined_count, log, left_out)
     return LoadedPartition(
         topic=planned.topic,
         topic_id=planned.topic_id,
@@ -71,6 +91,7 @@ def _verified(planned: PlannedRange, files: Sequence[DataFile], log: LogSource) 
         until_offset=planned.until_offset,
         row_count=row_count,
         quarantined_count=quarantined_count,
+        forgotten_count=left_out,
         log_end_offset=planned.log_end_offset,
         batches=None if planned.is_empty else _rolled_up(planned, log),
         lost=planned.lost,
@@ -88,11 +109,11 @@ def _rolled_up(planned: PlannedRange, log: LogSource) -> BatchRollUp | None:
         return None
 
 
-def _check_count(planned: PlannedRange, count: int, log: LogSource) -> None:
-    if count == planned.count or log.looks_by_reading:
+def _check_count(planned: PlannedRange, count: int, log: LogSource, left_out: int) -> None:
+    if count + left_out == planned.count or log.looks_by_reading:
         return
     expected = log.count_records(planned.place, planned.offsets)
-    if expected != count:
+    if not count <= expected <= count + left_out:
         raise LogChangedError(
             f"{planned.topic}-{planned.partition}: {count} rows were written of offsets "
             f"{planned.from_offset} to {planned.until_offset - 1}, where the log now has "

@@ -27,16 +27,19 @@ if TYPE_CHECKING:
         Action,
         DataFile,
         FileRole,
+        Forgotten,
         LedgerEntry,
         LoadedPartition,
         MergeCounts,
         by_partition,
         loaded_partitions,
+        of_role,
         rows_only,
         total_size,
         whole_files,
     )
     from ottla.tables.files.data_files import DataFiles, interleaved
+    from ottla.tables.files.forgotten import ForgottenPlaces
     from ottla.tables.files.guarantees import guarantee
     from ottla.tables.files.parquet_files import TARGET_SIZE
     from ottla.tables.formats.transaction_log import CommitTakenError, values_in
@@ -49,6 +52,13 @@ if TYPE_CHECKING:
     )
     from ottla.tables.ledger.coverage import Piece, covered, first_gap
     from ottla.tables.ledger.ledger import TableState
+    from ottla.tables.maintenance.forgetting import (
+        ConditionRecord,
+        ForgetOptions,
+        ForgetReport,
+        count_matching,
+        forget,
+    )
     from ottla.tables.maintenance.optimize import OptimizeOptions, OptimizeReport, optimize
     from ottla.tables.maintenance.sorting import SortColumn
     from ottla.tables.maintenance.vacuum import VacuumReport, vacuum
@@ -83,6 +93,7 @@ _NAMES = {
     "columns.statistics": "LeafStatistics",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
+    "files.forgotten": "ForgottenPlaces",
     "files.guarantees": "guarantee",
     "files.parquet_files": "TARGET_SIZE",
     "formats.transaction_log": "CommitTakenError values_in",
@@ -90,10 +101,11 @@ _NAMES = {
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
     "ledger.coverage": "Piece covered first_gap",
     "entries": (
-        "Action DataFile FileRole LedgerEntry LoadedPartition MergeCounts by_partition "
-        "loaded_partitions rows_only total_size whole_files"
+        "Action DataFile FileRole Forgotten LedgerEntry LoadedPartition MergeCounts by_partition "
+        "loaded_partitions of_role rows_only total_size whole_files"
     ),
     "ledger.ledger": "TableState",
+    "maintenance.forgetting": ("ConditionRecord ForgetOptions ForgetReport count_matching forget"),
     "maintenance.optimize": "OptimizeOptions OptimizeReport optimize",
     "maintenance.sorting": "SortColumn",
     "schemas": "given_schema header_columns needs_sample requested_layout sampled_layout",

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ottla.base.partitions import OffsetRange
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.entries import Action, DataFile, FileRole, LedgerEntry, MergeCounts
+from ottla.tables.entries import Action, DataFile, FileRole, LedgerEntry, MergeCounts, of_role
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
@@ -52,6 +52,9 @@ def record_writer(
 ) -> RecordWriter:
     """What tasks write the records of a topic with."""
     layout = transaction.layout
+    # A load reads no offset again.
+    is_again = transaction.action is Action.RERUN
+    there = transaction.table.current_files() if is_again else []
     return RecordWriter(
         table=transaction.table.path,
         directory=transaction.directory,
@@ -64,6 +67,7 @@ def record_writer(
         style=transaction.style,
         partitioning=layout.partitioning,
         is_latest=layout.is_latest,
+        forgotten=tuple(of_role(there, FileRole.FORGOTTEN)),
     )
 
 
@@ -110,7 +114,9 @@ def _commit_rows(
     read: ReadRanges,
     again: Mapping[int, OffsetRange],
 ) -> LedgerEntry:
-    replaced = touched_files(transaction.table.current_files(), again) if again else ()
+    there = transaction.table.current_files() if again else []
+    # What was forgotten stays so.
+    replaced = touched_files([one for one in there if one.role is not FileRole.FORGOTTEN], again)
     copies = copy_others(transaction, replaced, again)
     counts: Counter[int] = Counter()
     for file in copies:

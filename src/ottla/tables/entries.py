@@ -26,6 +26,9 @@ FORMAT_VERSION = 2
 QUARANTINE_DIRECTORY = "_ottla/quarantine"
 """The directory of files with `FileRole.QUARANTINE`, which no engine's vacuum touches."""
 
+FORGOTTEN_DIRECTORY = "_ottla/forgotten"
+"""The directory of files with `FileRole.FORGOTTEN`."""
+
 _COMMIT_DIRECTORY = lazy_pattern(r"/[a-z]+-(\d{20})-")
 _Value = TypeVar("_Value")
 
@@ -39,6 +42,8 @@ class Action(Enum):
     """Read ranges again, and replaced the rows in them."""
     OPTIMIZE = "optimize"
     """Rewrote the same rows into fewer files."""
+    FORGET = "forget"
+    """Deleted rows on purpose, which no rerun brings back."""
 
 
 class FileRole(Enum):
@@ -47,6 +52,15 @@ class FileRole(Enum):
     ROWS = "rows"
     QUARANTINE = "quarantine"
     """Records that could not be decoded: not part of the table, but accounted for."""
+    FORGOTTEN = "forgotten"
+    """Places of records whose rows, or quarantined records, were deleted on purpose."""
+
+
+DIRECTORIES = {
+    FileRole.QUARANTINE: QUARANTINE_DIRECTORY,
+    FileRole.FORGOTTEN: FORGOTTEN_DIRECTORY,
+}
+"""The directories of files that are beside the table, and not in its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +109,8 @@ class LoadedPartition(OffsetRange):
     """Records in files of `FileRole.QUARANTINE`, which `row_count` excludes."""
     copied_count: int = 0
     """Rows at other offsets, in either role, that a rerun copied from the files it replaces."""
+    forgotten_count: int = 0
+    """Records that a rerun left out, because they were deleted on purpose."""
     log_end_offset: int | None = None
     """The log end offset, including open transactions, at `LedgerEntry.asked_ms`."""
     batches: BatchRollUp | None = None
@@ -105,7 +121,19 @@ class LoadedPartition(OffsetRange):
     @property
     def record_count(self) -> int:
         """The number of committed records in the range."""
-        return self.row_count + self.quarantined_count
+        return self.row_count + self.quarantined_count + self.forgotten_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """Why rows were deleted on purpose; which, the files of `FileRole.FORGOTTEN` say."""
+
+    by: str
+    reason: str
+    condition: str | None
+    """`None` if the condition would name what is to be forgotten."""
+    condition_hash: str | None
+    """`sha256:SALT:DIGEST` of salt and condition, by which who has the condition recognizes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +170,19 @@ class LedgerEntry:
     """The table version of the commit; `None` until it is made."""
     merged: MergeCounts | None = None
     """`None` in a table with a row for each record."""
+    forgotten: Forgotten | None = None
+    """Of `Action.FORGET`."""
 
     @property
     def row_count(self) -> int:
         return sum(partition.row_count for partition in self.partitions)
+
+    @property
+    def forgotten_count(self) -> int:
+        """How many rows and quarantined records it deleted on purpose."""
+        if self.action is not Action.FORGET:
+            return 0
+        return sum(one.row_count for one in of_role(self.files, FileRole.FORGOTTEN))
 
 
 def total_size(files: Iterable[DataFile]) -> int:
@@ -171,7 +208,18 @@ def by_partition(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
 
 def rows_only(files: Iterable[DataFile]) -> list[DataFile]:
     """The files of the table itself, without those of quarantined records."""
-    return [file for file in files if file.role is FileRole.ROWS]
+    return of_role(files, FileRole.ROWS)
+
+
+def of_role(files: Iterable[DataFile], role: FileRole) -> list[DataFile]:
+    """The files of one role."""
+    return [file for file in files if file.role is role]
+
+
+def role_at(path: str) -> FileRole:
+    """The role of a file's rows, by its path."""
+    found = (role for role, directory in DIRECTORIES.items() if path.startswith(f"{directory}/"))
+    return next(found, FileRole.ROWS)
 
 
 def row_size_of(files: Iterable[DataFile]) -> float | None:
@@ -201,6 +249,11 @@ def quarantine_of(directory: str) -> str:
     return f"{QUARANTINE_DIRECTORY}/{directory.rpartition('/')[2]}"
 
 
+def forgotten_of(directory: str) -> str:
+    """The directory for the places that a commit, whose files are in `directory`, forgets."""
+    return f"{FORGOTTEN_DIRECTORY}/{directory.rpartition('/')[2]}"
+
+
 def changes_of(directory: str) -> str:
     """The directory for changes to be merged, whose files no commit names."""
     return f"{directory}/changes"
@@ -208,8 +261,8 @@ def changes_of(directory: str) -> str:
 
 def directory_like(file: DataFile, directory: str) -> str:
     """The directory for a file of another commit that replaces this file."""
-    if file.role is FileRole.QUARANTINE:
-        return quarantine_of(directory)
+    if file.role is not FileRole.ROWS:
+        return f"{DIRECTORIES[file.role]}/{directory.rpartition('/')[2]}"
     return "/".join(one for one in (directory, inner_directory(file)) if one)
 
 
@@ -255,6 +308,8 @@ def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
         fields["version_made"] = entry.version
     if entry.merged is not None:
         fields["merged"] = asdict(entry.merged)
+    if entry.forgotten is not None:
+        fields["forgotten"] = asdict(entry.forgotten)
     return fields
 
 
@@ -291,6 +346,7 @@ def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
             layout=_optional(fields, "layout", dict),
             version=_optional(fields, "version_made", int),
             merged=_parse_merged(_optional(fields, "merged", dict)),
+            forgotten=_parse_forgotten(_optional(fields, "forgotten", dict)),
         )
     except (ValueError, TypeError, RecursionError) as error:
         raise CorruptionError(path, 0, str(error)) from error
@@ -310,6 +366,8 @@ def partition_fields(partition: LoadedPartition) -> dict[str, Any]:
     }
     if partition.copied_count:
         fields["copied_count"] = partition.copied_count
+    if partition.forgotten_count:
+        fields["forgotten_count"] = partition.forgotten_count
     if partition.lost is not None:
         fields["lost"] = asdict(partition.lost)
     return fields
@@ -347,6 +405,7 @@ def parse_partition(fields: Mapping[str, Any]) -> LoadedPartition:
         row_count=_count(fields, "row_count"),
         quarantined_count=_count(fields, "quarantined_count"),
         copied_count=_count_or_0(fields, "copied_count"),
+        forgotten_count=_count_or_0(fields, "forgotten_count"),
         log_end_offset=_optional(fields, "log_end_offset", int),
         batches=None if batches is None else _parse_batches(batches),
         lost=None if lost is None else OffsetRange(**_range(lost)),
@@ -358,6 +417,17 @@ def _parse_merged(fields: Mapping[str, Any] | None) -> MergeCounts | None:
     if fields is None:
         return None
     return MergeCounts(upserted=_count(fields, "upserted"), superseded=_count(fields, "superseded"))
+
+
+def _parse_forgotten(fields: Mapping[str, Any] | None) -> Forgotten | None:
+    if fields is None:
+        return None
+    return Forgotten(
+        by=_typed(fields, "by", str),
+        reason=_typed(fields, "reason", str),
+        condition=_optional(fields, "condition", str),
+        condition_hash=_optional(fields, "condition_hash", str),
+    )
 
 
 def _parse_keys(fields: list[Any] | None) -> tuple[bytes, bytes] | None:

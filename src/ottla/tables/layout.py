@@ -352,7 +352,7 @@ def _check_flat(layout: TableLayout) -> None:
 def is_placed(file: DataFile, partitioning: Partitioning | None) -> bool:
     """Whether a file is partitioned so, and not by an earlier layout of the table."""
     names = [] if partitioning is None else partitioning.names
-    return file.role is FileRole.QUARANTINE or set(file.values) == set(names)
+    return file.role is not FileRole.ROWS or set(file.values) == set(names)
 
 
 def check_statistics(layout: TableLayout) -> None:

@@ -24,6 +24,7 @@ from ottla.tables.entries import (
     entry_fields,
     folded_files,
     is_of_commit,
+    of_role,
     parse_fields,
 )
 from ottla.tables.files.data_files import DataFiles
@@ -48,7 +49,7 @@ _OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=
 """Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
 
 _NAMES_SHOWN = 3
-_OWN_NAMES = {"lock", "ledger", "hours", "quarantine"}
+_OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "forgotten"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +138,9 @@ class Table:
         return [*entries, *self._missing(state, len(entries))]
 
     def current_files(self, version: int | None = None) -> list[DataFile]:
-        """The current files in either role, or those of a version; raises as `entries` does.
+        """The current files in any role, or those of a version; raises as `entries` does.
 
-        Quarantined files are not in the log, so they are always the current ones.
+        Files beside the table are not in the log, so they are always the current ones.
         """
         if version is None:
             return self.moment()[1]
@@ -186,7 +187,7 @@ class Table:
 
     def _publish_quarantine(self, committed_ms: int) -> None:
         if isinstance(self.log, DeltaLog):
-            files = [one for one in folded_files(self.entries()) if one.role is FileRole.QUARANTINE]
+            files = of_role(folded_files(self.entries()), FileRole.QUARANTINE)
             publish_quarantine(self.store, files, committed_ms)
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
@@ -287,8 +288,8 @@ class Table:
         for path in paths:
             # No entry names files that other programs have rewritten.
             found += known.get(path) or self._described(path)
-        quarantine = [one for one in folded_files(entries) if one.role is FileRole.QUARANTINE]
-        return [*found, *quarantine]
+        beside = [one for one in folded_files(entries) if one.role is not FileRole.ROWS]
+        return [*found, *beside]
 
     def _described(self, path: str) -> list[DataFile]:
         from pyarrow import ArrowException

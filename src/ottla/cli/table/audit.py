@@ -128,10 +128,13 @@ def _text(report: "AuditReport") -> str:
             (report.loads, "load"),
             (report.reruns, "rerun"),
             (report.optimizations, "optimization"),
+            (report.deletions, "deletion"),
         )
         if count
     )
     quarantined = f" and {report.quarantined:,} in quarantine" if report.quarantined else ""
+    if report.forgotten:
+        quarantined += f", {report.forgotten:,} deleted on purpose"
     lines.append(
         f"{report.table} and {report.topic} are {words}: {commits or 'no load'}; "
         f"{counted(report.files, 'file')}, {counted(f'{report.rows:,}', 'row')}{quarantined}; "

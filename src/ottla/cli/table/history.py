@@ -1,5 +1,6 @@
 """`ottla table history`: prints what each commit did to a table."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -51,6 +52,8 @@ def _fields(entry: "LedgerEntry") -> dict[str, object]:
         "rows_superseded": None if entry.merged is None else entry.merged.superseded,
         "files_added": len({file.path for file in entry.files}),
         "files_replaced": len(entry.replaces),
+        "rows_forgotten": entry.forgotten_count,
+        "forgotten": None if entry.forgotten is None else asdict(entry.forgotten),
         "until_offsets": {str(one.partition): one.until_offset for one in entry.partitions},
     }
 
@@ -75,6 +78,8 @@ def _show(entries: "list[LedgerEntry]", count: int) -> None:
 
 
 def _rows(entry: "LedgerEntry") -> str:
+    if entry.forgotten is not None:
+        return f"-{entry.forgotten_count:,}"
     if entry.merged is None:
         return f"{entry.row_count:,}" if entry.partitions else ""
     return f"{entry.row_count:,} (+{entry.merged.upserted:,} -{entry.merged.superseded:,})"

@@ -14,14 +14,31 @@ from typing import TypeVar
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.auditing.latest import StateAudit, check_merges
-from ottla.loading.auditing.ledger import check_distinct, check_files, check_tiling, check_topic
+from ottla.loading.auditing.ledger import (
+    check_distinct,
+    check_files,
+    check_forgotten,
+    check_tiling,
+    check_topic,
+)
 from ottla.loading.auditing.report import AuditReport, Difference
 from ottla.loading.row_comparison import first_difference, stored_rows, without_offsets
 from ottla.loading.value_comparison import wrong_values
 from ottla.record.batch_roll_up import BatchRollUp
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, OffsetsGoneError, read_ranges
-from ottla.tables import Action, DataFile, FileRole, Piece, Table, covered, interleaved, rows_only
+from ottla.tables import (
+    Action,
+    DataFile,
+    FileRole,
+    ForgottenPlaces,
+    Piece,
+    Table,
+    covered,
+    interleaved,
+    of_role,
+    rows_only,
+)
 
 _Value = TypeVar("_Value")
 
@@ -85,14 +102,21 @@ class Audit:
         report.loads = actions.count(Action.LOAD)
         report.reruns = actions.count(Action.RERUN)
         report.optimizations = actions.count(Action.OPTIMIZE)
+        report.deletions = actions.count(Action.FORGET)
         report.files = len({file.path for file in files})
         report.rows = _row_count(files, FileRole.ROWS)
         report.quarantined = _row_count(files, FileRole.QUARANTINE)
+        places = ForgottenPlaces(self._table.files, files)
+        report.forgotten = sum(len(places.offsets(number)) for number in places.partitions)
         is_latest = self._table.layout().is_latest
         report.differences += check_tiling(entries, is_latest=is_latest)
         report.differences += check_topic(entries, self._topic, self._offered)
         wrong_files = check_files(self._table, files)
-        report.differences += wrong_files or check_distinct(self._table, files)
+        report.differences += wrong_files or check_distinct(
+            self._table, [one for one in files if one.role is not FileRole.FORGOTTEN]
+        )
+        if not report.differences:
+            report.differences += check_forgotten(self._table, files)
         # Rows are compared only if all files are as the ledger describes them.
         if not report.differences and is_latest:
             self._check_state(covered(entries), files, seed)
@@ -112,12 +136,12 @@ class Audit:
         for number, some in by_partition.items():
             self._check_pieces(pieces.get(number, []), some)
         groups = [
-            (group, [file for file in some if file.role is FileRole.QUARANTINE])
+            (group, _beside(some))
             for some in by_partition.values()
             for group in interleaved(rows_only(some))
         ]
-        for group, quarantined in groups if seed is None else _some(groups, seed):
-            self._check_rows(group, quarantined)
+        for group, beside in groups if seed is None else _some(groups, seed):
+            self._check_rows(group, beside)
         if self._is_compacted:
             for number, some in by_partition.items():
                 self._check_gaps(number, pieces.get(number, []), some)
@@ -126,7 +150,7 @@ class Audit:
         """Reports records of loaded offsets at which no file has rows."""
         offered = self._offered[number]
         place = TopicPartition(self._topic, number)
-        there = [self._table.files.offsets(one) for one in files if one.role is FileRole.QUARANTINE]
+        there = [self._table.files.offsets(one) for one in _beside(files)]
         groups = interleaved(rows_only(files))
         spans = [(group[0].first_offset, max(one.last_offset for one in group)) for group in groups]
         for gap in _gaps(pieces, spans):
@@ -177,10 +201,10 @@ class Audit:
 
     def _check_pieces(self, pieces: Sequence[Piece], files: Sequence[DataFile]) -> None:
         ranges = [piece.offsets for piece in pieces]
+        places = ForgottenPlaces(self._table.files, files)
         found = []
-        for role in FileRole:
-            of_role = [file for file in files if file.role is role]
-            counts, stray = self._table.files.counts_in(of_role, ranges)
+        for role in (FileRole.ROWS, FileRole.QUARANTINE):
+            counts, stray = self._table.files.counts_in(of_role(files, role), ranges)
             found.append(counts)
             if stray is not None:
                 text = "it has rows with offsets that no commit read"
@@ -188,9 +212,10 @@ class Audit:
                     Difference.in_file("overlap", stray, text, stray.first_offset)
                 )
         for piece, rows, quarantined in zip(pieces, *found, strict=True):
+            forgotten = places.count(piece.stated.partition, piece.offsets) if places else 0
             if piece.is_whole:
-                self._report.differences += _check_stated(piece, rows, quarantined)
-            self._check_there(piece, rows + quarantined)
+                self._report.differences += _check_stated(piece, rows, quarantined, forgotten)
+            self._check_there(piece, rows + quarantined + forgotten)
 
     def _check_piece(self, piece: Piece, count: int) -> None:
         """Raises `OffsetsGoneError` if offsets of the piece are not in the log."""
@@ -224,8 +249,9 @@ class Audit:
             self._report.differences.append(_in_piece("batches", piece, text))
         self._report.batches_matched += found.batch_count if found == stated else 0
 
-    def _check_rows(self, group: Sequence[DataFile], quarantined: Sequence[DataFile]) -> None:
-        """Compares rows of files with interleaved offsets with records that are not in quarantine.
+    def _check_rows(self, group: Sequence[DataFile], beside: Sequence[DataFile]) -> None:
+        """Compares rows of files with interleaved offsets with records that are not beside the
+        table: in quarantine, or forgotten.
 
         If retention removes records meanwhile, compares the remaining ones.
         """
@@ -233,7 +259,7 @@ class Audit:
         while True:
             start = self._offered[partition].start_offset
             try:
-                self._compare_rows(group, quarantined)
+                self._compare_rows(group, beside)
                 return
             except OffsetsGoneError:
                 self._report.rows_compared = compared
@@ -241,7 +267,7 @@ class Audit:
                 if self._offered[partition].start_offset <= start:
                     raise
 
-    def _compare_rows(self, group: Sequence[DataFile], quarantined: Sequence[DataFile]) -> None:
+    def _compare_rows(self, group: Sequence[DataFile], beside: Sequence[DataFile]) -> None:
         import pyarrow.compute as pc
 
         partition = group[0].partition
@@ -260,8 +286,8 @@ class Audit:
             raise
         except UserError as error:
             raise CorruptionError(group[0].path, 0, str(error)) from error
-        quarantined = [file for file in quarantined if _overlaps(file, wanted)]
-        log = without_offsets(log, [self._table.files.offsets(file) for file in quarantined])
+        beside = [file for file in beside if _overlaps(file, wanted)]
+        log = without_offsets(log, [self._table.files.offsets(file) for file in beside])
         if self._is_compacted:
             # The others are of records that compaction has removed.
             stored = stored.filter(pc.is_in(stored["offset"], log["offset"].combine_chunks()))
@@ -272,7 +298,7 @@ class Audit:
             path = next((one for one in group if one.first_offset <= offset), group[0]).path
             self._report.differences.append(Difference.in_row(partition, offset, text, path))
             return
-        for file in [*group, *quarantined]:
+        for file in [*group, *of_role(beside, FileRole.QUARANTINE)]:
             for offset, text in wrong_values(
                 self._table, file, self._log, place, wanted, self._login
             ):
@@ -298,14 +324,25 @@ def _overlaps(file: DataFile, wanted: OffsetRange) -> bool:
     return file.first_offset < wanted.until_offset and wanted.from_offset <= file.last_offset
 
 
-def _check_stated(piece: Piece, rows: int, quarantined: int) -> Iterator[Difference]:
-    for found, stated, what in (
-        (rows, piece.stated.row_count, "rows"),
-        (quarantined, piece.stated.quarantined_count, "quarantined records"),
+def _check_stated(
+    piece: Piece, rows: int, quarantined: int, forgotten: int
+) -> Iterator[Difference]:
+    """Each forgotten record is one less of the rows, or of the quarantined records."""
+    stated = piece.stated
+    for found, stated_count, what in (
+        (rows, stated.row_count, "rows"),
+        (quarantined, stated.quarantined_count, "quarantined records"),
     ):
-        if found != stated:
-            text = f"the table has {found} {what}, {stated} expected"
+        if found > stated_count or (found < stated_count and not forgotten):
+            text = f"the table has {found} {what}, {stated_count} expected"
             yield _in_piece("count", piece, text)
+    found = rows + quarantined + forgotten
+    if forgotten and found != stated.record_count:
+        text = (
+            f"the table has {rows} rows, {quarantined} records in quarantine and {forgotten} "
+            f"deleted on purpose, {stated.record_count} expected"
+        )
+        yield _in_piece("count", piece, text)
 
 
 def _in_piece(kind: str, piece: Piece, text: str) -> Difference:
@@ -328,6 +365,10 @@ def _is_there(wanted: OffsetRange, log: LogPartition) -> bool:
 
 def _row_count(files: Sequence[DataFile], role: FileRole) -> int:
     return sum(file.row_count for file in files if file.role is role)
+
+
+def _beside(files: Sequence[DataFile]) -> list[DataFile]:
+    return [file for file in files if file.role is not FileRole.ROWS]
 
 
 def _of_partition(files: Sequence[DataFile], partition: int) -> list[DataFile]:

@@ -17,8 +17,10 @@ from ottla.loading.value_comparison import wrong_values
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, read_ranges
 from ottla.tables import (
+    Action,
     DataFile,
     FileRole,
+    ForgottenPlaces,
     LedgerEntry,
     Piece,
     RecordDecoder,
@@ -35,7 +37,9 @@ _COLUMNS = ("key", "value", "offset", "headers")
 
 def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> list[Difference]:
     """Compares the row count with the counts of the commits, if every commit has them."""
-    merged = [entry.merged for entry in entries if entry.partitions]
+    merged = [
+        entry.merged for entry in entries if entry.partitions or entry.action is Action.FORGET
+    ]
     if None in merged:
         return []
     stated = sum(one.upserted - one.superseded for one in merged if one is not None)
@@ -58,6 +62,8 @@ class StateAudit:
     _last: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
     """By key: the offset of the last record, and whether it deletes the row."""
     _truncated: int = -1
+    _forgotten: frozenset[int] = frozenset()
+    """The offsets whose rows were deleted on purpose."""
 
     def differences(
         self, pieces: Sequence[Piece], files: Sequence[DataFile]
@@ -72,6 +78,9 @@ class StateAudit:
             if file.role is FileRole.QUARANTINE
             for offset in self.table.files.offsets(file).tolist()
         }
+        places = ForgottenPlaces(self.table.files, files)
+        quarantined |= set(places.of_quarantine(self.place.partition).tolist())
+        self._forgotten = frozenset(places.of_rows(self.place.partition).tolist())
         layout = self.table.layout()
         for piece in pieces:
             wanted = self._offered_of(piece.offsets)
@@ -126,7 +135,8 @@ class StateAudit:
                 self._truncated = offset
                 self._last = dict.fromkeys(self._last, (offset, True))
             elif keys[index] is not None:
-                self._last[keys[index]] = offset, is_deleted[index]
+                is_gone = is_deleted[index] or offset in self._forgotten
+                self._last[keys[index]] = offset, is_gone
 
     def _compare(self, files: Sequence[DataFile], end: int) -> Iterator[Difference]:
         there: dict[bytes, int] = {}

@@ -9,6 +9,8 @@ from ottla.sources.log_source import LogPartition
 from ottla.tables import (
     Action,
     DataFile,
+    FileRole,
+    ForgottenPlaces,
     LedgerEntry,
     LoadedPartition,
     Table,
@@ -34,7 +36,7 @@ def check_tiling(entries: Sequence[LedgerEntry], *, is_latest: bool = False) -> 
                 found += _check_load(entry, ends)
             case Action.RERUN:
                 found += _check_rerun(entries[:number], entry)
-            case Action.OPTIMIZE:
+            case Action.OPTIMIZE | Action.FORGET:
                 found += _check_rewrite(entry, known)
         if not is_latest:
             for loaded in entry.partitions:
@@ -74,21 +76,23 @@ def _check_rewrite(
         # The ledger does not describe files that another program wrote.
         return
     taken = [part for path in entry.replaces for part in known.get(path, ())]
-    places = {(file.partition, file.role.value) for file in (*taken, *entry.files)}
-    for partition, role in sorted(places):
+    is_forget = entry.action is Action.FORGET
+
+    def what(file: DataFile) -> tuple[int, str]:
+        # Of a deletion on purpose the places are there in place of the rows.
+        return file.partition, "rows" if is_forget else file.role.value
+
+    for partition, role in sorted({what(file) for file in (*taken, *entry.files)}):
         before, after = (
-            sum(
-                file.row_count
-                for file in files
-                if (file.partition, file.role.value) == (partition, role)
-            )
+            sum(file.row_count for file in files if what(file) == (partition, role))
             for files in (taken, entry.files)
         )
         if before != after:
+            name = "deletion" if is_forget else "optimization"
             yield Difference(
                 kind="count",
-                text=f"optimization {entry.commit_id}, partition {partition}: {before} {role} went "
-                f"in, {after} came out",
+                text=f"{name} {entry.commit_id}, partition {partition}: {before} {role} went in, "
+                f"{after} came out",
                 partition=partition,
             )
 
@@ -108,7 +112,7 @@ def _untiled(entry: LedgerEntry, loaded: LoadedPartition, begin: int, expected: 
 def _check_entry_files(entry: LedgerEntry, loaded: LoadedPartition) -> Iterator[Difference]:
     files = [file for file in entry.files if file.partition == loaded.partition]
     row_count = sum(file.row_count for file in files)
-    stated = loaded.record_count + loaded.copied_count
+    stated = loaded.record_count - loaded.forgotten_count + loaded.copied_count
     if row_count != stated:
         yield Difference(
             kind="count",
@@ -134,6 +138,25 @@ def check_distinct(table: Table, files: Iterable[DataFile]) -> list[Difference]:
             first, last = twice.first_offset, twice.last_offset
             text = f"some of its offsets {first} to {last} are duplicated"
             found.append(Difference.in_file("overlap", twice, text, first))
+    return found
+
+
+def check_forgotten(table: Table, files: Sequence[DataFile]) -> list[Difference]:
+    """Finds rows that were deleted on purpose, and are there again."""
+    import numpy as np
+
+    places = ForgottenPlaces(table.files, files)
+    found = []
+    for file in files if places else ():
+        if file.role is FileRole.FORGOTTEN:
+            continue
+        gone = places.offsets(file.partition)
+        first, last = gone.searchsorted([file.first_offset, file.last_offset + 1])
+        there = gone[first:last]
+        again = there[np.isin(there, table.files.offsets(file))] if len(there) else there
+        if len(again):
+            text = "it was deleted on purpose, and is there again"
+            found.append(Difference.in_row(file.partition, int(again[0]), text, file.path))
     return found
 
 

@@ -45,9 +45,13 @@ class AuditReport:
     optimizations: int = 0
     files: int = 0
     rows: int = 0
+    deletions: int = 0
+    """Commits that deleted rows on purpose."""
     quarantined: int = 0
+    forgotten: int = 0
+    """Records whose rows were deleted on purpose."""
     rows_counted: int = 0
-    """Rows and quarantined records whose count matches the log."""
+    """Rows, quarantined and forgotten records whose count matches the log."""
     rows_only_here: int = 0
     """Rows whose records compaction has removed from the log, if it may have."""
     batches_matched: int = 0

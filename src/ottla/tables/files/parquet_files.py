@@ -17,7 +17,7 @@ from ottla.tables.columns.statistics import (
     nan_paths,
     shortened_bytes,
 )
-from ottla.tables.entries import QUARANTINE_DIRECTORY, DataFile, FileRole
+from ottla.tables.entries import DataFile, FileRole, role_at
 from ottla.tables.files.field_ids import with_field_ids
 from ottla.tables.stores.store import TableStore
 from ottla.tables.values.json_rest import RESCUED_COLUMN
@@ -86,7 +86,7 @@ def read_footer(
         partition=0,
         first_offset=0,
         last_offset=0,
-        role=_role(path),
+        role=role_at(path),
         values=directory_values(path),
         statistics={} if statistics is None else file_statistics(footer, statistics),
     )
@@ -176,7 +176,7 @@ class ParquetOutput:
         self, store: TableStore, path: str, style: ParquetStyle, *, sorted_by: str | None = None
     ) -> None:
         self.path = path
-        self._is_flat = style.is_flat and _role(path) is FileRole.ROWS
+        self._is_flat = style.is_flat and role_at(path) is FileRole.ROWS
         self._sorted_by = f"_{sorted_by}" if sorted_by and self._is_flat else sorted_by
         self._store = store
         self._style = style
@@ -268,11 +268,6 @@ def _footer(opened: Any) -> Any:
     import pyarrow.parquet as pq
 
     return pq.read_metadata(opened)
-
-
-def _role(path: str) -> FileRole:
-    in_quarantine = path.startswith(f"{QUARANTINE_DIRECTORY}/")
-    return FileRole.QUARANTINE if in_quarantine else FileRole.ROWS
 
 
 def directory_values(path: str) -> dict[str, str]:

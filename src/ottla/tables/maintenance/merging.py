@@ -101,12 +101,18 @@ def first_unlike(store: TableStore, parts: Sequence[DataFile], target: str) -> i
     It is the first offset of the batch with the difference; `None` if all rows are equal.
     """
     with open_parquet(store, target) as opened:
-        wanted_rows = (batch for _, batch in _rows(store, parts))
-        pairs = zip_longest(_even(wanted_rows), _even(opened.iter_batches(BATCH_ROWS)))
-        for wanted, found in pairs:
-            if wanted is None or found is None or not found.equals(wanted):
-                at = wanted if wanted is not None else found
-                return int(at.column("offset")[0].as_py())
+        wanted = (batch for _, batch in _rows(store, parts))
+        return first_unlike_rows(wanted, opened.iter_batches(BATCH_ROWS))
+
+
+def first_unlike_rows(
+    wanted: "Iterator[pa.RecordBatch]", found: "Iterator[pa.RecordBatch]"
+) -> int | None:
+    """The offset at which rows differ, as `first_unlike` returns it."""
+    for ours, theirs in zip_longest(_even(wanted), _even(found)):
+        if ours is None or theirs is None or not theirs.equals(ours):
+            at = ours if ours is not None else theirs
+            return int(at.column("offset")[0].as_py())
     return None
 
 

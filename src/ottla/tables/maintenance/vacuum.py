@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ottla.base.clock import Clock
 from ottla.base.values import dataclass
-from ottla.tables.entries import QUARANTINE_DIRECTORY, commit_of, folded_files
+from ottla.tables.entries import DIRECTORIES, commit_of, folded_files
 from ottla.tables.formats.quarantine_table import LOG_DIRECTORY
 from ottla.tables.ledger.completeness import HOUR_MS
 from ottla.tables.table import Table
@@ -45,16 +45,16 @@ def vacuum(
     table.require()  # before `claim`, which would create the directory
     with table.claim():
         sizes = table.sizes()
-        quarantine = _old_quarantine(table, clock.now_ms() - retention_ms)
+        beside = _old_beside(table, clock.now_ms() - retention_ms)
         # Some of the listed files may already be gone.
-        there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *quarantine]
-        expired = {*table.log.vacuum(retention_ms, is_dry=True), *quarantine}
+        there = [*(one for one in table.log.vacuum(0, is_dry=True) if one in sizes), *beside]
+        expired = {*table.log.vacuum(retention_ms, is_dry=True), *beside}
         old = [one for one in there if one in expired]
         if not is_dry:
             for one in old:
                 on_removal(one)
             table.log.vacuum(retention_ms, is_dry=False)
-            table.remove_files(quarantine)
+            table.remove_files(beside)
     return VacuumReport(
         table=table.address,
         removed_paths=tuple(old),
@@ -63,8 +63,8 @@ def vacuum(
     )
 
 
-def _old_quarantine(table: Table, before_ms: int) -> list[str]:
-    """Old files of quarantined records, which are not in the table's log."""
+def _old_beside(table: Table, before_ms: int) -> list[str]:
+    """Old files beside the table, as of quarantined records, which are not in its log."""
     entries = table.entries()
     needed = {file.path for file in folded_files(entries)}
     for entry in entries:
@@ -72,7 +72,8 @@ def _old_quarantine(table: Table, before_ms: int) -> list[str]:
             needed.update(entry.replaces)
     return [
         file.path
-        for file in table.store.find(QUARANTINE_DIRECTORY)
+        for directory in DIRECTORIES.values()
+        for file in table.store.find(directory)
         # In an object store a load may be writing files of the next commit.
         if file.path not in needed
         and not file.path.startswith(f"{LOG_DIRECTORY}/")

@@ -1,12 +1,23 @@
-"""Copies the rows that a rerun leaves as they are out of the files that it replaces."""
+"""Copies the rows that a commit keeps out of the files that it replaces.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+A rerun keeps the rows outside of its ranges, a deletion on purpose those that it does not delete.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange
+from ottla.base.values import dataclass
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.entries import DataFile, directory_like, whole_files
 from ottla.tables.files.data_files import part_batches
-from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle, open_parquet
+from ottla.tables.files.parquet_files import (
+    ParquetOutput,
+    ParquetStyle,
+    open_parquet,
+    sorted_column,
+)
 from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore
 from ottla.tables.writing.task_files import TaskFiles
@@ -16,6 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NOTHING = OffsetRange(from_offset=0, until_offset=0)
+
+Keeps = Callable[[int, "pa.Array"], Any]
+"""Of a partition and offsets, a mask of the rows to be kept."""
 
 
 def touched_files(
@@ -35,75 +49,77 @@ def touched_files(
 def copy_others(
     transaction: Transaction, replaced: Iterable[DataFile], ranges: Mapping[int, OffsetRange]
 ) -> tuple[DataFile, ...]:
-    """Copies the rows of replaced files that are outside the ranges (by partition).
-
-    Each copy is in the same place of the new commit's directory (`data/load-…/day=…/`).
-    """
+    """Copies the rows of replaced files that are outside the ranges (by partition)."""
+    copying = Copying.of(transaction)
     copies: list[DataFile] = []
     for number, parts in enumerate(whole_files(replaced)):
-        if all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
-            continue
-        if not is_placed(parts[0], transaction.layout.partitioning):
-            copies += transaction.written(_placed_anew(transaction, parts, ranges, number))
-            continue
-        directory = directory_like(parts[0], transaction.directory)
-        target = f"{directory}/part-copied-{number:05d}.parquet"
-        if _copy(transaction.table.store, parts, ranges, target, transaction.style):
-            copies += transaction.written([target])
+        if not all(_is_within(part, ranges.get(part.partition, NOTHING)) for part in parts):
+            keeps = partial(_is_outside, ranges)
+            paths = copying.copy(transaction.table.store, parts, keeps, f"copied-{number:05d}")
+            copies += transaction.written(paths)
     return tuple(copies)
 
 
-def _copy(
-    store: TableStore,
-    parts: Sequence[DataFile],
-    ranges: Mapping[int, OffsetRange],
-    target: str,
-    style: ParquetStyle,
-) -> bool:
-    """Copies the rows of a file except those of the ranges; returns whether any row is left.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copying:
+    """How the copies of a commit are written; `directory` is relative to the table."""
 
-    `target` is relative to the table. The columns are unchanged.
-    """
-    with ParquetOutput(store, target, style) as output:
-        for partition, rows in _others(store, parts, ranges):
-            output.write(rows, partition)
-        return output.close()
+    directory: str
+    style: ParquetStyle
+    partitioning: Partitioning | None
+
+    @classmethod
+    def of(cls, transaction: Transaction) -> "Copying":
+        return cls(
+            directory=transaction.directory,
+            style=transaction.style,
+            partitioning=transaction.layout.partitioning,
+        )
+
+    def copy(
+        self, store: TableStore, parts: Sequence[DataFile], keeps: Keeps, name: str
+    ) -> list[str]:
+        """Copies rows of a file in their order, with its columns; returns the new files' paths.
+
+        A copy is in the same place of the new commit's directory (`data/load-…/day=…/`).
+        """
+        if not is_placed(parts[0], self.partitioning):
+            return self._placed_anew(store, parts, keeps, name)
+        target = f"{directory_like(parts[0], self.directory)}/part-{name}.parquet"
+        with open_parquet(store, parts[0].path) as opened:
+            order = sorted_column(opened)
+        with ParquetOutput(store, target, self.style, sorted_by=order) as output:
+            for number, rows in kept_rows(store, parts, keeps):
+                output.write(rows, number)
+            return [target] if output.close() else []
+
+    def _placed_anew(
+        self, store: TableStore, parts: Sequence[DataFile], keeps: Keeps, name: str
+    ) -> list[str]:
+        """Copies rows of a file that is partitioned by an earlier layout."""
+        with TaskFiles(
+            store, self.directory, name, style=self.style, partitioning=self.partitioning
+        ) as output:
+            for number, rows in kept_rows(store, parts, keeps):
+                output.write(rows, number)
+        return output.paths
 
 
-def _placed_anew(
-    transaction: Transaction,
-    parts: Sequence[DataFile],
-    ranges: Mapping[int, OffsetRange],
-    number: int,
-) -> list[str]:
-    """Copies rows of a file that is partitioned by an earlier layout; returns the files' paths."""
-    store = transaction.table.store
-    with TaskFiles(
-        store,
-        transaction.directory,
-        f"copied-{number:05d}",
-        style=transaction.style,
-        partitioning=transaction.layout.partitioning,
-    ) as output:
-        for partition, rows in _others(store, parts, ranges):
-            output.write(rows, partition)
-    return output.paths
-
-
-def _others(
-    store: TableStore, parts: Sequence[DataFile], ranges: Mapping[int, OffsetRange]
+def kept_rows(
+    store: TableStore, parts: Sequence[DataFile], keeps: Keeps
 ) -> "Iterator[tuple[int, pa.RecordBatch]]":
-    import pyarrow.compute as pc
-
+    """The rows of a file that are kept, by partition, in their order."""
     with open_parquet(store, parts[0].path) as opened:
         for part in parts:
-            read = ranges.get(part.partition, NOTHING)
             for batch in part_batches(opened, part):
-                offsets = batch.column("offset")
-                is_outside = pc.or_(
-                    pc.less(offsets, read.from_offset), pc.greater_equal(offsets, read.until_offset)
-                )
-                yield part.partition, batch.filter(is_outside)
+                yield part.partition, batch.filter(keeps(part.partition, batch.column("offset")))
+
+
+def _is_outside(ranges: Mapping[int, OffsetRange], partition: int, offsets: "pa.Array") -> Any:
+    import pyarrow.compute as pc
+
+    read = ranges.get(partition, NOTHING)
+    return pc.or_(pc.less(offsets, read.from_offset), pc.greater_equal(offsets, read.until_offset))
 
 
 def _is_within(part: DataFile, wanted: OffsetRange) -> bool:

@@ -16,13 +16,16 @@ from ottla.record.rows import RowMaker, decoded_columns
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.columns.rows import change_columns, quarantine_columns, row_columns
-from ottla.tables.entries import changes_of, quarantine_of
+from ottla.tables.entries import DataFile, changes_of, quarantine_of
+from ottla.tables.files.data_files import DataFiles
+from ottla.tables.files.forgotten import ForgottenPlaces
 from ottla.tables.files.parquet_files import ParquetStyle
 from ottla.tables.stores.store import open_store
 from ottla.tables.values.record_decoder import HEADER, RecordDecoder, RecordDecoding
 from ottla.tables.writing.task_files import TaskFiles
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 _ADDED = ("commit_id", "reason", "is_deleted", HEADER)
@@ -58,6 +61,8 @@ class RecordWriter:
     partitioning: Partitioning | None = None
     is_latest: bool = False
     """Whether changes are written, which are then merged with the table's rows."""
+    forgotten: tuple[DataFile, ...] = ()
+    """Files with the places of records that are not to be rows again."""
 
     @contextmanager
     def open(self, name: str) -> "Iterator[RecordFiles]":
@@ -78,13 +83,22 @@ class RecordWriter:
             style=replace(self.style, field_ids={}, is_flat=False),
         )
         with rows, quarantine:
-            yield RecordFiles(self, rows, quarantine)
+            yield RecordFiles(
+                self, rows, quarantine, ForgottenPlaces(DataFiles(store), self.forgotten)
+            )
 
 
 class RecordFiles:
     """The files that one task fills."""
 
-    def __init__(self, writer: RecordWriter, rows: TaskFiles, quarantine: TaskFiles) -> None:
+    def __init__(
+        self,
+        writer: RecordWriter,
+        rows: TaskFiles,
+        quarantine: TaskFiles,
+        forgotten: ForgottenPlaces,
+    ) -> None:
+        self._forgotten = forgotten
         self._writer = writer
         self._rows = rows
         self._quarantine = quarantine
@@ -113,20 +127,46 @@ class RecordFiles:
         """
         import numpy as np
         import pyarrow as pa
+        import pyarrow.compute as pc
 
+        records, gone = self._remembered(records, partition)
         rows, faults = self._decoded(records)
+        faults = {index: one for index, one in faults.items() if gone is None or not gone[index]}
         if faults:
             self._set_apart(records, faults, partition)
             is_sound = np.ones(rows.num_rows, dtype=bool)
             is_sound[list(faults)] = False
             rows = rows.filter(pa.array(is_sound))
+            gone = None if gone is None else gone[is_sound]
         added = {}
         if HEADER in rows.schema.names:
             added[HEADER] = rows.column(HEADER)
         if self._writer.is_latest:
-            added["is_deleted"] = rows.column("value").is_null()
+            is_deleted = rows.column("value").is_null()
+            added["is_deleted"] = is_deleted if gone is None else pc.or_(is_deleted, pa.array(gone))
         made = self._maker(partition).rows(rows)
         self._rows.write(self._with_added(self._schema, made, added), partition)
+
+    def _remembered(
+        self, records: "pa.RecordBatch", partition: int
+    ) -> "tuple[pa.RecordBatch, np.ndarray[Any, Any] | None]":
+        """The records without those that were deleted on purpose.
+
+        Of a table with the latest rows those that had a row stay, with a mask of them: they delete
+        it, so that no earlier record of the key becomes its row again.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        if not self._forgotten:
+            return records, None
+        has_latest = self._writer.is_latest
+        places = self._forgotten
+        gone = places.of_quarantine(partition) if has_latest else places.offsets(partition)
+        kept = records.filter(pa.array(~np.isin(records.column("offset").to_numpy(), gone)))
+        if not has_latest:
+            return kept, None
+        return kept, np.isin(kept.column("offset").to_numpy(), places.of_rows(partition))
 
     def _decoded(self, records: "pa.RecordBatch") -> "tuple[pa.RecordBatch, Mapping[int, str]]":
         """The records with decoded values, and the faults of those that are not rows, by index."""

@@ -15,6 +15,7 @@ from ottla.base.values import dataclass
 from ottla.tables.entries import (
     Action,
     DataFile,
+    Forgotten,
     LedgerEntry,
     LoadedPartition,
     MergeCounts,
@@ -122,6 +123,7 @@ class Transaction:
         replaced: Sequence[DataFile] = (),
         read: ReadRanges | None = None,
         merged: MergeCounts | None = None,
+        forgotten: Forgotten | None = None,
     ) -> LedgerEntry:
         """Commits the files; if another writer was first, removes them.
 
@@ -129,7 +131,8 @@ class Transaction:
         """
         read = read or ReadRanges()
         progress, paths = self.options.progress, [file.path for file in files]
-        has_schema = self.layout.decodings and self.action is not Action.OPTIMIZE
+        is_of_records = self.action in (Action.LOAD, Action.RERUN)
+        has_schema = self.layout.decodings and is_of_records
         progress(Progress(step=Step.VERIFIED))
         # Before the commit: after a power failure no log may name a file that is not there.
         self.table.store.sync(paths)
@@ -145,6 +148,7 @@ class Transaction:
             asked_ms=read.asked_ms,
             schema=self.layout.row_schema if has_schema else None,
             merged=merged,
+            forgotten=forgotten,
         )
         try:
             entry = self.table.commit(entry, replaced, self.pinned)
