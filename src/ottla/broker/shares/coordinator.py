@@ -8,11 +8,12 @@ deleted (`pruning`). Kafka's counterpart: `ShareCoordinatorService`.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.errors import ApiError, ProtocolError, StorageError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
@@ -24,7 +25,7 @@ from ottla.broker.coordination.internal_topic import (
 )
 from ottla.broker.coordination.losses import SHARE_GROUPS
 from ottla.broker.coordination.runtime import REFUSALS, CoordinatorRuntime
-from ottla.broker.coordination.shards import Shard
+from ottla.broker.coordination.shards import Shard, Shards
 from ottla.broker.membership.state_requests import (
     DeleteState,
     InitializeState,
@@ -33,6 +34,7 @@ from ottla.broker.membership.state_requests import (
     SummarizeState,
     WriteState,
 )
+from ottla.broker.shares.pruning import Pruning
 from ottla.broker.shares.states import Gathering
 from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.compression import Compression
@@ -47,6 +49,7 @@ from ottla.coordinator.share.persisted_state import SharePartitionKey
 from ottla.coordinator.share.records import decode_key, decode_value, encode_key, encode_value
 from ottla.metadata.deciding.topic_rules import FIXED_SETTINGS, SHARE_GROUP_STATE
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +92,12 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
         def new_machine(_: Timers[Any]) -> ShareCoordinatorShard:
             return ShareCoordinatorShard(its_config, self._exists)
 
-        self.shards = broker.replicas.partition_shards(timers, new_machine, self)
+        self.shards: Shards[ShareCoordinatorShard] = broker.replicas.partition_shards(
+            timers, new_machine, self
+        )
+        self._pruning = Pruning(
+            self, config.share_coordinator_state_topic_prune_interval_ms, timers
+        )
         self.on_ready: Callable[[], None] = _pass
         """Called when more can be asked: states are loaded, or the topic was created."""
 
@@ -127,6 +135,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
         return self._topic.replay_in_steps(shard.index, partial(_replay, shard.machine))
 
     def _shard_loaded(self, shard: Shard[ShareCoordinatorShard]) -> None:
+        self._pruning.begin(self._now())
         self.on_ready()
 
     def unload_in_steps(self, shard: Shard[ShareCoordinatorShard]) -> Iterator[None]:
@@ -215,9 +224,19 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
     # Time
 
     def advance(self, at: Timestamps) -> None:
-        """Goes on loading and unloading, and times waits out."""
+        """Goes on loading, unloading and pruning, and times waits out."""
         self._at = at
         self.shards.advance(at.monotonic_ms)
+        with suppress(StorageError):  # logged where the directory went offline
+            self._pruning.advance(at, self._broker.budget.is_spent)
+
+    def write_again(
+        self, decision: Decision[ShareStateAnswer], shard: Shard[ShareCoordinatorShard]
+    ) -> bool:
+        return not self._run(decision, shard, self._now()).error
+
+    def log_of(self, shard: Shard[ShareCoordinatorShard]) -> PartitionLog:
+        return self._topic.partition(shard.index).log
 
 
 def _decide(

@@ -4,16 +4,17 @@ Operations take values and a time, and return a `Decision` without changing stat
 appends its records to `__share_group_state`, replays them, and only then responds. At a start it
 replays the log.
 
-The topic is not compacted: what is before `first_needed_offset` may be deleted, and `cold` writes
+The topic is not compacted: what is before the first needed offset may be deleted, and `cold` writes
 again what holds it back. Kafka's counterpart: `ShareCoordinatorShard`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import parts_of
 from ottla.base.values import dataclass
 from ottla.codec.schema import Message
 from ottla.coordinator.decision import Decision, Draft
@@ -103,9 +104,15 @@ class ShareCoordinatorShard:
         """Nothing follows from what was replayed: no deadline begins, and nobody is told."""
         return iter(())
 
-    def first_needed_offset(self, end: int) -> int:
-        """Records before it may be deleted; `end` is that of the log."""
-        return min((one.snapshot_offset for one in self.states.values()), default=end)
+    def first_needed_in_steps(self, end: int) -> Generator[None, None, int]:
+        """The offset before which records may be deleted; `end` is that of the log as the states
+        are now.
+        """
+        first = end
+        for part in parts_of(list(self.states.values())):
+            first = min(first, *(one.snapshot_offset for one in part))
+            yield
+        return first
 
     # Operations
 
@@ -185,21 +192,23 @@ class ShareCoordinatorShard:
             draft.record(snapshot_key(key), None)
         return draft.decide(refusal or ShareStateAnswer())
 
-    def cold(self, at: Timestamps) -> Iterator[Answered]:
+    def cold(self, at: Timestamps) -> Iterator[Answered | None]:
         """Snapshots of what has not had one for long, so that older records can be deleted; and the
-        end of states of partitions that are gone.
+        end of states of partitions that are gone. `None` where only some were looked at.
         """
-        for key, state in list(self.states.items()):
-            if self.states.get(key) is not state:
-                continue
-            draft = Draft(key.coordinator_key, at)
-            if not self._exists(key):
-                draft.record(snapshot_key(key), None)
-            elif at.now_ms - state.snapshot_ms >= self._config.cold_snapshot_ms:
-                draft.record(*snapshot_record(key, state, at.now_ms))
-            else:
-                continue
-            yield draft.decide(ShareStateAnswer())
+        for part in parts_of(list(self.states.items())):
+            for key, state in part:
+                if self.states.get(key) is not state:
+                    continue
+                draft = Draft(key.coordinator_key, at)
+                if not self._exists(key):
+                    draft.record(snapshot_key(key), None)
+                elif at.now_ms - state.snapshot_ms >= self._config.cold_snapshot_ms:
+                    draft.record(*snapshot_record(key, state, at.now_ms))
+                else:
+                    continue
+                yield draft.decide(ShareStateAnswer())
+            yield None
 
     # Refusals
 

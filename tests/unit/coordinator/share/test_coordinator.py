@@ -8,6 +8,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import result_of
 from ottla.codec.versioned import decode_versioned
 from ottla.coordinator.share.coordinator import (
     Answered,
@@ -176,7 +177,7 @@ def test_a_snapshot_follows_so_many_updates_and_earlier_records_are_needed_no_mo
         log.write(StateBatch(2 * number, 2 * number, ACKNOWLEDGED, 1))
     kinds = [key[1] for key, _ in log.records]
     assert kinds == [0, 1, 1, 1, 0, 1, 1, 1, 0, 1]
-    needed = log.shard.first_needed_offset(len(log.records))
+    needed = result_of(log.shard.first_needed_in_steps(len(log.records)))
     assert needed == 8
     assert log.replayed(needed).states == log.shard.states
 
@@ -187,13 +188,13 @@ def test_what_is_cold_gets_a_snapshot_and_what_is_gone_an_end() -> None:
     other = KEY._replace(partition=4)
     log.adopt(log.shard.initialize(other, 1, 0, log.at()))
     log.now += 299_999
-    assert [*log.shard.cold(log.at())] == []
+    assert [*filter(None, log.shard.cold(log.at()))] == []
     log.now += 1
     log.gone.add(other)
-    for decision in log.shard.cold(log.at()):
+    for decision in filter(None, log.shard.cold(log.at())):
         log.adopt(decision)
     assert [*log.shard.states] == [KEY]
-    assert log.shard.first_needed_offset(0) == 2
+    assert result_of(log.shard.first_needed_in_steps(3)) == 2
     (key, value), (_, end) = log.records[2:]
     assert value is not None
     assert end is None
