@@ -44,6 +44,8 @@ from ottla.storage.directory.log_directories import LogDirectories
 if TYPE_CHECKING:
     from ottla.broker.control.controller import Controller
     from ottla.broker.groups.coordinator import GroupCoordinator
+    from ottla.broker.groups.end_offsets import EndOffsets
+    from ottla.broker.groups.share_groups import ShareGroups
     from ottla.broker.membership.by_itself import NoMembership
     from ottla.broker.membership.membership import Membership
     from ottla.broker.records.fetch_sessions import FetchSessions
@@ -108,6 +110,8 @@ class Broker:
     _transactions: "TransactionCoordinator | None" = field(default=None, init=False)
     _share_coordinator: "ShareCoordinator | None" = field(default=None, init=False)
     _share_persister: "Persister | None" = field(default=None, init=False)
+    _share_groups: "ShareGroups | None" = field(default=None, init=False)
+    _end_offsets: "EndOffsets | None" = field(default=None, init=False)
     _controller: "Controller | None" = field(default=None, init=False)
     _view: "ClusterView | None" = field(default=None, init=False)
     _fetch_sessions: "FetchSessions | None" = field(default=None, init=False)
@@ -175,6 +179,24 @@ class Broker:
             )
             self.answers.timed.append(self._share_persister)
         return self._share_persister
+
+    @property
+    def share_groups(self) -> "ShareGroups":
+        """Created like `groups`."""
+        if self._share_groups is None:
+            from ottla.broker.groups.share_groups import ShareGroups
+
+            self._share_groups = ShareGroups(self.groups, lambda: self.share_persister, self.budget)
+        return self._share_groups
+
+    @property
+    def end_offsets(self) -> "EndOffsets":
+        """Created like `groups`."""
+        if self._end_offsets is None:
+            from ottla.broker.groups.end_offsets import EndOffsets
+
+            self._end_offsets = EndOffsets(self, self.groups.queue_answer)
+        return self._end_offsets
 
     @property
     def view(self) -> "ClusterView":

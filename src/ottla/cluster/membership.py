@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
 from ottla.broker.membership.state_requests import ShareStateRequest
@@ -134,6 +135,9 @@ class ClusterMembership:
 
     def ask_share_coordinator(self, request: ShareStateRequest) -> None:
         self._running().share_states.send(request)
+
+    def ask_for_ends(self, request: EndOffsetsRequest) -> None:
+        self._running().ends.send(request)
 
     def _finish(self, waiting: Waiting[T], result: T) -> None:
         waiting.result = result

@@ -9,6 +9,7 @@ from ottla.broker.control.registered_access import RegisteredAccess
 from ottla.broker.replicas.replicas import Replicas
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink
+from ottla.cluster.end_offset_channels import EndOffsetChannels
 from ottla.cluster.fetchers import Fetchers
 from ottla.cluster.marker_channels import MarkerChannels
 from ottla.cluster.metadata_channels import MetadataChannels
@@ -45,5 +46,6 @@ class Running:
     channels: ControllerChannels
     markers: MarkerChannels
     share_states: ShareStateChannels
+    ends: EndOffsetChannels
     metadata: MetadataChannels | None
     """`None` without a remote tier."""

@@ -107,6 +107,11 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
         self._due_soon: set[str] = set()
         """The groups of which a deadline is to be handled in turns."""
 
+    @property
+    def latest(self) -> Timestamps:
+        """The time at which this was last asked something, for what happens without a request."""
+        return self._now()
+
     def machine_of(self, group_id: str, at: Timestamps) -> GroupCoordinatorShard:
         """Returns the machine of a group; if another broker leads the group, one that refuses.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.broker.membership.end_requests import EndOffsetsRequest
     from ottla.broker.membership.marker_requests import MarkerRequest
     from ottla.broker.membership.metadata_requests import MetadataRequest
     from ottla.broker.membership.state_requests import ShareStateRequest
@@ -23,6 +24,9 @@ class NoMembership:
 
     def ask_share_coordinator(self, request: "ShareStateRequest") -> None:
         raise AssertionError("all partitions are led here: no coordinator is asked")
+
+    def ask_for_ends(self, request: "EndOffsetsRequest") -> None:
+        raise AssertionError("all partitions are led here: no leader is asked")
 
     def create_topics(self, names: "Sequence[str]") -> None:
         raise AssertionError("this broker creates its topics itself")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
 from ottla.broker.membership.state_requests import ShareStateRequest
@@ -66,6 +67,9 @@ class Membership(Protocol):
 
     def ask_share_coordinator(self, request: ShareStateRequest) -> None:
         """Sends a request to the broker in it; `Persister.answered` gets the answers."""
+
+    def ask_for_ends(self, request: EndOffsetsRequest) -> None:
+        """Sends a request to the broker in it; `EndOffsets.answered` gets the answer."""
 
     @property
     def has_answers(self) -> bool: ...

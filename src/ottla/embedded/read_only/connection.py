@@ -36,6 +36,7 @@ READS: Final[dict[int, str | None]] = {
     ApiKey.LIST_TRANSACTIONS: None,
     ApiKey.METADATA: None,
     ApiKey.OFFSET_FETCH: None,
+    ApiKey.SHARE_GROUP_DESCRIBE: None,
 }
 """The requests that are answered, with what each shows that only a metadata log has."""
 

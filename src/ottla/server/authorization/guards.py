@@ -26,7 +26,15 @@ from ottla.protocol.messages.list_partition_reassignments import (
 from ottla.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
 from ottla.protocol.messages.share_fetch import ShareFetchResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
-from ottla.server.authorization import cluster, groups, records, shares, topics, transactions
+from ottla.server.authorization import (
+    cluster,
+    groups,
+    records,
+    share_groups,
+    shares,
+    topics,
+    transactions,
+)
 from ottla.server.authorization.access import Access, Answer, AuditLog, Guard
 from ottla.server.authorization.cluster import DENIED, needs, with_code
 from ottla.server.authorization.groups import by_group
@@ -115,6 +123,11 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
     ApiKey.SHARE_FETCH: shares.of_member(ShareFetchResponse),
     ApiKey.SHARE_ACKNOWLEDGE: shares.of_member(ShareAcknowledgeResponse),
+    ApiKey.SHARE_GROUP_HEARTBEAT: share_groups.heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: share_groups.describe,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_groups.describe_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_groups.alter_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_groups.delete_offsets,
 }
 """`None`: everybody may ask. Of delegation tokens the handlers decide, since their owners may."""
 

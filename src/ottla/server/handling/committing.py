@@ -55,6 +55,7 @@ GROUPS: Final[Mapping[ApiKey, Keys]] = {
     ApiKey.OFFSET_DELETE: _group,
     ApiKey.TXN_OFFSET_COMMIT: _group,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _group,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _group,
 }
 TRANSACTIONS: Final[Mapping[ApiKey, Keys]] = {
     ApiKey.INIT_PRODUCER_ID: _transaction,
@@ -83,6 +84,14 @@ def committed(api_key: ApiKey, handle: Handler) -> Handler:
         return _when_committed(response, list(keys(request)), uncommitted, context.at)
 
     return handle_and_wait
+
+
+def when_committed(
+    response: Message, group_ids: list[str], context: RequestContext
+) -> Message | PendingResponse:
+    """The response of a handler that has waited for others first."""
+    uncommitted = context.broker.groups.uncommitted
+    return _when_committed(response, group_ids, uncommitted, context.at)
 
 
 def _uncommitted(broker: Broker, api_key: ApiKey) -> Uncommitted:

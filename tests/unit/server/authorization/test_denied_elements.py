@@ -42,6 +42,8 @@ SHOW_THE_REST = {
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
 }
 """Their handlers change nothing, and answer more than the elements."""
 
