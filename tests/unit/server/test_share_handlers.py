@@ -5,6 +5,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
 from ottla.coordinator.share.records_in_flight import AcknowledgeType, DeliveryState, Reason
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.record.batch import iter_batches
 from tests.support.brokers import NOW_MS, at, disk
 from tests.support.share_asking import Member, acquired, append, begin, errors, share_broker
@@ -249,7 +250,9 @@ def test_people_are_told_where_each_record_is_and_why() -> None:
     b.fetch(max_records=5)
     a.fetch([(0, 0, ACCEPT), (1, 2, RELEASE)], max_records=0)
     b.hang_up()
-    found = a.broker.shares.in_flight("g", Timestamps(now_ms=NOW_MS + 7, monotonic_ms=7.0))
+    found = a.broker.shares.in_flight(
+        "g", (a.topic_id, 0), Timestamps(now_ms=NOW_MS + 7, monotonic_ms=7.0)
+    )
     assert [(one.first, one.last, one.state.name, one.member, one.reasons) for one in found] == [
         (1, 2, "AVAILABLE", "", (Reason.RELEASED,)),
         (3, 4, "ACQUIRED", "a", ()),
@@ -259,7 +262,16 @@ def test_people_are_told_where_each_record_is_and_why() -> None:
     assert found[1].locked_until_ms == NOW_MS + LOCK_MS
     assert {one.topic for one in found} == {"t"}
     assert found[0].state is DeliveryState.AVAILABLE
-    assert a.broker.shares.in_flight("other", at(0.0)) == []
+    asked = DescribeProducersRequest(
+        topics=[TopicRequest(name="t", partition_indexes=[0])], share_group_id="g"
+    )
+    told = a.asker.ask(asked, 0).topics[0].partitions[0]
+    assert [(one.first_offset, one.member_id, one.reasons) for one in told.records_in_flight] == [
+        (1, "", [Reason.RELEASED]),
+        (3, "a", []),
+        (5, "", [Reason.MEMBER_LOST]),
+    ]
+    assert a.broker.shares.in_flight("other", (a.topic_id, 0), at(0.0)) == []
 
 
 def test_the_reasons_are_known_to_members_that_come_back_to_an_empty_group() -> None:
@@ -268,7 +280,7 @@ def test_the_reasons_are_known_to_members_that_come_back_to_an_empty_group() -> 
     a.hang_up()
     a.epoch = 0
     assert acquired(a.fetch(max_records=5)) == [(0, 4, 2)]
-    (first, rest) = a.broker.shares.in_flight("g", at(0.0))
+    (first, rest) = a.broker.shares.in_flight("g", (a.topic_id, 0), at(0.0))
     assert first.reasons == rest.reasons == (Reason.MEMBER_LOST,)
 
 

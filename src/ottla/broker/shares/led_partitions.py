@@ -19,7 +19,6 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
 from ottla.broker.membership.state_requests import ReadState, StateRequest, WriteState
 from ottla.broker.records.fetches import Fetches
-from ottla.broker.shares.in_flight import InFlight, in_flight
 from ottla.broker.shares.settings import SettingsOf
 from ottla.broker.shares.start_offsets import StartSearch
 from ottla.broker.shares.states import SharePersister
@@ -28,6 +27,7 @@ from ottla.broker.topics.topics import Topics
 from ottla.broker.waiting.fetch_queries import FetchQuery
 from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.share.coordinator import ShareStateAnswer, StateWrite
+from ottla.coordinator.share.in_flight import InFlight, in_flight
 from ottla.coordinator.share.persisted_state import PersistedState, SharePartitionKey
 from ottla.coordinator.share.records_in_flight import Acknowledgement, Limits, Reason
 from ottla.coordinator.share.share_partition import (
@@ -338,15 +338,17 @@ class LedPartitions:
 
     # For people
 
-    def in_flight(self, group_id: str) -> list[InFlight]:
-        """What the group has in flight in the partitions that this broker leads."""
-        return [
-            one
-            for (topic_id, index), led in self._by_group.get(group_id, {}).items()
-            for one in in_flight(
-                (led.partition.topic, topic_id, index), led.machine.records.runs(), self._at
-            )
-        ]
+    def in_flight(self, group_id: str, place: TopicIdPartition) -> list[InFlight]:
+        """What the group has in flight in a partition, if its state was read. Raises `ApiError` if
+        this broker does not lead the partition.
+        """
+        topic = self._topics.find_by_id(place[0])
+        if topic is not None:
+            topic.partition(place[1]).check_leader()
+        led = self.known(group_id, place)
+        if led is None:
+            return []
+        return list(in_flight(led.partition.topic, place, led.machine.records.runs(), self._at))
 
 
 def told(answer: ShareStateAnswer) -> ApiError:

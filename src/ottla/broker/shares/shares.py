@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import many_in_turns
-from ottla.broker.shares.in_flight import InFlight
 from ottla.broker.shares.led_partitions import LedPartitions
 from ottla.broker.shares.share_fetches import Acknowledging, ShareFetch, ShareQuery, ShareWork
 from ottla.coordinator.consumer.partitions import TopicIdPartition
+from ottla.coordinator.share.in_flight import InFlight
 from ottla.coordinator.share.records_in_flight import Acknowledgement, Reason
 from ottla.coordinator.share.sessions import OPENING, SessionKey, ShareSession, ShareSessions
 
@@ -104,7 +104,7 @@ class Shares:
 
     # For people
 
-    def in_flight(self, group_id: str, at: Timestamps) -> list[InFlight]:
-        """What a group has in flight in the partitions that this broker leads."""
+    def in_flight(self, group_id: str, place: TopicIdPartition, at: Timestamps) -> list[InFlight]:
+        """What a group has in flight in a partition that this broker leads; raises `ApiError`."""
         self.led.note_time(at)
-        return self.led.in_flight(group_id)
+        return self.led.in_flight(group_id, place)

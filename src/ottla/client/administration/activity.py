@@ -14,6 +14,7 @@ from ottla.client.administration.descriptions import (
 )
 from ottla.client.administration.groups import GroupAdmin
 from ottla.client.administration.lags import first_time, lags_of
+from ottla.client.administration.records_in_flight import InFlightAdmin
 from ottla.client.administration.topic_activity import TopicActivityAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.bulk.reading import FetchFrom, fetch
@@ -25,7 +26,7 @@ ONE_BATCH = 1
 """A fetch of one byte returns the whole first batch."""
 
 
-class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, GroupAdmin):
+class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, GroupAdmin, InFlightAdmin):
     """Methods that combine several requests."""
 
     def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:

@@ -124,6 +124,7 @@ class Admin(AsyncClosing):
     partitions = _in_thread(admin.Admin.partitions)
     places = _in_thread(admin.Admin.places)
     producers_of = _in_thread(admin.Admin.producers_of)
+    records_in_flight = _in_thread(admin.Admin.records_in_flight)
     renew_delegation_token = _in_thread(admin.Admin.renew_delegation_token)
     replica_end_offsets = _in_thread(admin.Admin.replica_end_offsets)
     timestamp_at = _in_thread(admin.Admin.timestamp_at)

@@ -13,6 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import DiskSpace
 from ottla.base.partitions import TopicPartition
+from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.diagnosis.directories import Directories
 from ottla.embedded.read_only.known_settings import mark_unknown
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.quotas.quota_changes import QuotaFilter
     from ottla.broker.records.fetch_sessions import FetchSessions
     from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
+    from ottla.coordinator.share.in_flight import InFlight
     from ottla.diagnosis.losses import OnLost
     from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
 
@@ -166,10 +168,20 @@ class NoFollowers:
         """`None`: nobody follows, and no replica is nearer."""
 
 
+class ReadOnlyShares:
+    """Nobody delivers records here."""
+
+    def in_flight(
+        self, group_id: str, place: tuple[bytes, int], at: Timestamps
+    ) -> list["InFlight"]:
+        return []
+
+
 class ReadOnlyBroker:
     """Shows the directories as they were when each part of them was first looked at."""
 
     replicas = NoFollowers()
+    shares = ReadOnlyShares()
 
     def __init__(self, directories: Directories, on_lost: "OnLost") -> None:
         """`on_lost` takes a line for each partition of an internal topic of which a part cannot be

@@ -1,7 +1,16 @@
-"""DescribeProducers (61): the producer states of a partition (KIP-664)."""
+"""DescribeProducers (61): what the leader of a partition remembers of producers (KIP-664).
 
-from ottla.codec.fields import array, int16, int32, int64, string
+The tagged fields are Ottla's own, which other brokers and clients ignore: with a share group the
+leader says which records the group has in flight, instead of producers.
+"""
+
+from typing import Final
+
+from ottla.codec.fields import array, int8, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
+
+OWN_TAG: Final = 100
+"""Far from Kafka's, which count from 0."""
 
 
 class TopicRequest(Struct):
@@ -11,6 +20,9 @@ class TopicRequest(Struct):
 
 class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
     topics: list[TopicRequest] = array(TopicRequest, "0+")
+    share_group_id: str | None = string(
+        "0+", default=None, nullable="0+", tag=OWN_TAG, ignorable=True
+    )
 
 
 class ProducerState(Struct):
@@ -24,11 +36,27 @@ class ProducerState(Struct):
     current_transaction_start_offset: int = int64("0+", default=-1)
 
 
+class RecordsInFlight(Struct):
+    """As `coordinator/share/in_flight.py: InFlight`; `locked_until_ms` is -1 without a lock."""
+
+    first_offset: int = int64("0+")
+    last_offset: int = int64("0+")
+    delivery_state: int = int8("0+")
+    member_id: str = string("0+")
+    since_ms: int = int64("0+")
+    locked_until_ms: int = int64("0+")
+    delivery_count: int = int16("0+")
+    reasons: list[int] = array(int8, "0+")
+
+
 class PartitionResponse(Struct):
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
     error_message: str | None = string("0+", default=None, nullable="0+")
     active_producers: list[ProducerState] = array(ProducerState, "0+")
+    records_in_flight: list[RecordsInFlight] = array(
+        RecordsInFlight, "0+", tag=OWN_TAG, ignorable=True
+    )
 
 
 class TopicResponse(Struct):

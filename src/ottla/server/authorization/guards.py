@@ -14,7 +14,6 @@ from ottla.protocol.messages.delete_records import DeleteRecordsResponse
 from ottla.protocol.messages.describe_acls import DescribeAclsResponse
 from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasResponse
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
-from ottla.protocol.messages.describe_producers import DescribeProducersResponse
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupResponse
@@ -108,9 +107,7 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: needs(Operation.ALTER, cluster.refused_alter_users),
     ApiKey.DESCRIBE_CLUSTER: cluster.describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: by_topic(
-        Operation.READ, DescribeProducersResponse, records.refused_describe_producers
-    ),
+    ApiKey.DESCRIBE_PRODUCERS: records.describe_producers,
     ApiKey.DESCRIBE_TRANSACTIONS: transactions.describe,
     ApiKey.LIST_TRANSACTIONS: transactions.list_all,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,

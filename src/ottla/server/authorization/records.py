@@ -14,6 +14,8 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ottla.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     PartitionResponse,
     TopicRequest,
     TopicResponse,
@@ -192,16 +194,33 @@ def refused_delete_records(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResul
     )
 
 
-def refused_describe_producers(topic: TopicRequest) -> TopicResponse:
+def _refused_describe_producers(topic: TopicRequest, code: ErrorCode) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
         partitions=[
             PartitionResponse(
-                partition_index=index, error_code=DENIED, error_message=DENIED.description
+                partition_index=index, error_code=code, error_message=code.description
             )
             for index in topic.partition_indexes
         ],
     )
+
+
+def describe_producers(
+    request: DescribeProducersRequest, context: RequestContext, access: Access, handle: Handle
+) -> Answer:
+    """Who asks what a share group has in flight must also be allowed to describe the group."""
+    group_id = request.share_group_id
+    if group_id is not None and not access.group(Operation.DESCRIBE, group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        refused = [_refused_describe_producers(one, code) for one in request.topics]
+        return DescribeProducersResponse(topics=refused)
+    guard = by_topic(
+        Operation.READ,
+        DescribeProducersResponse,
+        lambda one: _refused_describe_producers(one, DENIED),
+    )
+    return guard(request, context, access, handle)
 
 
 def refused_epochs(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:

@@ -12,7 +12,7 @@ from ottla.protocol.messages import (
     produce,
 )
 from tests.support.brokers import batch
-from tests.unit.server.authorization.row import TOPIC, TOPIC_ID, TXN, C, Op, Row, T, X
+from tests.unit.server.authorization.row import GROUP, TOPIC, TOPIC_ID, TXN, C, G, Op, Row, T, X
 
 
 def fetch_request(min_size: int = 0) -> Message:
@@ -108,6 +108,14 @@ ROWS: dict[ApiKey, list[Row]] = {
             ),
             0,
             ((Op.READ, T),),
-        )
+        ),
+        Row(
+            lambda: describe_producers.DescribeProducersRequest(
+                topics=[describe_producers.TopicRequest(name=TOPIC, partition_indexes=[0])],
+                share_group_id=GROUP,
+            ),
+            0,
+            ((Op.READ, T), (Op.DESCRIBE, G)),
+        ),
     ],
 }

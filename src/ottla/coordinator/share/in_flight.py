@@ -17,6 +17,9 @@ class InFlight(NamedTuple):
     epoch. `reasons` has one entry for each delivery that ended without a final state, the oldest
     first: RELEASED, LOCK_EXPIRED, MEMBER_LOST, REJECTED, or UNKNOWN of deliveries by a leader
     before this one.
+
+    A broker tells it by `Broker.shares.in_flight`, and clients ask for it by DescribeProducers with
+    a field of Ottla's own: `Admin.records_in_flight`.
     """
 
     topic: str
@@ -33,7 +36,7 @@ class InFlight(NamedTuple):
 
 
 def in_flight(
-    place: tuple[str, Uuid, int], runs: Iterable[Run], at: Timestamps
+    topic: str, place: tuple[Uuid, int], runs: Iterable[Run], at: Timestamps
 ) -> Iterator[InFlight]:
     """Describes the runs of a partition that are not final; runs have times of the monotonic
     clock.
@@ -47,6 +50,7 @@ def in_flight(
             continue
         is_acquired = run.state == DeliveryState.ACQUIRED
         yield InFlight(
+            topic,
             *place,
             first=run.first,
             last=run.last,
