@@ -135,7 +135,7 @@ STOPS = [
     (deltalake.DeltaTable, "create_write_transaction", 1, True),
     (deltalake.DeltaTable, "create_write_transaction", 2, True),
     (Ledger, "append", 1, True),
-    (deltalake.DeltaTable, "create_write_transaction", 3, True),
+    (DeltaLog, "commit", 2, True),
 ]
 """Calls at which a writer is stopped: of what, which, which one of them, and whether after it."""
 

@@ -340,31 +340,80 @@ def test_a_load_reads_one_entry_however_many_there_are(
     entries = [path for path in read if path.startswith("_ottla/ledger/")]
     assert set(entries) == {f"_ottla/ledger/{4:020d}.json"}
     # The entries of the log up to the last commit are durable, and not read or synced again.
-    assert {path for path in read if path.startswith("_delta_log/0")} == {
-        f"_delta_log/{5:020d}.json"
-    }
+    assert not [path for path in read if path.startswith("_delta_log/0")]
 
 
-def test_a_log_is_read_from_its_last_checkpoint_by_a_writer_that_stays(
+def test_a_writer_that_stays_asks_the_library_only_for_checkpoints(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The library lists the whole log for each question, which has an entry for each load."""
     monkeypatch.setattr(delta, "CHECKPOINT_INTERVAL", 4)
-    opened: list[str] = []
-    opens = deltalake.DeltaTable.__init__
-
-    def note(self: Any, *arguments: Any, **named: Any) -> None:
-        opened.append("")
-        opens(self, *arguments, **named)
-
-    monkeypatch.setattr(deltalake.DeltaTable, "__init__", note)
+    asked: list[str] = []
+    for name in ("__init__", "update_incremental", "transaction_version"):
+        monkeypatch.setattr(deltalake.DeltaTable, name, noted(name, asked))
     counts = []
-    for _ in range(8):
-        opened.clear()
+    for _ in range(11):
+        asked.clear()
         add_load(table)
-        counts.append(len(opened))
-    # The load after the commit of version 4, which has a checkpoint, opens the table again.
-    assert counts[5] == counts[7] + 1
-    assert len(delta_files(table)) == 8
+        counts.append(len(asked))
+    assert counts[2:4] + counts[5:8] == [0] * 5
+    assert counts[4] == counts[8] > 0
+    assert len(delta_files(table)) == 11
+
+
+def noted(name: str, into: list[str]) -> Any:
+    real = getattr(deltalake.DeltaTable, name)
+
+    def note(self: Any, *arguments: Any, **named: Any) -> Any:
+        into.append(name)
+        return real(self, *arguments, **named)
+
+    return note
+
+
+@pytest.mark.parametrize("entry", ["rows", "columns", "nonsense"])
+def test_a_writer_that_stays_sees_what_others_commit(table: Table, entry: str) -> None:
+    for _ in range(3):
+        add_load(table)
+    other = deltalake.DeltaTable(table.path)
+    if entry == "rows":
+        other.create_write_transaction([], "append", other.schema())
+    elif entry == "columns":
+        other.alter.add_columns([deltalake.Field("more", deltalake.schema.PrimitiveType("long"))])
+    before = deltalake.DeltaTable(table.path).version()
+    if entry == "nonsense":
+        table.store.put(f"_delta_log/{before + 1:020d}.json", b"{")
+        with table.claim():  # which removes it: nobody can have been told of it
+            pass
+    last = add_load(table)
+    assert deltalake.DeltaTable(table.path).version() == before + 1
+    assert last in delta_files(table)
+    assert Table(table.path).state() == table.state()
+
+
+def test_a_commit_that_others_have_overtaken_is_made_after_theirs(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_load(table)
+    add_load(table)
+    put_new = table.store.put_new
+
+    def overtaken(path: str, content: bytes) -> bool:
+        monkeypatch.undo()
+        other = deltalake.DeltaTable(table.path)
+        other.alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+        return bool(put_new(path, content))
+
+    monkeypatch.setattr(table.store, "put_new", overtaken)
+    last = add_load(table)
+    assert deltalake.DeltaTable(table.path).version() == 3
+    assert last in delta_files(table)
+    assert table.state().commit_count == 3
+
+
+def test_checkpoints_are_as_rare_as_their_files_are_many() -> None:
+    every = [delta._checkpoint_interval(one) for one in (0, 1999, 2000, 10_000)]
+    assert every == [20, 20, 40, 120]
 
 
 def test_entries_of_an_earlier_version_are_summed_up(table: Table) -> None:

@@ -14,10 +14,7 @@ checkpoint is written every `CHECKPOINT_INTERVAL` versions.
 """
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
@@ -28,19 +25,36 @@ from ottla.base.times import second_text
 from ottla.objects.arrow_store import STORAGE_OPTIONS
 from ottla.objects.refusal import refusal
 from ottla.tables.columns.flat import is_flat
-from ottla.tables.columns.statistics import ALWAYS, LeafStatistics, Path, nested, shortened
+from ottla.tables.columns.statistics import ALWAYS, LeafStatistics, Path
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, grown_schema
+from ottla.tables.formats.delta_entries import (
+    COLUMNS_BEFORE,
+    COMMITS,
+    FACTS,
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    WIDENING,
+    entry_of,
+    entry_path,
+    facts_of,
+    is_whole,
+    parsed_actions,
+    parsed_statistics,
+    statistics_of,
+    transactions_of,
+)
+from ottla.tables.formats.delta_tail import DeltaTail, is_plain, is_plain_path
 from ottla.tables.formats.transaction_log import (
     Change,
     Committed,
     LogState,
-    column_statistics,
     commit_taken,
     no_table,
     partition_values,
     version_made,
 )
+from ottla.tables.stores.local_store import LocalStore
 from ottla.tables.stores.store import TableStore
 
 if TYPE_CHECKING:
@@ -48,28 +62,15 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
     from deltalake.transaction import AddAction
 
-LOG_DIRECTORY = "_delta_log"
-LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
 CHECKPOINT_INTERVAL = 20
 """Versions between checkpoints: opening a table reads all entries after the last checkpoint, and a
 checkpoint names all files of the table."""
 
-COMMITS = "ottla"
-"""The application id whose version is the number of the last commit."""
-
-WIDENING = "ottla-widening"
-"""The application id whose version is the number of the last commit that began to widen types."""
-
-_FACTS = "ottla"
-"""In `commitInfo`: the facts of a commit, and the number of actions in its entry."""
+WIDER_CHECKPOINTS = 2000
+"""After each so many versions the interval grows by itself once: a checkpoint takes as long as the
+table has files, and so the time for it stays the same in the mean."""
 
 MAPPING = "delta.columnMapping.mode"
-_COLUMNS_BEFORE = "ottla-columns-before"
-"""In `commitInfo` of a transaction that only replaces columns: the previous columns."""
-
-_TEXT_SIZE = 32
-"""The characters of the bounds of a text, as in Delta's writers."""
-
 _NO_COMMIT = -1
 _HOUR_MS = 3_600_000
 _ENTRY_NAME = lazy_pattern(r"(\d{20})\.json")
@@ -90,6 +91,9 @@ class DeltaLog:
     def __init__(self, store: TableStore) -> None:
         self._store = store
         self._opened: DeltaTable | None = None
+        self._tail: DeltaTail | None = None
+        self._fitting: tuple[pa.Schema, Sequence[str]] | None = None
+        """Columns that the table has, by the last commit that was compared with it."""
         self._durable_version = -1
         """All entries up to this version are durable."""
         with needed_for("a table of Delta Lake"):
@@ -102,8 +106,26 @@ class DeltaLog:
             )
 
     def state(self) -> LogState | None:
+        tail = self._followed()
+        if tail is not None and (last := tail.transactions[COMMITS]) is not None:
+            return LogState(version=tail.version, commit_count=last + 1)
         table = self._table()
-        return None if table is None else self._state_of(table)
+        if table is None:
+            return None
+        state = self._state_of(table)
+        self._follow(table, state)
+        return state
+
+    def _followed(self) -> DeltaTail | None:
+        if self._tail is not None and not self._tail.advance():
+            self._tail = None
+        return self._tail
+
+    def _follow(self, table: "DeltaTable", state: LogState) -> None:
+        self._fitting = None
+        if isinstance(self._store, LocalStore) and self._asked(lambda: is_plain(table)):
+            commits = {COMMITS: state.commit_count - 1}
+            self._tail = DeltaTail(self._store, state.version, commits)
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
         """Empty: files are matched by column names."""
@@ -112,8 +134,11 @@ class DeltaLog:
     def commit(self, change: Change) -> int:
         from deltalake.exceptions import DeltaError
 
-        # The last known state: Delta rejects the commit if it does not fit the current one.
-        table = self._opened or self._table()
+        version = self._add_rows(change)
+        if version is not None:
+            return version
+        # Delta rejects the commit if it does not fit what others commit from here on.
+        table = self._table()
         state = None if table is None else self._state_of(table)
         if state is not None and state.commit_count != change.commit_id:
             return version_made(self, self._store.address, change)
@@ -138,31 +163,67 @@ class DeltaLog:
             version = version_made(self, self._store.address, change)
         # Also entries of others from before `read_version`, if they came after `repair`.
         self._sync_entries(min(read_version, self._durable_version) + 1, version)
+        self._made(version)
+        return version
+
+    def _add_rows(self, change: Change) -> int | None:
+        """The version of a commit that only adds files; `None` for one that the library makes."""
+        tail = self._followed()
+        paths = [one.path for one in change.added]
+        if tail is None or change.removed or not all(map(is_plain_path, paths)):
+            return None
+        if not self._fits(change):
+            return None
+        while tail.transactions[COMMITS] == change.commit_id - 1:
+            if tail.append(entry_of(change)):
+                # Entries of others, too: they came after `repair`.
+                self._sync_entries(self._durable_version + 1, tail.version)
+                version = tail.version + 1
+                self._made(version)
+                return version
+            if not tail.advance():
+                self._tail = None
+                return None
+        return None
+
+    def _fits(self, change: Change) -> bool:
+        """Whether the table has the columns of a commit already."""
+        fitting = change.schema, change.partition_columns
+        if change.added and self._fitting != fitting:
+            table = self._current()
+            if (
+                list(change.partition_columns) != self._asked(table.metadata).partition_columns
+                or _grown(table, change) != table.schema()
+            ):
+                return False
+            self._fitting = fitting
+        return True
+
+    def _made(self, version: int) -> None:
         self._durable_version = version
-        if version and version % CHECKPOINT_INTERVAL == 0:
+        if version and version % _checkpoint_interval(version) == 0:
             self._checkpoint(self._current(), version)
             # Opened again from there: the library reads all entries since a table was opened anew
             # for each commit.
             self._opened = None
-        return version
 
     def _is_made(self, version: int, change: Change) -> bool:
         """Whether a version's entry is this commit's; the whole log is not listed."""
-        if not self._store.has(_entry_path(version)):
+        if not self._store.has(entry_path(version)):
             return False
         try:
-            actions = list(_actions(self._store.read(_entry_path(version))))
+            actions = list(parsed_actions(self._store.read(entry_path(version))))
         except ValueError:
             return False
         infos = [one["commitInfo"] for one in actions if "commitInfo" in one]
-        return [one.get(_FACTS, {}).get("facts") for one in infos] == [dict(change.facts)]
+        return [one.get(FACTS, {}).get("facts") for one in infos] == [dict(change.facts)]
 
     def history(self, since_commit: int) -> list[Committed]:
         table = self._current()
         limit = 2
         while True:
             found = self._asked(lambda limit=limit: table.history(limit))  # type: ignore[misc]
-            ours = [_committed(one) for one in found if _FACTS in one]
+            ours = [_committed(one) for one in found if FACTS in one]
             if len(found) < limit or (ours and ours[-1].facts["commit_id"] <= since_commit):
                 return [one for one in reversed(ours) if one.facts["commit_id"] >= since_commit]
             limit *= 8
@@ -178,7 +239,7 @@ class DeltaLog:
         table = self._current() if version is None else self._at(version)
         actions = self._asked(lambda: table.get_add_actions(flatten=False))
         rows = pa.table(actions).to_pylist()
-        return {unquote(one["path"]): _parsed_statistics(one) for one in rows}
+        return {unquote(one["path"]): parsed_statistics(one) for one in rows}
 
     def version_at(self, time_ms: int) -> int:
         # By timestamps in the entries: delta-rs uses modification times, which a copy changes.
@@ -188,11 +249,15 @@ class DeltaLog:
         raise UserError(f"{self._store.address} has no version of {second_text(time_ms)} UTC")
 
     def next_offset(self, application: str) -> int | None:
-        table = self._current()
-        return self._asked(lambda: table.transaction_version(application))
+        known = self._tail.transactions if self._followed() is not None and self._tail else {}
+        if application not in known:
+            table = self._current()
+            known[application] = self._asked(lambda: table.transaction_version(application))
+        return known[application]
 
     def repair(self, durable_version: int | None) -> None:
-        if not self._store.is_shared:
+        # What is followed was whole, and a power failure since would have ended this process.
+        if not self._store.is_shared and self._followed() is None:
             self._remove_torn(-1 if durable_version is None else durable_version)
         self._restore_columns()
 
@@ -202,7 +267,7 @@ class DeltaLog:
         # Of a table of many loads only the last entries are looked at.
         new = f"{durable_version + 1:020d}"
         entries = [name for name in names if name >= new and _ENTRY_NAME.fullmatch(name)]
-        while entries and not _is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
+        while entries and not is_whole(self._store.read(f"{LOG_DIRECTORY}/{entries[-1]}")):
             self._store.delete(f"{LOG_DIRECTORY}/{entries.pop()}")
         if entries:
             # Other programs do not sync, and entries before a commit of ours must not be lost.
@@ -331,7 +396,7 @@ class DeltaLog:
             post_commithook_properties=_no_hooks(),
         )
         table.update_incremental()
-        self._store.sync([_entry_path(table.version())])
+        self._store.sync([entry_path(table.version())])
 
     def _restore_columns(self) -> None:
         """Restores columns that a crashed writer widened before it committed the files.
@@ -342,18 +407,18 @@ class DeltaLog:
         from deltalake import Schema
         from deltalake.exceptions import DeltaError
 
-        table = self._table()
-        begun = table and self._asked(lambda: table.transaction_version(WIDENING))
-        if table is None or begun is None or begun != self._state_of(table).commit_count:
+        state = self.state()
+        if state is None or self.next_offset(WIDENING) != state.commit_count:
             return
+        table = self._current()
         history = self._asked(table.history)
-        entry = next((one for one in history if _COLUMNS_BEFORE in one), None)
+        entry = next((one for one in history if COLUMNS_BEFORE in one), None)
         if entry is None or self.files(entry["version"]) != self._files_of(table):
             # Another program has rewritten files with the wider types.
             return
         version = table.version()
         try:
-            self._replace_columns(table, Schema.from_json(entry[_COLUMNS_BEFORE]), _NO_COMMIT)
+            self._replace_columns(table, Schema.from_json(entry[COLUMNS_BEFORE]), _NO_COMMIT)
         except (DeltaError, OSError) as error:
             if self._current().version() == version:
                 raise self._failure(error) from error
@@ -367,7 +432,7 @@ class DeltaLog:
             partition_values=partition_values(parts[0]),
             modification_time=change.committed_ms,
             data_change=change.has_new_rows,
-            stats=json.dumps(_statistics(parts)),
+            stats=statistics_of(parts),
         )
 
     def _checkpoint(self, table: "DeltaTable", version: int) -> None:
@@ -380,7 +445,7 @@ class DeltaLog:
 
     def _sync_entries(self, first: int, last: int) -> None:
         """Syncs log entries, including those of other writers."""
-        self._store.sync([_entry_path(one) for one in range(first, last + 1)])
+        self._store.sync([entry_path(one) for one in range(first, last + 1)])
 
     def _table(self) -> "DeltaTable | None":
         from deltalake import DeltaTable
@@ -390,7 +455,7 @@ class DeltaLog:
             if self._opened is None:
                 options = STORAGE_OPTIONS if self._store.is_shared else None
                 self._opened = DeltaTable(self._store.address, storage_options=options)
-            elif self._store.has(_entry_path(self._opened.version() + 1)):
+            elif self._store.has(entry_path(self._opened.version() + 1)):
                 # Only then: the library lists the whole log, which grows with each commit.
                 self._opened.update_incremental()
         except TableNotFoundError:
@@ -451,8 +516,8 @@ def _column_names(table: "DeltaTable") -> list[str]:
     return [field.name for field in table.schema().fields]
 
 
-def _entry_path(version: int) -> str:
-    return f"{LOG_DIRECTORY}/{version:020d}.json"
+def _checkpoint_interval(version: int) -> int:
+    return CHECKPOINT_INTERVAL * (1 + version // WIDER_CHECKPOINTS)
 
 
 def _schema(schema: "pa.Schema") -> "Schema":
@@ -485,14 +550,11 @@ def _grown(table: "DeltaTable", change: Change) -> "Schema":
 def _properties(change: Change) -> "CommitProperties":
     from deltalake import CommitProperties, Transaction
 
-    versions = {COMMITS: change.commit_id, **change.next_offsets}
-    if change.removed:
-        # So that Delta rejects a restoration of columns that these files need.
-        versions[WIDENING] = change.commit_id
-    counts = len(versions) + len(whole_files(change.added)) + len(whole_files(change.removed))
     return CommitProperties(
-        custom_metadata={_FACTS: {"actions": counts, "facts": dict(change.facts)}},
-        app_transactions=[Transaction(name, version) for name, version in versions.items()],
+        custom_metadata={FACTS: facts_of(change)},
+        app_transactions=[
+            Transaction(name, version) for name, version in transactions_of(change).items()
+        ],
     )
 
 
@@ -500,7 +562,7 @@ def _columns_properties(table: "DeltaTable", commit_id: int) -> "CommitPropertie
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(
-        custom_metadata={_COLUMNS_BEFORE: table.schema().to_json()},
+        custom_metadata={COLUMNS_BEFORE: table.schema().to_json()},
         app_transactions=[Transaction(WIDENING, commit_id)],
     )
 
@@ -512,100 +574,7 @@ def _no_hooks() -> Any:
 
 
 def _committed(fields: Mapping[str, Any]) -> Committed:
-    return Committed(version=fields["version"], facts=fields[_FACTS]["facts"])
-
-
-def _statistics(parts: Sequence[DataFile]) -> dict[str, Any]:
-    """The statistics with which readers skip files without matching rows."""
-    known = column_statistics(parts)
-    bounds = {path: _json_bounds(*one.bounds) for path, one in known.items() if one.bounds}
-    there = {path: one for path, one in bounds.items() if one is not None}
-    return {
-        "numRecords": sum(one.row_count for one in parts),
-        "minValues": nested({path: lowest for path, (lowest, _) in there.items()}),
-        "maxValues": nested({path: highest for path, (_, highest) in there.items()}),
-        "nullCount": nested({path: one.null_count for path, one in known.items()}),
-    }
-
-
-def _parsed_statistics(action: Mapping[str, Any]) -> dict[Path, LeafStatistics]:
-    """The statistics of an added file, of any writer."""
-    nulls, lows, ups = (
-        dict(_leaves((), action.get(name) or {})) for name in ("null_count", "min", "max")
-    )
-    return {
-        path: LeafStatistics(
-            null_count=null_count,
-            bounds=None if None in (low := lows.get(path), up := ups.get(path)) else (low, up),
-        )
-        for path, null_count in nulls.items()
-        if null_count is not None
-    }
-
-
-def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    if not isinstance(value, dict):
-        yield path, value
-        return
-    for name, inner in value.items():
-        yield from _leaves((*path, name), inner)
-
-
-def _json_bounds(lowest: Any, highest: Any) -> tuple[Any, Any] | None:
-    """Bounds as Delta writes them; `None` for those that it has not."""
-    match lowest:
-        case datetime():
-            return _time_bounds(lowest, highest)
-        case str():
-            return shortened((lowest, highest), _TEXT_SIZE)
-        case bool() | bytes():
-            return None
-        case int():
-            return lowest, highest
-        case date():
-            return lowest.isoformat(), highest.isoformat()
-        case float() | Decimal():
-            numbers = float(lowest), float(highest)
-            is_exact = numbers == (lowest, highest) and all(map(math.isfinite, numbers))
-            return numbers if is_exact else None
-    return None
-
-
-def _time_bounds(lowest: datetime, highest: datetime) -> tuple[str, str] | None:
-    # Statistics have milliseconds, like Kafka's timestamps.
-    rest = -highest.microsecond % 1000
-    if highest > datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=rest):
-        return None
-    return _time(lowest), _time(highest + timedelta(microseconds=rest))
-
-
-def _time(time: datetime) -> str:
-    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def _is_whole(content: bytes) -> bool:
-    """Whether a log entry is complete: by its number of actions, or of others by its JSON."""
-    try:
-        actions = list(_actions(content))
-    except ValueError:
-        return False
-    info: Mapping[str, Any] = next(
-        (one["commitInfo"] for one in actions if "commitInfo" in one), {}
-    )
-    if _COLUMNS_BEFORE in info:
-        return {"metaData", "txn"} <= {name for one in actions for name in one}
-    if _FACTS not in info:
-        return bool(actions)
-    counted = sum(bool({"add", "remove", "txn"} & one.keys()) for one in actions)
-    return bool(counted == info[_FACTS]["actions"])
-
-
-def _actions(content: bytes) -> Iterator[dict[str, Any]]:
-    for line in content.splitlines():
-        action = json.loads(line)
-        if not isinstance(action, dict):
-            raise ValueError("not an action of a log")
-        yield action
+    return Committed(version=fields["version"], facts=fields[FACTS]["facts"])
 
 
 def _or_last(value: Any) -> tuple[bool, Any]:

@@ -9,10 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from ottla.base.errors import UserError
-from ottla.base.files import join, parent_directory, remove_if_present, sync_file
+from ottla.base.files import (
+    join,
+    parent_directory,
+    remove_if_present,
+    sync_file,
+    write_file,
+)
 from ottla.objects.directory_store import DirectoryStore
 
 LOCK = "_ottla/lock"
+STAGED = ".ottla-new.tmp"
 
 
 class LocalStore(DirectoryStore):
@@ -53,6 +60,23 @@ class LocalStore(DirectoryStore):
             sync_file(self.file_system, self._at(path))
         for directory in sorted(_directories(paths)):
             self.file_system.sync_directory(self._at(directory))
+
+    def put_new(self, path: str, content: bytes) -> bool:
+        """Creates a file durably and atomically; `False` if there is one of that name.
+
+        Only for the writer that holds the lock: what a killed one left of it is overwritten.
+        """
+        place = self._at(path)
+        staged = join(parent_directory(place), STAGED)
+        write_file(self.file_system, staged, [content])
+        try:
+            self.file_system.link(staged, place)
+        except FileExistsError:
+            return False
+        finally:
+            self.file_system.remove(staged)
+        self.file_system.sync_directory(parent_directory(place))
+        return True
 
     def arrow(self) -> Any:
         import pyarrow.fs
