@@ -11,6 +11,7 @@ from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.producer import ProducerConfig
 from ottla.config.setting import Setting, settings_of
+from ottla.config.share_consumer import ShareConsumerConfig
 from ottla.config.topic import TopicConfig
 from ottla.config.without_effect import WITHOUT_EFFECT
 from ottla.protocol.messages import DECLARED, request_class
@@ -71,6 +72,10 @@ def configuration() -> str:
         "\n## Settings of consumers\n",
         "Of `ottla.Consumer`, `ottla.aio.Consumer` and `ottla.SimpleConsumer`.\n",
         client_table(settings_of(ConsumerConfig).values()),
+        "\n## Settings of share consumers\n",
+        "Of `ottla.ShareConsumer` and `ottla.aio.ShareConsumer`; see "
+        "[docs/queues.md](queues.md). Locks and deliveries have settings of the group.\n",
+        client_table(settings_of(ShareConsumerConfig).values()),
         "\n## Settings of producers\n",
         "Of `ottla.Producer` and `ottla.aio.Producer`; see [docs/producer.md](producer.md).\n",
         client_table(settings_of(ProducerConfig).values()),

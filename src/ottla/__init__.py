@@ -9,8 +9,9 @@
     ...         print(record.offset, record.value)
     0 b'tea'
 
-`ottla.Producer`, `ottla.Consumer`, `ottla.SimpleConsumer` and `ottla.Admin` work on such a log, on
-a data directory, and on brokers at HOST:PORT; `ottla.aio` has them for an event loop.
+`ottla.Producer`, `ottla.Consumer`, `ottla.ShareConsumer`, `ottla.SimpleConsumer` and `ottla.Admin`
+work on such a log, on a data directory, and on brokers at HOST:PORT; `ottla.aio` has them for an
+event loop.
 `ottla.testing` is a broker for tests, and `ottla.table` reads what `ottla load` wrote. Names are
 imported when they are first used, so that `import ottla` costs next to nothing.
 """
@@ -94,6 +95,14 @@ if TYPE_CHECKING:
     from ottla.client.producing.sent_record import SentRecord
     from ottla.client.producing.serializers import AvroSerializer, SerializationError
     from ottla.client.refusals import RefusedError, UnknownTopicError
+    from ottla.client.sharing.base import Acknowledging
+    from ottla.client.sharing.errors import (
+        AcknowledgementError,
+        AcknowledgementResult,
+        LockLostError,
+    )
+    from ottla.client.sharing.records import ShareRecord
+    from ottla.client.sharing.share_consumer import ShareConsumer
     from ottla.codec.compression import Compression
     from ottla.config.setting import SettingError
     from ottla.config.typed_settings import (
@@ -101,6 +110,7 @@ if TYPE_CHECKING:
         BrokerSettings,
         ConsumerSettings,
         ProducerSettings,
+        ShareConsumerSettings,
         TopicSettings,
     )
     from ottla.embedded.compacting import CompactedPartition
@@ -127,6 +137,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AcknowledgementError",
+    "AcknowledgementResult",
+    "Acknowledging",
     "AclBinding",
     "AclBindingFilter",
     "ActiveProducer",
@@ -170,6 +183,7 @@ __all__ = [
     "ListedOffset",
     "ListedTransaction",
     "Listening",
+    "LockLostError",
     "Log",
     "LogDirectoryDescription",
     "LogTruncatedError",
@@ -205,6 +219,9 @@ __all__ = [
     "SentRecord",
     "SerializationError",
     "SettingError",
+    "ShareConsumer",
+    "ShareConsumerSettings",
+    "ShareRecord",
     "ShortageError",
     "SimpleConsumer",
     "StorageError",
@@ -269,11 +286,16 @@ _NAMES = {
     "ottla.client.producing.serializers": "AvroSerializer SerializationError",
     "ottla.client.refusals": "RefusedError UnknownTopicError",
     "ottla.client.connecting.security": "AuthenticationError",
+    "ottla.client.sharing.base": "Acknowledging",
+    "ottla.client.sharing.errors": "AcknowledgementError AcknowledgementResult LockLostError",
+    "ottla.client.sharing.records": "ShareRecord",
+    "ottla.client.sharing.share_consumer": "ShareConsumer",
     "ottla.codec.compression": "Compression",
     "ottla.base.resource_kinds": "ResourceKind",
     "ottla.config.setting": "SettingError",
     "ottla.config.typed_settings": (
-        "AdminSettings BrokerSettings ConsumerSettings ProducerSettings TopicSettings"
+        "AdminSettings BrokerSettings ConsumerSettings ProducerSettings ShareConsumerSettings "
+        "TopicSettings"
     ),
     "ottla.embedded.compacting": "CompactedPartition",
     "ottla.embedded.followed": "FollowedLog",

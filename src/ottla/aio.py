@@ -11,5 +11,6 @@ from ottla.client.administration.aio_admin import Admin
 from ottla.client.consumer.aio_consumer import Consumer
 from ottla.client.producing.aio_producer import Producer
 from ottla.client.producing.sending import AwaitableSending
+from ottla.client.sharing.aio_share_consumer import ShareConsumer
 
-__all__ = ["Admin", "AwaitableSending", "Consumer", "Producer"]
+__all__ = ["Admin", "AwaitableSending", "Consumer", "Producer", "ShareConsumer"]

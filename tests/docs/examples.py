@@ -47,7 +47,11 @@ WITH_SECURITY = FEW_PARTITIONS | {
     "super.users": "User:ana",
     "delegation.token.secret.key": "sealed",
 }
-OF_LOG = ("log", "simple", "producer", "consumer", "admin")
+SHARED = {
+    "group.share.assignment.interval.ms": 0,
+    "share.coordinator.state.topic.num.partitions": 1,
+}
+OF_LOG = ("log", "simple", "producer", "consumer", "admin", "share_consumer")
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,9 @@ def is_value(what: type) -> bool:
 
 
 class World:
-    """Makes what examples use: `log` has the topic `orders`, with three records and one."""
+    """Makes what examples use: `log` has the topic `orders`, with three records and one, and for
+    share consumers `jobs`, with three.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -137,7 +143,9 @@ class World:
         names |= {"ottla": ottla, "errno": errno}
         with ExitStack() as of_one:
             if used.intersection(OF_LOG):
-                names["log"] = self._ready_log()
+                names["log"] = log = self._ready_log()
+                if "share_consumer" in used or "ShareConsumer" in source:
+                    _make_jobs(log)
                 for name in used.intersection(OF_LOG).difference(["log"]):
                     client = self._client(name, source, is_async=is_async)
                     of_one.callback(self._close_client, client)
@@ -184,6 +192,13 @@ class World:
                 is_of_transactions = "transaction" in source
                 settings = {"transactional.id": "examples"} if is_of_transactions else {}
                 return room.Producer(log, settings=settings)
+            case "share_consumer":
+                settings = {}
+                if "ack(" in source or "accept(" in source:
+                    settings = {"share.acknowledgement.mode": "explicit"}
+                shared = room.ShareConsumer(log, "workers", settings=settings)
+                shared.subscribe("jobs")
+                return shared
             case _:
                 return room.Consumer(log, "billing", settings={"auto.offset.reset": "earliest"})
 
@@ -199,7 +214,7 @@ class World:
     def _ready_log(self) -> ottla.Log:
         """One log for all examples, since opening takes long, until one closes it."""
         if self._log is None or not _can_be_emptied(self._log):
-            self._log = ottla.open(":memory:", WITH_SECURITY)
+            self._log = ottla.open(":memory:", WITH_SECURITY | SHARED)
         log = self._log
         _delete_topics(log)
         _delete_security(log)
@@ -244,6 +259,16 @@ def _can_be_emptied(log: ottla.Log) -> bool:
         log.close()
         return False
     return True
+
+
+def _make_jobs(log: ottla.Log) -> None:
+    """A topic for share consumers, which their group `workers` reads from its beginning."""
+    log.create_topic("jobs")
+    for value in (b"cut", b"glue", b"paint"):
+        log.append("jobs", value)
+    with ottla.Admin(log) as admin:
+        kind = ottla.ResourceKind.GROUP
+        admin.alter_configs(kind, "workers", {"share.auto.offset.reset": "earliest"})
 
 
 def _delete_topics(log: ottla.Log) -> None:

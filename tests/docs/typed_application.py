@@ -109,6 +109,10 @@ def with_clients(log: ottla.Log) -> None:
         assert_type(consumer.consume(1, 10), list[ottla.ConsumerRecord])
         assert_type(consumer.commit_async(), Future[None])
         assert_type(consumer.committed([PLACE]), dict[ottla.TopicPartition, int | None])
+    with ottla.ShareConsumer(log, "workers") as shared:
+        shared.subscribe("orders")
+        assert_type(shared.poll_many(timeout=0.0), list[ottla.ShareRecord])
+        assert_type(shared.commit(), None)
     with ottla.SimpleConsumer(log) as simple:
         assert_type(simple.fetch("orders"), list[ottla.ConsumerRecord])
         assert_type(simple.offsets_before("orders"), list[int])

@@ -18,13 +18,13 @@ class ShareConsumer(ShareConsumerBase):
     """A member of a share group (KIP-932), as `ottla.ShareConsumer`. Use it in an `async with`
     statement. `on_acknowledged` may be a coroutine.
 
-    >>> async with ottla.aio.ShareConsumer(log, "jobs") as consumer:
-    ...     consumer.subscribe("orders")
+    >>> async with ottla.aio.ShareConsumer(log, "workers") as consumer:
+    ...     consumer.subscribe("jobs")
     ...     async for record in consumer:
     ...         with consumer.ack(record):
     ...             print(record.value, record.delivery_count)
     ...         break
-    b'tea' 1
+    b'cut' 1
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -65,7 +65,7 @@ class ShareConsumer(ShareConsumerBase):
         """The next record, or `None` if none arrives within `timeout` seconds.
 
         >>> (await share_consumer.poll(timeout=10)).value
-        b'tea'
+        b'cut'
         """
         found = await self._gather(1, timeout, is_patient=False)
         return found[0] if found else None
@@ -76,7 +76,7 @@ class ShareConsumer(ShareConsumerBase):
         """Up to `num_messages` records; fewer if no more arrive within `timeout` seconds.
 
         >>> [record.value for record in await share_consumer.consume(2, timeout=10)]
-        [b'tea', b'coffee']
+        [b'cut', b'glue']
         """
         return await self._gather(num_messages, timeout, is_patient=True)
 
@@ -87,7 +87,7 @@ class ShareConsumer(ShareConsumerBase):
         first one, and for no others, as `consume` does.
 
         >>> [record.value for record in await share_consumer.poll_many(2, timeout=10)]
-        [b'tea', b'coffee']
+        [b'cut', b'glue']
         """
         return await self._gather(max_records, timeout, is_patient=False)
 

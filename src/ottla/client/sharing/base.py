@@ -59,9 +59,9 @@ class ShareConsumerBase:
         """Reads topics from now on, with the other members of the group: each record is with one
         of them at a time, also where they share a partition.
 
-        >>> share_consumer.subscribe(["orders", "teas"])
+        >>> share_consumer.subscribe(["jobs", "orders"])
         >>> sorted(share_consumer.subscription())
-        ['orders', 'teas']
+        ['jobs', 'orders']
         """
         self._core.subscribe(check_topic_names([topics] if isinstance(topics, str) else topics))
 
@@ -69,7 +69,7 @@ class ShareConsumerBase:
         """The topics that are read.
 
         >>> share_consumer.subscription()
-        {'orders'}
+        {'jobs'}
         """
         return set(self._core.subscription())
 
@@ -142,7 +142,7 @@ class ShareConsumerBase:
 
         >>> record = share_consumer.poll(timeout=10)
         >>> with share_consumer.ack(record, rejects=ValueError) as acknowledging:
-        ...     if record.value == b"bad tea":
+        ...     if record.value == b"glue":
         ...         acknowledging.reject()
         """
         return Acknowledging(self, record, rejects)

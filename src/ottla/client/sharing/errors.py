@@ -17,8 +17,8 @@ class AcknowledgementResult(NamedTuple):
     INVALID_RECORD_STATE: the records were this member's no more, since their locks had expired.
 
     >>> results = []
-    >>> with ottla.ShareConsumer(log, "jobs", on_acknowledged=results.append) as consumer:
-    ...     consumer.subscribe("orders")
+    >>> with ottla.ShareConsumer(log, "workers", on_acknowledged=results.append) as consumer:
+    ...     consumer.subscribe("jobs")
     ...     consumer.accept(consumer.poll(timeout=10))
     ...     consumer.commit()
     >>> results[0].offsets, results[0].error.name

@@ -27,6 +27,9 @@ from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 
 NOTHING: Final[Partitions] = frozenset()
 
+FIRST_PAUSE_MS: Final = 20.0
+"""After this long, and then twice as long each time, a member without partitions asks again."""
+
 TopicIdPartitions = frozenset[tuple[bytes, int]]
 
 
@@ -49,6 +52,7 @@ class ShareMember:
     _has_new_topics: bool = True
     _target: TopicIdPartitions = frozenset()
     _next_ms: float = 0.0
+    _pause_ms: float = FIRST_PAUSE_MS
     _names: dict[bytes, str] = field(default_factory=dict)
 
     @property
@@ -116,7 +120,8 @@ class ShareMember:
             raise FatalError(code, answer.error_message)
         self.member_id = answer.member_id or self.member_id
         self.epoch = answer.member_epoch
-        self._next_ms = now_ms + answer.heartbeat_interval_ms
+        self._next_ms = now_ms + min(answer.heartbeat_interval_ms, self._pause_ms)
+        self._pause_ms *= 2
         if answer.assignment is not None:
             self._target = frozenset(
                 (bytes(one.topic_id), number)
@@ -124,6 +129,8 @@ class ShareMember:
                 for number in one.partitions
             )
             self._follow_target()
+        if self._target:
+            self._next_ms = now_ms + answer.heartbeat_interval_ms
 
     def unreachable(self, now_ms: float) -> None:
         self.is_coordinator_lost = True
@@ -155,6 +162,7 @@ class ShareMember:
     def _start_again(self) -> None:
         self.epoch = JOIN
         self._target, self.owned = frozenset(), NOTHING
+        self._pause_ms = FIRST_PAUSE_MS
         self.topic_ids = {}
 
     def _follow_target(self) -> None:

@@ -30,7 +30,7 @@ class ShareRecord(NamedTuple):
 
     >>> record = share_consumer.poll(timeout=10)
     >>> record.topic, record.partition, record.offset, record.value, record.delivery_count
-    ('orders', 0, 0, b'tea', 1)
+    ('jobs', 0, 0, b'cut', 1)
     """
 
     topic: str
@@ -53,7 +53,7 @@ class ShareRecord(NamedTuple):
         """The record's partition.
 
         >>> share_consumer.poll(timeout=10).topic_partition
-        TopicPartition(topic='orders', partition=0)
+        TopicPartition(topic='jobs', partition=0)
         """
         return TopicPartition(self.topic, self.partition)
 

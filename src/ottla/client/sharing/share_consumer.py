@@ -1,7 +1,7 @@
 """`ottla.ShareConsumer`, for threads; `ottla.aio.ShareConsumer` has the same names.
 
-with ottla.ShareConsumer("127.0.0.1:9092", "jobs") as consumer:
-    consumer.subscribe("orders")
+with ottla.ShareConsumer("127.0.0.1:9092", "workers") as consumer:
+    consumer.subscribe("jobs")
     for record in consumer:
         with consumer.ack(record):
             handle(record.key, record.value)
@@ -32,12 +32,12 @@ class ShareConsumer(ShareConsumerBase):
     `target` is an open log, a data directory, or `HOST:PORT[,HOST:PORT]`. Read from one thread.
     Errors raise `UserError`; a later call may succeed.
 
-    >>> with ottla.ShareConsumer(log, "jobs") as consumer:
-    ...     consumer.subscribe("orders")
+    >>> with ottla.ShareConsumer(log, "workers") as consumer:
+    ...     consumer.subscribe("jobs")
     ...     for record in consumer:
     ...         print(record.value, record.delivery_count)
     ...         break
-    b'tea' 1
+    b'cut' 1
     """
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class ShareConsumer(ShareConsumerBase):
         """The next record, or `None` if none arrives within `timeout` seconds.
 
         >>> share_consumer.poll(timeout=10).value
-        b'tea'
+        b'cut'
         """
         found = self._gather(1, timeout, is_patient=False)
         return found[0] if found else None
@@ -86,7 +86,7 @@ class ShareConsumer(ShareConsumerBase):
         """Up to `num_messages` records; fewer if no more arrive within `timeout` seconds.
 
         >>> [record.value for record in share_consumer.consume(2, timeout=10)]
-        [b'tea', b'coffee']
+        [b'cut', b'glue']
         """
         return self._gather(num_messages, timeout, is_patient=True)
 
@@ -96,7 +96,7 @@ class ShareConsumer(ShareConsumerBase):
         first one, and for no others, as `consume` does.
 
         >>> [record.value for record in share_consumer.poll_many(2, timeout=10)]
-        [b'tea', b'coffee']
+        [b'cut', b'glue']
         """
         return self._gather(max_records, timeout, is_patient=False)
 

@@ -48,13 +48,23 @@ def joined(*numbers: int) -> ShareMember:
 
 def test_it_joins_with_all_that_it_is_and_then_says_only_what_changed() -> None:
     one = member()
-    first = beat(one, member_epoch=1, heartbeat_interval_ms=5000)
+    first = beat(one, member_epoch=1, heartbeat_interval_ms=5000, assignment=assigned(0))
     assert (first.member_epoch, first.rack_id, first.subscribed_topic_names) == (0, "r", ["t"])
     assert one.next_request(4999.0) is None
     second = beat(one, 5000.0, member_epoch=1, heartbeat_interval_ms=5000)
     assert (second.member_epoch, second.rack_id, second.subscribed_topic_names) == (1, None, None)
     one.subscribe(["u"])
     assert beat(one, 5001.0, member_epoch=2).subscribed_topic_names == ["u"]
+
+
+def test_as_long_as_it_has_nothing_it_asks_again_soon_and_then_later() -> None:
+    one = member()
+    now_ms, pauses = 0.0, []
+    for _ in range(10):
+        beat(one, now_ms, member_epoch=1, heartbeat_interval_ms=5000)
+        pauses.append(one.due_ms(now_ms) - now_ms)
+        now_ms = one.due_ms(now_ms)
+    assert pauses == [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000]
 
 
 def test_an_assignment_holds_once_the_topics_of_its_ids_are_known() -> None:
