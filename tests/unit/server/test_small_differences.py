@@ -106,12 +106,14 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (1, 25),
+        "share.version": (0, 1),
         "transaction.version": (0, 2),
     }
     assert finalized == {
         "group.version": (1, 1),
         "kraft.version": (1, 1),
         "metadata.version": (25, 25),
+        "share.version": (1, 1),
         "transaction.version": (2, 2),
     }
     assert epoch > 0
@@ -120,7 +122,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
 def test_clients_that_take_level_zero_for_a_mistake_do_not_see_it(asker: Asker) -> None:
     supported, finalized, _ = features(asker, 3)
     assert supported == {"metadata.version": (1, 25)}
-    assert len(finalized) == 4
+    assert len(finalized) == 5
 
 
 # DescribeConfigs

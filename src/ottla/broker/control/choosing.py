@@ -28,10 +28,12 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
     "metadata.version": (1, 25),
+    "share.version": (0, 1),
     "transaction.version": (0, 2),
 }
 """Level 25 of `metadata.version` is 4.0-IV3: Kafka finalizes these levels of `group.version` and
-`transaction.version` from 4.0 on. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
+`transaction.version` from 4.0 on. In Kafka level 1 of `share.version` needs level 28; clients do
+not compare the two. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
 A cluster over ZooKeeper has no features of KRaft's: its brokers may be Kafka's.
 """
 
