@@ -6,6 +6,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.fields import Field
 from ottla.codec.schema import Message
+from ottla.protocol.messages.describe_producers import OWN_TAG
 
 RANGES = {
     "int8": (-128, 127),
@@ -22,7 +23,9 @@ ERROR_CODES = [int(code) for code in ErrorCode]
 
 
 def random_message(message: type[Message], version: int, chance: random.Random) -> Message:
-    """A message whose fields of `version` hold anything that the wire allows."""
+    """A message whose fields of `version` hold anything that the wire allows; Ottla's own fields,
+    which others leave out, have their defaults.
+    """
     made: Message = _random_struct(message, version, chance)
     return made
 
@@ -31,7 +34,8 @@ def _random_struct(struct: Any, version: int, chance: random.Random) -> Any:
     values = {
         field.name: _random_value(field, version, chance)
         for field in struct.FIELDS
-        if field.is_in(version) and not (field.tag is not None and chance.random() < 0.4)
+        if field.is_in(version)
+        and not (field.tag is not None and (field.tag >= OWN_TAG or chance.random() < 0.4))
     }
     return struct(**values)
 
