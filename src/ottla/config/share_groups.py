@@ -11,6 +11,20 @@ from ottla.config.setting import setting
 class ShareGroupsConfig:
     """The settings of share groups; attributes are Kafka's names with underscores."""
 
+    errors_deadletterqueue_auto_create_topics_enable: bool = setting(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "boolean",
+        False,
+        "Whether a topic for dead letters that does not exist is created.",
+        is_dynamic=False,
+    )
+    errors_deadletterqueue_topic_name_prefix: str = setting(
+        "errors.deadletterqueue.topic.name.prefix",
+        "string",
+        "dlq.",
+        "What the names of topics for dead letters begin with.",
+        is_dynamic=False,
+    )
     group_share_assignment_interval_ms: int = setting(
         "group.share.assignment.interval.ms",
         "int",

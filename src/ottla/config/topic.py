@@ -93,6 +93,12 @@ class TopicConfig:
         (),
         "Replicas whose fetching is throttled in a cluster: PARTITION:BROKER, or * for all.",
     )
+    errors_deadletterqueue_group_enable: bool = setting(
+        "errors.deadletterqueue.group.enable",
+        "boolean",
+        False,
+        "Whether share groups may write dead letters to the topic.",
+    )
     file_delete_delay_ms: int = setting(
         "file.delete.delay.ms",
         "long",

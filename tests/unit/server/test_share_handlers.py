@@ -8,6 +8,7 @@ from ottla.coordinator.share.records_in_flight import AcknowledgeType, DeliveryS
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.record.batch import iter_batches
 from tests.support.brokers import NOW_MS, at, disk
+from tests.support.log_transactions import Transactions
 from tests.support.share_asking import Member, acquired, append, begin, errors, share_broker
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = (int(one) for one in AcknowledgeType)
@@ -302,3 +303,52 @@ def test_records_below_the_start_of_the_log_are_not_delivered() -> None:
     assert acquired(b.fetch()) == [(7, 9, 1)]
     assert errors(a.fetch([(0, 4, RELEASE)])) == [(0, 0)]
     assert acquired(b.fetch()) == []
+
+
+def with_transactions(isolation_level: str) -> Member:
+    """A record each of an aborted transaction (0, its marker 1), of a committed one (2, 3), of an
+    open one (4), and of none (5).
+    """
+    broker = share_broker()
+    begin(broker)
+    broker.settings.groups.change("g", {"share.isolation.level": isolation_level})
+    log = Transactions(broker.topics.get("t").partition(0).log)
+    log.write(1)
+    log.end(1, is_commit=False)
+    log.write(2)
+    log.end(2, is_commit=True)
+    log.write(3)
+    append(broker, b"of none")
+    return Member(broker)
+
+
+def test_a_group_that_reads_committed_records_gets_no_others() -> None:
+    a = with_transactions("read_committed")
+    assert acquired(a.fetch()) == [(2, 2, 1)]
+    waiting = a.wait()
+    Transactions(a.broker.topics.get("t").partition(0).log).end(3, is_commit=False)
+    append(a.broker, b"more of none")
+    assert acquired(waiting.answer()) == [(5, 5, 1), (7, 7, 1)]
+
+
+def test_a_group_that_reads_all_records_gets_no_markers() -> None:
+    a = with_transactions("read_uncommitted")
+    assert acquired(a.fetch()) == [(0, 0, 1), (2, 2, 1), (4, 5, 1)]
+
+
+def test_what_was_delivered_often_comes_in_parts_and_at_last_is_given_up() -> None:
+    broker = share_broker()
+    begin(broker)
+    append(broker, *values(8))
+    a = Member(broker)
+    sizes: list[int] = []
+    while parts := acquired(a.fetch()):
+        sizes.append(sum(last - first + 1 for first, last, _ in parts))
+        a.fetch([(first, last, RELEASE) for first, last, _ in parts], max_records=0)
+    deliveries = sum(sizes)
+    assert deliveries == 8 * 5
+    assert sizes[:3] == [8, 8, 8]
+    assert max(sizes[3:]) < 8
+    assert sizes[-1] == 1
+    led = broker.shares.led.find("g", (a.topic_id, 0))
+    assert led.machine.records.start == 8

@@ -146,6 +146,8 @@ def test_a_description_that_succeeds_has_an_empty_message(broker: Broker) -> Non
 
 OTTLAS_OWN = {
     "cordoned.log.dirs",  # of a later Kafka, as the next
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
     "follower.fetch.last.tiered.offset.enable",
     "group.share.assignment.interval.ms",  # of Kafka 4, as the next
     "group.share.initialize.retry.interval.ms",

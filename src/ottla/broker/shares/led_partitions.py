@@ -16,14 +16,13 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import Budget
 from ottla.broker.membership.state_requests import ReadState, StateRequest, WriteState
 from ottla.broker.records.fetches import Fetches
+from ottla.broker.shares.dead_letters import DeadLetterBroker, DeadLetters, DeadRecords
 from ottla.broker.shares.settings import SettingsOf
 from ottla.broker.shares.start_offsets import StartSearch
 from ottla.broker.shares.states import SharePersister
 from ottla.broker.topics.partition import Partition
-from ottla.broker.topics.topics import Topics
 from ottla.broker.waiting.fetch_queries import FetchQuery
 from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.share.coordinator import ShareStateAnswer, StateWrite
@@ -84,12 +83,10 @@ class LedPartition:
         return [self, *(self.search.awaited if self.search is not None else ())]
 
 
-class ShareBroker(Protocol):
+class ShareBroker(DeadLetterBroker, Protocol):
     """The parts of the broker that leaders of partitions need."""
 
-    topics: Topics
     fetches: Fetches
-    budget: Budget
 
     @property
     def share_persister(self) -> SharePersister: ...
@@ -104,6 +101,7 @@ class LedPartitions:
         self._topics = broker.topics
         self._persister = broker.share_persister
         self._budget = broker.budget
+        self.dead_letters = DeadLetters(broker, timers)
         self._by_group: dict[str, dict[TopicIdPartition, LedPartition]] = {}
         self._locks: Timers[LedPartition] = timers.new_room()
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
@@ -204,6 +202,7 @@ class LedPartitions:
     def _begin(self, led: LedPartition, state: PersistedState) -> None:
         led.machine.loaded(state, state.start_offset, self.now_ms)
         self._changed(led)
+        self._bury(led)
 
     def _fail(self, led: LedPartition, failure: ApiError) -> None:
         if self._is_known(led):
@@ -264,6 +263,26 @@ class LedPartitions:
             self._give_up(led)
             return
         self._changed(led)
+        self._push(led)
+        self._bury(led)
+
+    def _bury(self, led: LedPartition) -> None:
+        """Has the dead letters written of what was given up, now that this is written."""
+        for run in led.machine.records.take_dead():
+            self.dead_letters.add(
+                DeadRecords(
+                    group_id=led.key.group_id,
+                    partition=led.partition,
+                    first=run.first,
+                    last=run.last,
+                    delivery_count=run.delivery_count,
+                    reason=run.reasons[-1] if run.reasons else Reason.UNKNOWN,
+                    done=partial(self._buried, led),
+                )
+            )
+
+    def _buried(self, led: LedPartition, first: int, last: int) -> None:
+        led.machine.archived_as_dead_letters(first, last)
         self._push(led)
 
     def _tell(self, outcomes: Iterable[Outcome]) -> None:
@@ -329,6 +348,7 @@ class LedPartitions:
     def advance(self, at: Timestamps) -> None:
         """Takes back what was locked for too long."""
         self._at = at
+        self.dead_letters.advance(at)
         while (led := self._locks.take_due(at.monotonic_ms)) is not None:
             if led.machine.expire(at.monotonic_ms):
                 self._push(led)

@@ -35,6 +35,7 @@ def share_settings(settings: BrokerSettings, group_id: str) -> ShareSettings:
             config.share_delivery_count_limit,
             config.share_record_lock_duration_ms,
             config.share_partition_max_record_locks,
+            has_dead_letters=bool(config.errors_deadletterqueue_topic_name),
         ),
         offset_reset=config.share_auto_offset_reset,
         isolation=Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,

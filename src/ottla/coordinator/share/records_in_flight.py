@@ -140,6 +140,7 @@ class Run:
         "delivery_count",
         "first",
         "is_being_written",
+        "is_handed_out",
         "last",
         "member",
         "reasons",
@@ -157,6 +158,8 @@ class Run:
         self.deadline_ms = 0.0
         self.since_ms = 0.0
         self.is_being_written = False
+        self.is_handed_out = False
+        """Whether its dead letter is being written."""
         self.reasons: tuple[Reason, ...] = ()
         """Of each delivery that ended without a final state."""
 
@@ -174,6 +177,7 @@ class Run:
         rest.batch_size, rest.member = self.batch_size, self.member
         rest.deadline_ms, rest.since_ms = self.deadline_ms, self.since_ms
         rest.is_being_written, rest.reasons = self.is_being_written, self.reasons
+        rest.is_handed_out = self.is_handed_out
         self.last = offset - 1
         return rest
 
@@ -479,6 +483,17 @@ class RecordsInFlight:
         transition = self._begin(changes)
         self.commit(transition, now_ms)
         return transition
+
+    def take_dead(self) -> list[Run]:
+        """The records whose dead letters are to be written now; each is returned once."""
+        dead = [
+            one
+            for one in self._runs
+            if one.state == ARCHIVING and not (one.is_being_written or one.is_handed_out)
+        ]
+        for one in dead:
+            one.is_handed_out = True
+        return dead
 
     def archived_as_dead_letters(self, first: int, last: int) -> Transition:
         """Makes records final whose copies are in the dead letter topic, or cannot be."""
