@@ -131,7 +131,8 @@ def test_a_version_is_registered_after_a_preview_that_says_it_is_compatible(
     assert shown.status_code == 200, shown.text
     assert "is compatible with subject orders-value, whose level is BACKWARD" in shown.text
     assert "<ins>+ " in shown.text
-    assert "curl -X POST -H" in shown.text
+    command = browser.post("/schema/register?format=json", form).json()["command"]
+    assert f"ottla schemas register {admin.address} --type AVRO -- orders-value -" in command
     assert admin.versions("orders-value") == [1, 2]
     done = browser.confirm("/schema/register", shown)
     assert "registered with id 3" in done.text

@@ -16,14 +16,20 @@ from ottla.base.partitions import TopicPartition
 from ottla.cli.main import cli
 from ottla.embedded.log import Log
 from ottla.record.builder import RecordBatchBuilder
+from ottla.schema_registry.administration import NewSchema, open_admin
+from ottla.schema_registry.http import HttpRegistry
+from ottla.schema_registry.served.api import Api
+from ottla.schema_registry.served.http import RegistryServer
 from ottla.testing import LocalBroker
 from tests.docs import prepared
 from tests.docs.shell import Shell
 from tests.support.kafka_07 import message, write_log
 from tests.support.ports import free_port
 from tests.unit.cli.test_help import calls_in
+from tests.unit.schema_registry.test_served_api import ListedLog
 
 BROKERS = ("localhost:9092", "kafka:9092", "prod:9092")
+REGISTRY = "http://localhost:8081"
 SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
@@ -67,6 +73,8 @@ BEFORE = {
     "status": "ottla serve --background && ottla serve data/ --background",
     "stop": "ottla serve --background && ottla serve data/ --background",
     "completion": "mkdir -p ~/.config/fish/completions",
+    "schemas delete http://localhost:8081 orders-value --permanent": "ottla schemas delete "
+    "http://localhost:8081 orders-value --yes",
     "tokens renew": "ottla tokens create localhost:9092 --secret-file job.token",
     "tokens expire": "ottla tokens create localhost:9092 --secret-file job.token",
 }
@@ -126,15 +134,29 @@ class Surroundings:
         """What stands here for the addresses of examples."""
         if example.startswith("ottla tokens"):
             return dict.fromkeys(BROKERS, self._secured(stack))
+        found = {REGISTRY: self._registry(stack)} if REGISTRY in example else {}
         if not any(one in example for one in BROKERS):
-            return {}
+            return found
         disks = {"/disk1/kafka": self._folder / "served", "/disk2/kafka": self._folder / "disk2"}
         count = 2 if example.startswith("ottla topics move") else 1
         log = stack.enter_context(ottla.open([*disks.values()][:count], SETTINGS))
         if example.startswith("ottla transactions"):
             begin_transaction(log, stack)
         address = log.listen("127.0.0.1:0").address
-        return {**dict.fromkeys(BROKERS, address), **{at: str(one) for at, one in disks.items()}}
+        return found | {
+            **dict.fromkeys(BROKERS, address),
+            **{at: str(one) for at, one in disks.items()},
+        }
+
+    def _registry(self, stack: ExitStack) -> str:
+        server = RegistryServer(("127.0.0.1", 0), Api(ListedLog()), [])
+        server.start()
+        stack.callback(server.close)
+        address = f"http://127.0.0.1:{server.port}"
+        admin = open_admin(HttpRegistry(address))
+        for kind in ("int", "long"):
+            admin.register("orders-value", NewSchema(text=f'"{kind}"'))
+        return address
 
     def _secured(self, stack: ExitStack) -> str:
         """A context: tokens are for users that log in."""

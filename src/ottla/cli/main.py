@@ -241,6 +241,29 @@ acls_group = LazyGroup(
     help="List, change and test access rules.",
 )
 
+schemas_group = LazyGroup(
+    "schemas",
+    {
+        "list": ("ottla.cli.schemas.schema_commands:list_command", "List subjects."),
+        "show": ("ottla.cli.schemas.schema_commands:show_command", "Print a schema."),
+        "check": (
+            "ottla.cli.schemas.schema_commands:check_command",
+            "Check whether a schema may be the next version.",
+        ),
+        "register": ("ottla.cli.schemas.schema_commands:register_command", "Register a schema."),
+        "level": (
+            "ottla.cli.schemas.schema_commands:level_command",
+            "Print or set compatibility levels.",
+        ),
+        "delete": (
+            "ottla.cli.schemas.schema_commands:delete_command",
+            "Delete subjects or versions.",
+        ),
+    },
+    examples=("ottla schemas list http://localhost:8081",),
+    help="List, check, register and delete the schemas of a registry.",
+)
+
 tokens_group = LazyGroup(
     "tokens",
     {
@@ -369,6 +392,7 @@ COMMANDS = {
     "users": ("ottla.cli.main:users_group", "Set clients' passwords."),
     "acls": ("ottla.cli.main:acls_group", "List and change access rules."),
     "tokens": ("ottla.cli.main:tokens_group", "Create and expire delegation tokens."),
+    "schemas": ("ottla.cli.main:schemas_group", "See and change a registry's schemas."),
     "delete-records": (
         "ottla.cli.topics.delete_records:delete_records_command",
         "Delete a topic's records before an offset or a time.",

@@ -29,7 +29,7 @@ from ottla.base.values import dataclass
 from ottla.client.refusals import DENIALS, RefusedError
 from ottla.console.access import FORM_TOKEN_FIELD
 from ottla.console.audit import AuditEntry, Outcome
-from ottla.console.commands import Command, HttpRequest
+from ottla.console.commands import Command
 from ottla.console.confirming import Confirmed
 from ottla.console.contents import visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -97,7 +97,7 @@ class Change:
     """What is done, as an order: `Delete topic orders`."""
     deed: "Callable[[], Redirect | Begun]"
     """Carries it out; returns the page that shows it, and what was done as a sentence."""
-    command: Command | HttpRequest | None
+    command: Command | None
     """`None` for a change of the console itself."""
     back: str
     """The page for who does not confirm."""

@@ -8,7 +8,7 @@ from ottla.base.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command on the console's target; no word of it may be a password.
+    """A command on the console's target, or another one; no word of it may be a password.
 
     >>> command = Command(
     ...     verb=("topics", "grow"), options=("--dry-run",), arguments=("-tea", "6")
@@ -24,6 +24,8 @@ class Command:
     """What comes after the target, such as topics."""
     input: str | None = None
     """What the command reads from its standard input."""
+    target: tuple[str, ...] = ()
+    """The words that name another target than the console's."""
 
     def text(self, target: Sequence[str]) -> str:
         """One line for a POSIX shell, or several where quoted text has line ends.
@@ -32,30 +34,16 @@ class Command:
         """
         # Without the two dashes a topic named --yes would be an option.
         dashes = ("--",) if any(one.startswith("-") for one in self.arguments) else ()
-        words = ("ottla", *self.verb, *target, *self.options, *dashes, *self.arguments)
+        words = (
+            "ottla",
+            *self.verb,
+            *(self.target or target),
+            *self.options,
+            *dashes,
+            *self.arguments,
+        )
         line = " ".join(map(shell_word, words))
         return line if self.input is None else f"printf %s {shell_word(self.input)} | {line}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpRequest:
-    """A request of a schema registry's API, as `curl` sends it; a login is not shown.
-
-    >>> print(HttpRequest(method="DELETE", url="http://localhost:8081/subjects/tea").text())
-    curl -X DELETE http://localhost:8081/subjects/tea
-    """
-
-    method: str
-    url: str
-    content_type: str = ""
-    body: str | None = None
-
-    def text(self, target: Sequence[str] = ()) -> str:
-        """See `Command`."""
-        words = ["curl", "-X", self.method]
-        if self.body is not None:
-            words += ["-H", f"Content-Type: {self.content_type}", "--data-binary", self.body]
-        return " ".join(map(shell_word, [*words, self.url]))
 
 
 def shell_word(text: str) -> str:

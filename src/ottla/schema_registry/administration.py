@@ -12,23 +12,13 @@ from urllib.parse import quote
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.schema_registry.directory import KINDS, DirectoryRegistry
+from ottla.schema_registry.directory import KIND_OF, DirectoryRegistry
 from ottla.schema_registry.http import HttpRegistry
 from ottla.schema_registry.registry import (
     AVRO,
     RegisteredSchema,
     SchemaRegistry,
     UnknownSchemaError,
-)
-
-LEVELS = (
-    "NONE",
-    "BACKWARD",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD",
-    "FORWARD_TRANSITIVE",
-    "FULL",
-    "FULL_TRANSITIVE",
 )
 
 _SUBJECT_FILE = lazy_pattern(r"(?P<subject>.+?)(?:\.(?P<number>\d+))?")
@@ -265,7 +255,7 @@ class DirectoryAdmin:
 
     def _files(self) -> list[tuple[str, int]]:
         self._registry.check()
-        names = [one for one in self._registry.path.iterdir() if one.suffix in KINDS]
+        names = [one for one in self._registry.path.iterdir() if one.suffix in KIND_OF]
         return [found for one in names if (found := _subject_in(one)) is not None]
 
     def version(self, subject: str, number: int) -> SubjectVersion:

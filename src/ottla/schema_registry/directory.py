@@ -18,7 +18,7 @@ from ottla.schema_registry.registry import (
     UnknownSchemaError,
 )
 
-KINDS = {".avsc": AVRO, ".json": JSON, ".proto": PROTOBUF}
+KIND_OF = {".avsc": AVRO, ".json": JSON, ".proto": PROTOBUF}
 
 
 class DirectoryRegistry:
@@ -56,7 +56,7 @@ class DirectoryRegistry:
             )
 
     def _read(self, name: str, what: str) -> RegisteredSchema:
-        for suffix, kind in KINDS.items():
+        for suffix, kind in KIND_OF.items():
             path = self._path / f"{name}{suffix}"
             try:
                 text = path.read_text()

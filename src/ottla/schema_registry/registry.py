@@ -10,6 +10,18 @@ from ottla.base.values import dataclass
 AVRO = "AVRO"
 JSON = "JSON"
 PROTOBUF = "PROTOBUF"
+KINDS = (AVRO, PROTOBUF, JSON)
+
+LEVELS = (
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+"""What a new version of a subject has to be compatible with."""
 
 PATIENCE_S = 30.0
 """How long a response may take."""

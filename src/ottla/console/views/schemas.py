@@ -1,32 +1,28 @@
 """The schema registry: subjects, versions and differences, compatibility levels, and writes."""
 
-import json
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import chain
 from urllib.parse import urlencode
 
 from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.texts import size_text, whole_number
 from ottla.console.changes import Change, propose
-from ottla.console.commands import HttpRequest
+from ottla.console.commands import Command
 from ottla.console.contents import WHOLE_SIZE, counted, shown, visible
 from ottla.console.pages import Ask, Fields, Page, QueryError, Redirect
 from ottla.console.views.view import View
 from ottla.schema_registry.administration import (
-    LEVELS,
     NewSchema,
     Reference,
     RegistryAdmin,
     SubjectVersion,
-    deletion_path,
     open_admin,
-    subject_path,
 )
-from ottla.schema_registry.http import MEDIA_TYPE
-from ottla.schema_registry.registry import AVRO, JSON, PROTOBUF
+from ottla.schema_registry.registry import KINDS, LEVELS, PROTOBUF
 
 PER_PAGE = 100
-KINDS = (AVRO, PROTOBUF, JSON)
 SIDES = ("-value", "-key")
 MOST_LINES = 4000
 """Of a schema that is compared line by line: the time grows with their square."""
@@ -227,12 +223,19 @@ def _refusal(ask: Ask, admin: RegistryAdmin) -> str:
     return NO_SIGNED_IN if ask.place.target.has_sign_in else ""
 
 
-def _request(
-    admin: RegistryAdmin, method: str, path: str, body: Fields | None = None
-) -> HttpRequest:
-    text = None if body is None else json.dumps(body)
-    url = f"{admin.address}{path}"
-    return HttpRequest(method=method, url=url, content_type=MEDIA_TYPE, body=text)
+def _command(
+    admin: RegistryAdmin, verb: str, *words: str, text: str | None = None, **options: object
+) -> Command:
+    """A command on the registry; a login is not shown."""
+    pairs = ((f"--{name}", value) for name, value in options.items() if value not in (None, False))
+    given = [[name] if value is True else [name, str(value)] for name, value in pairs]
+    return Command(
+        verb=("schemas", verb),
+        target=(admin.address,),
+        options=tuple(chain.from_iterable(given)),
+        arguments=words,
+        input=text,
+    )
 
 
 def _page_of(name: str, **more: object) -> str:
@@ -304,7 +307,7 @@ def _registration(ask: Ask, admin: RegistryAdmin) -> Change:
     return Change(
         title=f"Register a version of {name}",
         lines=tuple(lines),
-        command=_request(admin, "POST", f"{subject_path(name)}/versions", schema.body()),
+        command=_registering(admin, name, schema),
         button="Register",
         back=_page_of(name) if numbers else "/schemas",
         section="schemas",
@@ -313,6 +316,13 @@ def _registration(ask: Ask, admin: RegistryAdmin) -> Change:
         data=data,
         deed=lambda: _register(admin, name, schema),
     )
+
+
+def _registering(admin: RegistryAdmin, name: str, schema: NewSchema) -> Command:
+    command = _command(admin, "register", name, "-", text=schema.text, type=schema.kind)
+    uses = [f"{one.name}={one.subject}:{one.version}" for one in schema.references]
+    more = chain.from_iterable(("--reference", one) for one in uses)
+    return replace(command, options=(*command.options, *more))
 
 
 def _new_schema(ask: Ask) -> NewSchema:
@@ -348,7 +358,6 @@ def level(ask: Ask) -> Page | Redirect:
     if not wanted:
         raise QueryError("level", "", f"one of {', '.join(levels)}")
     before, is_own = admin.level(name)
-    path = f"/config{'' if name is None else subject_path(name).removeprefix('/subjects')}"
     after = None if wanted == GLOBAL else wanted
     lines = [f"The compatibility level of {of} is {before}{'' if is_own else ', the global one'}."]
     if after is None:
@@ -356,14 +365,14 @@ def level(ask: Ask) -> Page | Redirect:
     else:
         lines.append(f"It becomes {after}: {MEANINGS[after]}.")
     is_same = before == after and is_own if after is not None else not is_own
-    body: Fields | None = None if after is None else {"compatibility": after}
+    options: Fields = {"unset": True} if after is None else {"set": after}
     return propose(
         ask,
         Change(
             title=f"Set the compatibility level of {of}",
             lines=tuple(lines),
             warnings=(WITHOUT_CHECKS,) if after == "NONE" else (),
-            command=_request(admin, "DELETE" if after is None else "PUT", path, body),
+            command=_command(admin, "level", subject=name, **options),
             button="Set the level",
             back="/schemas" if name is None else _page_of(name),
             section="schemas",
@@ -412,7 +421,9 @@ def delete(ask: Ask) -> Page | Redirect:
             title=f"Delete {what}{' for good' if is_permanent else ''}",
             lines=tuple(_deletion_lines(found, is_permanent=is_permanent)),
             warnings=(FOR_GOOD,) if is_permanent else (),
-            command=_request(admin, "DELETE", deletion_path(name, number, is_permanent)),
+            command=_command(
+                admin, "delete", name, version=number, permanent=is_permanent, yes=True
+            ),
             typed=name if is_permanent else "",
             back=_page_of(name),
             section="schemas",

@@ -1,0 +1,1 @@
+"""`ottla schemas`: subjects of a schema registry."""
