@@ -14,6 +14,7 @@ from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.sorting import SortColumn
@@ -108,7 +109,8 @@ def value(number: int) -> bytes:
 
 def load_new(directory: Path, table: str, *, is_latest: bool) -> None:
     place = LoadRoute(str(directory / "log"), TOPIC, str(directory / table))
-    options = LoadOptions(layout=LayoutOptions(is_latest=is_latest), target_size=FILE_SIZE)
+    layout = LayoutOptions(upsert=Upsert() if is_latest else None)
+    options = LoadOptions(layout=layout, target_size=FILE_SIZE)
     load(load_job(place, LocalEngine(), options=options))
 
 

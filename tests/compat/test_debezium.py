@@ -21,6 +21,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.schema_registry.registry import UnknownSchemaError
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
@@ -175,7 +176,7 @@ class LoadedTable:
             if progress.step is step:
                 raise Stopped
 
-        options = LoadOptions(layout=LayoutOptions(is_latest=True, decoding=self._decoding))
+        options = LoadOptions(layout=LayoutOptions(upsert=Upsert(), decoding=self._decoding))
         # Until the first event there is no schema.
         with suppress(Stopped, UnknownSchemaError):
             load(load_job(self._place, LocalEngine(), stop, options))

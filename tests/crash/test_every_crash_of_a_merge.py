@@ -16,6 +16,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.testing import FakeFileSystem, every_crash_point
@@ -52,7 +53,7 @@ def states() -> list[Rows]:
 
 
 def job_of(log: Path, table: Path, file_system: FileSystem | None = None) -> LoadJob:
-    options = LoadOptions(layout=LayoutOptions(is_latest=True), min_partitions=2)
+    options = LoadOptions(layout=LayoutOptions(upsert=Upsert()), min_partitions=2)
     job = load_job(LoadRoute(str(log), "people", str(table)), LocalEngine(1), options=options)
     return job if file_system is None else replace(job, table=Table(str(table), file_system))
 

@@ -1,5 +1,6 @@
 """Loads with a real Spark: what comes into a table, once, and what is refused."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from ottla.sources.opening import open_log, topic_options
 from ottla.spark.load import load
 from ottla.spark.session import LocalSession
 from ottla.spark.table import read_table, table_files
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import MergeCounts
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
+from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.progress import Progress, Step
 from tests.golden.directories import GOLDEN
 from tests.support.overtaken import delete_oldest_segment
@@ -267,7 +270,7 @@ def test_the_callers_session_keeps_its_settings(
 
 def test_changes_are_merged_by_tasks_of_spark(tmp_path: Path, local_session: LocalSession) -> None:
     log, table = str(tmp_path / "log"), str(tmp_path / "table")
-    options = LoadOptions(layout=LayoutOptions(is_latest=True), min_partitions=2)
+    options = LoadOptions(layout=LayoutOptions(upsert=Upsert()), min_partitions=2)
     for changes in ({b"a": b"1", b"b": b"1"}, {b"a": b"2", b"b": None, b"c": b"1"}):
         with ottla.open(log) as opened:
             if "orders" not in opened.topics():
@@ -282,5 +285,29 @@ def test_changes_are_merged_by_tasks_of_spark(tmp_path: Path, local_session: Loc
     ):
         rows = read_table(local_session.spark, table, offsets=offsets).collect()
         assert {bytes(row.key): bytes(row.value) for row in rows} == expected
+    found = audit(Table(table), open_log(topic_options(log, "orders")), "orders")
+    assert found.is_equal
+
+
+def test_changes_are_merged_by_fields_and_versions_by_tasks_of_spark(
+    tmp_path: Path, local_session: LocalSession
+) -> None:
+    log, table = str(tmp_path / "log"), str(tmp_path / "table")
+    layout = LayoutOptions(
+        decoding=Decoding(format=ValueFormat.JSON, schema="id int, at int, op string"),
+        upsert=Upsert(key=("value.id",), version="value.at", delete_when="value.op = d"),
+    )
+    options = LoadOptions(layout=layout, min_partitions=2)
+    for changes in (["1 5 u", "2 5 u", "3 5 d"], ["1 6 d", "2 4 u", "3 4 u", "4 1 u"]):
+        with ottla.open(log) as opened:
+            if "orders" not in opened.topics():
+                opened.create_topic("orders", partitions=2)
+            for number, change in enumerate(changes):
+                key, at, op = change.split()
+                value = {"id": int(key), "at": int(at), "op": op}
+                opened.append("orders", json.dumps(value).encode(), partition=number % 2)
+        load(log, "orders", table, spark=local_session.spark, options=options)
+    rows = read_table(local_session.spark, table).select("value.id", "value.at").collect()
+    assert sorted((row.id, row.at) for row in rows) == [(2, 5), (4, 1)]
     found = audit(Table(table), open_log(topic_options(log, "orders")), "orders")
     assert found.is_equal

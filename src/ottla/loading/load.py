@@ -184,9 +184,12 @@ def load_state(
         starts = resolve_bound(starting, job.log, offered, NoMatch.LATEST)
     if ending is not None and ends is None:
         ends = resolve_bound(ending, job.log, offered, NoMatch.LATEST)
+    layout = _requested(job, state)
+    if not state.commit_count:
+        _check_order(layout, len(offered))
     return LoadState(
         commit_count=state.commit_count,
-        layout=_requested(job, state),
+        layout=layout,
         loaded=loaded,
         row_size=state.row_size,
         asked_ms=state.asked_ms,
@@ -198,6 +201,18 @@ def load_state(
 def _requested(job: LoadJob, state: TableState) -> TableLayout:
     asked = replace(job.options.layout, has_transforms=job.table.log.has_transforms)
     return requested_layout(state, asked, job.route.topic)
+
+
+def _check_order(layout: TableLayout, partition_count: int) -> None:
+    """Raises `UserError` if records of one key may be in partitions between which none is later."""
+    upsert = layout.upsert
+    if upsert is not None and upsert.key and not upsert.version and partition_count > 1:
+        raise UserError(
+            f"--upsert-by {','.join(upsert.key)}: the topic has {partition_count} partitions, "
+            f"between which no record is the later one: add --version-by with a field such as "
+            f"value.updated_at, or timestamp; or --version-by offset, if all records of a key are "
+            f"in one partition"
+        )
 
 
 def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:

@@ -13,6 +13,7 @@ from os import cpu_count
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.loading.deletes import deletes_of
 from ottla.loading.job import LoadJob, LoadPlan
 from ottla.loading.sampling import parquet_row_size, sample_of
 from ottla.loading.split_tasks import tasks_of, write_splits
@@ -66,6 +67,7 @@ def write_files(job: LoadJob, plan: LoadPlan) -> WrittenFiles:
         len(plan.ranges),
         on_error=job.options.on_error,
         login=job.options.layout.login,
+        deletes=deletes_of(layout),
     )
     count = rows_per_task(
         plan.offset_count, row_size, job.options.target_size, job.options.min_partitions

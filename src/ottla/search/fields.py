@@ -132,7 +132,7 @@ class FieldReader:
             case "header":
                 name, place = field.steps if len(field.steps) == 2 else (*field.steps, -1)
                 values = [value for key, value in record.headers if key == name]
-                return _item(values, place)
+                return item_at(values, place)
         data: bytes | None = getattr(record, field.root)
         return data if not field.steps else self._follow(record, field, data)
 
@@ -146,7 +146,7 @@ class FieldReader:
             self._decoded[field.root] = self._decode(field.root, framed)
         found = self._decoded[field.root]
         for step in field.steps:
-            found = _item(found, step)
+            found = item_at(found, step)
         return found
 
     def _decode(self, root: str, data: bytes | None) -> Any:
@@ -158,7 +158,8 @@ class FieldReader:
             return None
 
 
-def _item(found: Any, step: Step) -> Any:
+def item_at(found: Any, step: Step) -> Any:
+    """The member or element of a value; `None` if there is none."""
     try:
         return found[step]
     except (KeyError, IndexError, TypeError):

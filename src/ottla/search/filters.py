@@ -63,9 +63,9 @@ class Condition:
     words: Words = NO_WORDS
 
 
-def parse_filter(text: str, now_ms: int) -> Filter:
-    """Parses an expression; raises `UserError` with the position of the mistake."""
-    return parse_condition(text, now_ms).test
+def parse_filter(text: str, now_ms: int, option: str = "--where") -> Filter:
+    """Parses an expression; raises `UserError` with the position of the mistake in `option`."""
+    return _Parser(text, now_ms, option).parse().test
 
 
 def parse_condition(text: str, now_ms: int) -> Condition:
@@ -89,8 +89,9 @@ def all_of(filters: list[Filter]) -> Filter | None:
 class _Parser:
     """By recursive descent: or, and, not, a test or parentheses."""
 
-    def __init__(self, text: str, now_ms: int) -> None:
+    def __init__(self, text: str, now_ms: int, option: str = "--where") -> None:
         self._text = text
+        self._option = option
         self._now_ms = now_ms
         self._position = 0
         self._depth = 0
@@ -215,7 +216,7 @@ class _Parser:
 
     def _wrong(self, reason: str) -> UserError:
         at = f"at character {self._position + 1}"
-        return UserError(f"--where {self._text!r}: {at}: {reason}; {EXAMPLE}")
+        return UserError(f"{self._option} {self._text!r}: {at}: {reason}; {EXAMPLE}")
 
 
 def _words(field: Field, operator: str, literal: Literal) -> Words:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.tables.columns.flat import as_read, stored_path
+    from ottla.tables.columns.identity import RowOrder, Upsert
     from ottla.tables.columns.partitions import Partitioning, parse_partitioning
     from ottla.tables.columns.rows import quarantine_columns
     from ottla.tables.columns.statistics import LeafStatistics
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     )
     from ottla.tables.stores.store import ICEBERG, TableStore, check_location, open_store
     from ottla.tables.table import Table, columns_of
+    from ottla.tables.upserts.resolution import keyed_rows
     from ottla.tables.upserts.upserting import LEAST_ROWS
     from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
     from ottla.tables.values.projection import Projection
@@ -81,13 +83,16 @@ if TYPE_CHECKING:
         RecordDecoder,
         RecordDecoding,
     )
+    from ottla.tables.writing.change_rows import IS_DELETED, MERGE_KEY, RANK, ChangeMaker
     from ottla.tables.writing.engine import Engine, OnTasks, Work, shared_out
     from ottla.tables.writing.progress import OnProgress, Progress, Step
+    from ottla.tables.writing.record_rows import RowBuilder
     from ottla.tables.writing.record_writer import OnError, RecordWriter
     from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
 
 _NAMES = {
     "columns.flat": "as_read stored_path",
+    "columns.identity": "RowOrder Upsert",
     "columns.partitions": "Partitioning parse_partitioning",
     "columns.rows": "quarantine_columns",
     "columns.statistics": "LeafStatistics",
@@ -111,13 +116,16 @@ _NAMES = {
     "schemas": "given_schema header_columns needs_sample requested_layout sampled_layout",
     "stores.store": "ICEBERG TableStore check_location open_store",
     "table": "Table columns_of",
+    "upserts.resolution": "keyed_rows",
     "upserts.upserting": "LEAST_ROWS",
     "maintenance.vacuum": "VacuumReport vacuum",
     "values.decoder": "Decoding Envelope ValueFormat",
     "values.projection": "Projection",
     "values.record_decoder": "HEADER KEY VALUE RecordDecoder RecordDecoding",
+    "writing.change_rows": "IS_DELETED MERGE_KEY RANK ChangeMaker",
     "writing.engine": "Engine OnTasks Work shared_out",
     "writing.progress": "OnProgress Progress Step",
+    "writing.record_rows": "RowBuilder",
     "writing.record_writer": "OnError RecordWriter",
     "writing.transaction": "ReadRanges Transaction WriteOptions",
 }

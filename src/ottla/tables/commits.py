@@ -18,6 +18,7 @@ from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
 from ottla.tables.table import Table
 from ottla.tables.upserts.upserting import merge_changes, remove_changes
+from ottla.tables.writing.change_rows import ChangeMaker, Deletes
 from ottla.tables.writing.copied_rows import copy_others, touched_files
 from ottla.tables.writing.record_writer import OnError, RecordWriter
 from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
@@ -49,12 +50,14 @@ def record_writer(
     *,
     on_error: OnError = OnError.FAIL,
     login: RegistryLogin | None = None,
+    deletes: Deletes | None = None,
 ) -> RecordWriter:
-    """What tasks write the records of a topic with."""
+    """What tasks write the records of a topic with; `deletes` is the layout's condition."""
     layout = transaction.layout
     # A load reads no offset again.
     is_again = transaction.action is Action.RERUN
     there = transaction.table.current_files() if is_again else []
+    order = layout.order
     return RecordWriter(
         table=transaction.table.path,
         directory=transaction.directory,
@@ -66,7 +69,7 @@ def record_writer(
         on_error=on_error,
         style=transaction.style,
         partitioning=layout.partitioning,
-        is_latest=layout.is_latest,
+        changes=None if order is None else ChangeMaker(order=order, deletes=deletes),
         forgotten=tuple(of_role(there, FileRole.FORGOTTEN)),
     )
 

@@ -28,6 +28,8 @@ QUARANTINE_DIRECTORY = "_ottla/quarantine"
 
 FORGOTTEN_DIRECTORY = "_ottla/forgotten"
 """The directory of files with `FileRole.FORGOTTEN`."""
+DELETED_DIRECTORY = "_ottla/deleted"
+"""The directory of files with `FileRole.DELETED`."""
 
 _COMMIT_DIRECTORY = lazy_pattern(r"/[a-z]+-(\d{20})-")
 _Value = TypeVar("_Value")
@@ -54,11 +56,14 @@ class FileRole(Enum):
     """Records that could not be decoded: not part of the table, but accounted for."""
     FORGOTTEN = "forgotten"
     """Places of records whose rows, or quarantined records, were deleted on purpose."""
+    DELETED = "deleted"
+    """The keys of deleted rows, so that late records of lower versions do not bring them back."""
 
 
 DIRECTORIES = {
     FileRole.QUARANTINE: QUARANTINE_DIRECTORY,
     FileRole.FORGOTTEN: FORGOTTEN_DIRECTORY,
+    FileRole.DELETED: DELETED_DIRECTORY,
 }
 """The directories of files that are beside the table, and not in its log."""
 
@@ -252,6 +257,11 @@ def quarantine_of(directory: str) -> str:
 def forgotten_of(directory: str) -> str:
     """The directory for the places that a commit, whose files are in `directory`, forgets."""
     return f"{FORGOTTEN_DIRECTORY}/{directory.rpartition('/')[2]}"
+
+
+def deleted_of(directory: str) -> str:
+    """The directory for deleted keys of a commit whose files are in `directory`."""
+    return f"{DELETED_DIRECTORY}/{directory.rpartition('/')[2]}"
 
 
 def changes_of(directory: str) -> str:

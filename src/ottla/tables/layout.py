@@ -13,6 +13,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.columns.flat import check_flat, flat_schema
+from ottla.tables.columns.identity import RowOrder, Upsert, row_order
 from ottla.tables.columns.partitions import (
     Partitioning,
     parse_partitioning_fields,
@@ -57,8 +58,8 @@ class TableLayout:
     decodings: tuple[PinnedDecoding, ...] = ()
     partitioning: Partitioning | None = None
     """Not placed yet while the schema is to be inferred."""
-    is_latest: bool = False
-    """Whether the table has only the latest row of each key, instead of a row for each record."""
+    upsert: Upsert | None = None
+    """How rows replace each other; `None` in a table with a row for each record."""
     is_flat: bool = False
     """Whether the fields of values are columns (`columns.flat`)."""
     statistics: tuple[str, ...] = ()
@@ -68,6 +69,21 @@ class TableLayout:
     def decoding(self) -> Decoding | None:
         """The current decoding of values."""
         return self.record_decoding.value
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether the table has only the latest row of each key."""
+        return self.upsert is not None
+
+    @property
+    def order(self) -> RowOrder | None:
+        """How rows are told apart and ordered; `None` in a table with a row for each record.
+
+        Raises `UserError` for columns that the table lacks.
+        """
+        if self.upsert is None:
+            return None
+        return row_order(self.upsert, row_columns(self.decoded_types), is_flat=self.is_flat)
 
     @property
     def record_decoding(self) -> RecordDecoding:
@@ -127,7 +143,7 @@ class LayoutOptions:
     partitioning: Partitioning | None = None
     has_transforms: bool = False
     """Whether the table's format has transforms of its own, and may change them."""
-    is_latest: bool = False
+    upsert: Upsert | None = None
     statistics: tuple[str, ...] | None = None
     is_growing: bool = False
     """Whether JSON fields that are not in the schema become columns."""
@@ -146,12 +162,15 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
         for one in (asked.decoding, asked.key):
             if one is not None:
                 check_decoding(one)
-    if asked.is_latest and asked.key is not None:
-        raise UserError("rows are updated by the bytes of their keys: leave out --decode-key")
+    if asked.upsert is not None and not asked.upsert.key and asked.key is not None:
+        raise UserError(
+            "--upsert-by key updates rows by the bytes of their keys: leave out --decode-key, or "
+            "name fields: --upsert-by key.id"
+        )
     layout = TableLayout(
         decodings=decodings,
         partitioning=_asked_partitioning(asked),
-        is_latest=asked.is_latest,
+        upsert=asked.upsert,
         is_flat=bool(asked.is_flat),
         statistics=asked.statistics or (),
     )
@@ -163,11 +182,7 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
 
 def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> TableLayout:
     """The layout from a commit on; raises `UserError` for a change that is not allowed."""
-    if asked.is_latest and not pinned.is_latest:
-        raise UserError(
-            "the table has a row for each record, which cannot change (leave out --upsert-by, or "
-            "load into another directory)"
-        )
+    _check_upsert(pinned, asked)
     if asked.is_flat not in (None, pinned.is_flat):
         columns = "flat" if pinned.is_flat else "struct"
         raise UserError(
@@ -200,7 +215,34 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     found = replace(pinned, decodings=(*decodings, new))
     _check_flat(found)
     check_statistics(found)
+    _check_order(found)
     return _repartitioned(found, asked)
+
+
+def _check_upsert(pinned: TableLayout, asked: LayoutOptions) -> None:
+    """Raises `UserError` if rows are to replace each other otherwise than they do."""
+    if asked.upsert in (None, pinned.upsert):
+        return
+    has = "a row for each record"
+    if pinned.upsert is not None:
+        has = f"the latest row of each key ({' '.join(upsert_words(pinned.upsert))})"
+    raise UserError(
+        f"the table has {has}, which cannot change (leave out --upsert-by, or load into another "
+        f"directory)"
+    )
+
+
+def upsert_words(upsert: Upsert) -> list[str]:
+    """The options of `ottla load` for it."""
+    version = ["--version-by", upsert.version] if upsert.version else []
+    deletes = ["--delete-when", repr(upsert.delete_when)] if upsert.delete_when else []
+    return ["--upsert-by", ",".join(upsert.key) or UPSERT_KEY, *version, *deletes]
+
+
+def _check_order(layout: TableLayout) -> None:
+    """Raises `UserError` if rows cannot be told apart, or ordered, by the columns named."""
+    if not layout.is_inferred:
+        layout.order  # noqa: B018
 
 
 def _repartitioned(layout: TableLayout, asked: LayoutOptions) -> TableLayout:
@@ -257,13 +299,33 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
     }
     if layout.partitioning is not None:
         fields["partitioning"] = partitioning_fields(layout.partitioning)
-    if layout.is_latest:
-        fields["upsert_by"] = UPSERT_KEY
+    if layout.upsert is not None:
+        fields |= _upsert_fields(layout.upsert)
     if layout.is_flat:
         fields["columns"] = "flat"
     if layout.statistics:
         fields["statistics"] = list(layout.statistics)
     return fields
+
+
+def _upsert_fields(upsert: Upsert) -> dict[str, Any]:
+    fields: dict[str, Any] = {"upsert_by": list(upsert.key) or UPSERT_KEY}
+    if upsert.version:
+        fields["version_by"] = upsert.version
+    if upsert.delete_when:
+        fields["delete_when"] = upsert.delete_when
+    return fields
+
+
+def _parse_upsert(fields: Mapping[str, Any]) -> Upsert | None:
+    by = fields.get("upsert_by")
+    if by is None:
+        return None
+    return Upsert(
+        key=() if by == UPSERT_KEY else tuple(map(str, by)),
+        version=str(fields.get("version_by", "")),
+        delete_when=str(fields.get("delete_when", "")),
+    )
 
 
 def _pinned_fields(pinned: PinnedDecoding) -> dict[str, Any]:
@@ -289,7 +351,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
     return TableLayout(
         decodings=tuple(_parse_pinned(pinned) for pinned in fields["decodings"]),
         partitioning=None if parted is None else parse_partitioning_fields(parted),
-        is_latest=fields.get("upsert_by") == UPSERT_KEY,
+        upsert=_parse_upsert(fields),
         is_flat=fields.get("columns") == "flat",
         statistics=tuple(map(str, fields.get("statistics", ()))),
     )
@@ -334,6 +396,7 @@ def settled_layout(layout: TableLayout) -> TableLayout:
     """
     _check_flat(layout)
     check_statistics(layout)
+    _check_order(layout)
     asked = layout.partitioning
     if asked is None:
         return layout

@@ -49,7 +49,7 @@ _OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=
 """Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
 
 _NAMES_SHOWN = 3
-_OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "forgotten"}
+_OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "forgotten", "deleted"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

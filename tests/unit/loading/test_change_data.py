@@ -21,6 +21,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
@@ -45,7 +46,7 @@ def append(path: Path, *changes: Change, partitions: int = 1) -> None:
 
 
 def loaded(path: Path, layout: LayoutOptions | None = None, **options: Any) -> LoadReport:
-    layout = layout or LayoutOptions(is_latest=True)
+    layout = layout or LayoutOptions(upsert=Upsert())
     place = LoadRoute(str(path / "log"), "people", str(path / "table"))
     return load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout, **options)))
 
@@ -202,7 +203,7 @@ def test_a_rerun_reads_from_an_offset_to_the_end_of_the_table(tmp_path: Path) ->
 
 
 def test_rows_move_between_directories_by_time(tmp_path: Path) -> None:
-    layout = LayoutOptions(is_latest=True, partitioning=Partitioning.by_time("day"))
+    layout = LayoutOptions(upsert=Upsert(), partitioning=Partitioning.by_time("day"))
     with ottla.open(tmp_path / "log") as log:
         log.create_topic("people")
         for day in (1, 2):
@@ -232,7 +233,7 @@ def test_events_of_debezium_are_the_rows_after_each_change(
         (3, event("c", {"id": 3, "name": "Grace"})),
     ]
     append(tmp_path, *(encoded(*one, has_schema=has_schema) for one in changes))
-    loaded(tmp_path, LayoutOptions(is_latest=True, decoding=ENVELOPES))
+    loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=ENVELOPES))
     assert sorted(rows(tmp_path).values(), key=lambda row: int(row["id"])) == [
         {"id": 1, "name": None},
         {"id": 3, "name": "Grace"},
@@ -243,12 +244,12 @@ def test_events_of_debezium_are_the_rows_after_each_change(
 def test_the_schema_of_debezium_s_rows_is_inferred(tmp_path: Path) -> None:
     append(tmp_path, encoded(1, event("c", {"id": 1, "name": "Ada", "born": 1815})))
     decoding = Decoding(format=ValueFormat.JSON, schema="", envelope=Envelope.DEBEZIUM)
-    loaded(tmp_path, LayoutOptions(is_latest=True, decoding=decoding))
+    loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=decoding))
     assert [*rows(tmp_path).values()] == [{"id": 1, "name": "Ada", "born": 1815}]
 
 
 def test_a_truncation_empties_the_table_up_to_it(tmp_path: Path) -> None:
-    layout = LayoutOptions(is_latest=True, decoding=ENVELOPES)
+    layout = LayoutOptions(upsert=Upsert(), decoding=ENVELOPES)
     append(tmp_path, *(encoded(one, event("c", {"id": one, "name": "x"})) for one in range(5)))
     loaded(tmp_path, layout)
     append(
@@ -267,7 +268,7 @@ def test_a_truncation_among_several_partitions_is_no_row(tmp_path: Path) -> None
     with pytest.raises(
         UserError, match="reports a truncation of the source; changes in the other 2 partitions may"
     ):
-        loaded(tmp_path, LayoutOptions(is_latest=True, decoding=ENVELOPES))
+        loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=ENVELOPES))
 
 
 def test_what_is_no_change_of_a_row_is_set_aside(tmp_path: Path) -> None:
@@ -279,7 +280,7 @@ def test_what_is_no_change_of_a_row_is_set_aside(tmp_path: Path) -> None:
         encoded(None, event("d", None)),
         encoded(4, event("c", {"id": 4, "name": "x"})),
     )
-    layout = LayoutOptions(is_latest=True, decoding=ENVELOPES)
+    layout = LayoutOptions(upsert=Upsert(), decoding=ENVELOPES)
     report = loaded(tmp_path, layout, on_error=OnError.QUARANTINE)
     assert (report.row_count, report.quarantined_count) == (1, 4)
     assert len(rows(tmp_path)) == 1
@@ -288,10 +289,10 @@ def test_what_is_no_change_of_a_row_is_set_aside(tmp_path: Path) -> None:
 
 def test_an_envelope_stays_what_the_first_load_had(tmp_path: Path) -> None:
     append(tmp_path, encoded(1, event("c", {"id": 1, "name": "x"})))
-    loaded(tmp_path, LayoutOptions(is_latest=True, decoding=ENVELOPES))
+    loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=ENVELOPES))
     bare = Decoding(format=ValueFormat.JSON, schema="id bigint, name string")
     with pytest.raises(UserError, match="loaded with --envelope debezium"):
-        loaded(tmp_path, LayoutOptions(is_latest=True, decoding=bare))
+        loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=bare))
 
 
 def avro(schema: Any, value: Any, schema_id: int) -> bytes:
@@ -342,7 +343,7 @@ def test_events_in_avro_are_read_by_their_schemas_in_a_registry(tmp_path: Path) 
             subject="people-value",
             envelope=Envelope.DEBEZIUM,
         )
-        loaded(tmp_path, LayoutOptions(is_latest=True, decoding=decoding))
+        loaded(tmp_path, LayoutOptions(upsert=Upsert(), decoding=decoding))
     assert rows(tmp_path) == {b"1": {"id": 2, "name": "Grace"}}
     assert audited(tmp_path).is_equal
 

@@ -14,6 +14,7 @@ from ottla.base.errors import UserError
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.record_writer import OnError
@@ -22,7 +23,7 @@ Loaded = Callable[..., int]
 pytestmark = pytest.mark.slow
 
 RAW = LayoutOptions()
-LATEST = LayoutOptions(is_latest=True)
+LATEST = LayoutOptions(upsert=Upsert())
 JSON = LayoutOptions(decoding=Decoding(format=ValueFormat.JSON, schema="n bigint"))
 TEXT_KEYS = LayoutOptions(key=Decoding(format=ValueFormat.TEXT, schema="string"))
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": 300, "min.cleanable.dirty.ratio": 0.0}

@@ -17,6 +17,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.sorting import SortColumn
@@ -30,7 +31,7 @@ deltalake = pytest.importorskip("deltalake")
 
 PARTITIONS = 3
 JOBS = ("load", "load", "load", "rerun", "compact", "sort", "vacuum")
-LATEST = LayoutOptions(is_latest=True)
+LATEST = LayoutOptions(upsert=Upsert())
 
 Row = tuple[int, bytes, int, bytes]
 

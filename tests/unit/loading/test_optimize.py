@@ -12,6 +12,7 @@ import ottla.table
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import DataFile
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, mergeable_groups, optimize
@@ -63,7 +64,7 @@ def loaded_in_disorder(path: Path, *, is_latest: bool = False) -> str:
     pytest.importorskip("deltalake")
     chance, table = random.Random(3), str(path / "table")
     place = LoadRoute(str(path / "log"), "orders", table)
-    options = LoadOptions(layout=LayoutOptions(is_latest=is_latest))
+    options = LoadOptions(layout=LayoutOptions(upsert=Upsert() if is_latest else None))
     with ottla.open(path / "log") as log:
         log.create_topic("orders", partitions=2)
     for _ in range(3):

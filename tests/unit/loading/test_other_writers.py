@@ -20,6 +20,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
@@ -42,7 +43,7 @@ FIRST_ROW_GONE = {
 
 LAYOUTS = [
     LayoutOptions(),
-    LayoutOptions(is_latest=True),
+    LayoutOptions(upsert=Upsert()),
     LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id bigint"),
         partitioning=Partitioning.by_time("hour"),
@@ -192,7 +193,7 @@ def test_rows_that_are_of_no_record_are_named_with_the_statement_that_mends_them
 
 
 def test_a_row_of_another_program_beyond_the_logs_end_is_named(tmp_path: Path) -> None:
-    orders = Orders(tmp_path, LayoutOptions(is_latest=True))
+    orders = Orders(tmp_path, LayoutOptions(upsert=Upsert()))
     orders.load(0, 1, 2, 3)
     orders.delta().update(new_values={"offset": 99}, predicate="partition = 1 and offset = 1")
     (found,) = [one for one in orders.audited().differences if one.offset == 99]

@@ -18,6 +18,7 @@ from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import LoadReport, load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
@@ -64,7 +65,7 @@ def append(path: Path, changes: dict[bytes, bytes | None]) -> None:
 
 def loaded(path: Path, table: str, progress: Callable[[Progress], None] = pass_over) -> LoadReport:
     place = LoadRoute(str(path / "log"), "people", table)
-    options = LoadOptions(layout=LayoutOptions(is_latest=True))
+    options = LoadOptions(layout=LayoutOptions(upsert=Upsert()))
     return load(load_job(place, LocalEngine(), progress, options))
 
 

@@ -18,6 +18,7 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import redrive
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
@@ -41,7 +42,7 @@ class Orders:
 
     def job(self, schema: str, on_error: OnError = OnError.QUARANTINE) -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema)
-        layout = LayoutOptions(decoding=decoding, is_latest=self._is_latest)
+        layout = LayoutOptions(decoding=decoding, upsert=Upsert() if self._is_latest else None)
         options = LoadOptions(layout=layout, on_error=on_error)
         return load_job(LoadRoute(self.log, "orders", self.table), LocalEngine(), options=options)
 

@@ -22,6 +22,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import Action
 from ottla.tables.formats.delta import DeltaLog
 from ottla.tables.layout import LayoutOptions
@@ -82,7 +83,7 @@ class People:
 
     def job(self, schema: str | None, progress: OnProgress = pass_over) -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema) if schema else None
-        layout = LayoutOptions(decoding=decoding, is_latest=self._is_latest)
+        layout = LayoutOptions(decoding=decoding, upsert=Upsert() if self._is_latest else None)
         place = LoadRoute(self._log, "people", self.table)
         return load_job(place, LocalEngine(), progress, LoadOptions(layout=layout))
 

@@ -26,6 +26,7 @@ from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.columns.flat import as_read, flat_rows, is_flat, with_struct
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import parse_partitioning
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.layout import LayoutOptions
@@ -83,7 +84,8 @@ def order(number: int) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_latest", [False, True])
 def test_a_flat_table_goes_through_all_that_tables_do(tmp_path: Path, is_latest: bool) -> None:
-    orders = Orders(tmp_path, is_latest=is_latest, partitioning=parse_partitioning("id"))
+    upsert = Upsert() if is_latest else None
+    orders = Orders(tmp_path, upsert=upsert, partitioning=parse_partitioning("id"))
     report = orders.load(*map(order, range(4)), {"id": "wrong"}, None, {})
     assert report.quarantined_count == 1
     orders.load(*map(order, range(3, 6)))

@@ -27,6 +27,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import Partitioning, parse_partitioning
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import LayoutOptions
@@ -215,7 +216,7 @@ def test_files_have_the_numbers_of_their_columns_also_of_those_that_come_later(
         with ottla.open(tmp_path / "log") as log:
             log.append("orders", b'{"id": 1, "who": {"tags": {"a": 1}}}', key=schema.encode())
         decoding = Decoding(format=ValueFormat.JSON, schema=schema)
-        layout = LayoutOptions(decoding=decoding, is_latest=is_latest)
+        layout = LayoutOptions(decoding=decoding, upsert=Upsert() if is_latest else None)
         load_new(tmp_path, 0, layout=layout)
         assert_numbered(tmp_path)
     end = None if is_latest else "2"
@@ -506,7 +507,7 @@ def test_a_table_that_is_not_there_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_latest_row_of_each_key_is_what_every_reader_finds(tmp_path: Path) -> None:
-    options = LoadOptions(layout=LayoutOptions(is_latest=True))
+    options = LoadOptions(layout=LayoutOptions(upsert=Upsert()))
     for changes in ({b"a": b"1", b"b": b"1"}, {b"a": b"2", b"b": None, b"c": b"1"}, {b"c": None}):
         with ottla.open(tmp_path / "log") as log:
             if "orders" not in log.topics():
@@ -649,7 +650,8 @@ def test_partitions_are_transforms_that_readers_apply_and_a_change_is_a_new_spec
 
     def load_by(text: str, count: int) -> None:
         by = parse_partitioning(text)
-        layout = LayoutOptions(decoding=decoding, partitioning=by, is_latest=is_latest)
+        upsert = Upsert() if is_latest else None
+        layout = LayoutOptions(decoding=decoding, partitioning=by, upsert=upsert)
         with ottla.open(tmp_path / "log") as log:
             if "orders" not in log.topics():
                 log.create_topic("orders")

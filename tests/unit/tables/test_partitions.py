@@ -26,6 +26,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import (
     Partitioning,
     parse_partitioning,
@@ -251,7 +252,7 @@ def test_a_delta_table_has_the_columns_that_its_files_lie_by(
     tmp_path: Path, is_latest: bool
 ) -> None:
     by = "value.country, bucket(4, value.id), truncate(10, value.id)"
-    orders = Orders(tmp_path, by, is_latest=is_latest)
+    orders = Orders(tmp_path, by, upsert=Upsert() if is_latest else None)
     orders.load(*range(10))
     orders.load(*range(10, 14))
     optimize(orders.table, LocalEngine())

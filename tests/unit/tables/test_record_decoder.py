@@ -12,6 +12,7 @@ pa = pytest.importorskip("pyarrow")
 from ottla.base.errors import UserError  # noqa: E402
 from ottla.record.columns import schema as record_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
+from ottla.tables.columns.identity import Upsert  # noqa: E402
 from ottla.tables.layout import (  # noqa: E402
     RAW,
     LayoutOptions,
@@ -186,4 +187,4 @@ def test_how_keys_and_headers_are_decoded_is_pinned_and_may_grow() -> None:
 
 def test_a_table_of_the_latest_rows_keeps_the_bytes_of_keys() -> None:
     with pytest.raises(UserError, match="leave out --decode-key"):
-        first_layout(LayoutOptions(key=TEXT, is_latest=True))
+        first_layout(LayoutOptions(key=TEXT, upsert=Upsert()))

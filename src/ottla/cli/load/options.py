@@ -25,7 +25,7 @@ from ottla.cli.tiers import tier_of, tier_options
 if TYPE_CHECKING:
     from ottla.loading.follow import FollowRule
     from ottla.loading.job import LoadOptions
-    from ottla.tables import Decoding, LayoutOptions, Projection, ValueFormat
+    from ottla.tables import Decoding, LayoutOptions, Projection, Upsert, ValueFormat
 
 _FILE_NAME = lazy_pattern(r"[^\s{}:\"]*[./][^\s{}:\"]*")
 """What no schema is: it is a file that does not exist."""
@@ -185,9 +185,23 @@ with_load_options = with_options(
     ),
     click.option(
         "--upsert-by",
-        type=click.Choice(["key"]),
-        help="Keep the latest row of each key instead of one for each record; a null value "
-        "deletes. Pinned by the first load.",
+        metavar="key|FIELD,...",
+        help="Keep the latest row of each key instead of one for each record: of the record's key, "
+        "or of fields such as value.order_id,value.country. A null value deletes. Pinned by the "
+        "first load.",
+    ),
+    click.option(
+        "--version-by",
+        metavar="FIELD",
+        help="Order of the records of a key, with --upsert-by: a field such as value.updated_at, "
+        "or timestamp. A late record with a lower version changes nothing. By default their "
+        "offsets.",
+    ),
+    click.option(
+        "--delete-when",
+        metavar="CONDITION",
+        help="Records that delete their row too, with --upsert-by, in the language of --where: "
+        "'value.op = delete'.",
     ),
     click.option(
         "--envelope",
@@ -308,6 +322,7 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
                 import_module(_PACKAGES[name])
     if given["envelope"] is not None and given["upsert_by"] is None:
         raise UserError("--envelope is for merging changes: add --upsert-by key")
+    _check_upsert_options(given)
     if given["schema_id"] is not None and not given["confluent"]:
         raise UserError("--schema-id is the id in the prefix: add --confluent")
     if given["partition_field"] is not None and given["partition_by"] is None:
@@ -316,6 +331,20 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
         from ottla.tables import parse_partitioning
 
         parse_partitioning(given["partition_by"])  # Checked before Spark starts.
+
+
+def _check_upsert_options(given: Mapping[str, Any]) -> None:
+    """Raises `UserError` for options of merges without a merge, or a condition with a mistake."""
+    for name in ("version_by", "delete_when"):
+        if given[name] is not None and given["upsert_by"] is None:
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} is for merging changes: add --upsert-by key, or fields")
+    if given["upsert_by"] is not None and not _names(given["upsert_by"]):
+        raise UserError("--upsert-by names key, or fields such as value.id")
+    if given["delete_when"] is not None:
+        from ottla.loading.deletes import DeleteWhen
+
+        DeleteWhen(given["delete_when"]).parsed()
 
 
 def check_key_options(given: Mapping[str, Any]) -> None:
@@ -386,10 +415,23 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         projection=_projection(given),
         is_flat=None if given["columns"] is None else given["columns"] == "flat",
         partitioning=None if by is None else parse_partitioning(by, given["partition_field"]),
-        is_latest=given["upsert_by"] is not None,
+        upsert=_upsert(given),
         statistics=_names(given["statistics"]),
         is_growing=given["grow"],
         login=read_registry_login(given["registry_config"]),
+    )
+
+
+def _upsert(given: Mapping[str, Any]) -> "Upsert | None":
+    from ottla.tables import Upsert
+
+    names = _names(given["upsert_by"])
+    if names is None:
+        return None
+    return Upsert(
+        key=() if names == ("key",) else names,
+        version=given["version_by"] or "",
+        delete_when=given["delete_when"] or "",
     )
 
 

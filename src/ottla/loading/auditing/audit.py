@@ -170,28 +170,34 @@ class Audit:
         self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile], seed: int | None
     ) -> None:
         """Checks a table with the latest row of each key."""
-        audits = {
-            number: StateAudit(
-                self._table, self._log, TopicPartition(self._topic, number), offered, self._login
-            )
-            for number, offered in self._offered.items()
-        }
-        for number, one in audits.items():
-            some = pieces.get(number, [])
-            for piece in some:
+        order = self._table.layout().order
+        assert order is not None
+        scopes: dict[int, dict[int, LogPartition]] = {}
+        for number, offered in self._offered.items():
+            scopes.setdefault(order.scope(number), {})[number] = offered
+        audits: dict[int, StateAudit] = {}
+        for offered_there in scopes.values():
+            one = StateAudit(self._table, self._log, self._topic, offered_there, self._login)
+            audits |= dict.fromkeys(offered_there, one)
+            some = {number: pieces.get(number, []) for number in offered_there}
+            there = [piece for each in some.values() for piece in each]
+            for piece in there:
                 if piece.is_whole:
                     self._check_there(piece, piece.stated.record_count)
             try:
-                found = list(one.differences(some, _of_partition(files, number)))
+                found = list(
+                    one.differences(some, [file for file in files if file.partition in some])
+                )
             except OffsetsGoneError:
                 # Retention removed records while they were read.
-                self._report.unseen += [(number, piece.offsets) for piece in some]
+                self._report.unseen += [(piece.stated.partition, piece.offsets) for piece in there]
                 found = []
             self._report.differences += found
         rows = rows_only(files)
         for file in rows if seed is None else _some(rows, seed):
             self._report.differences += audits[file.partition].differences_of_rows(file)
-        self._report.rows_compared += sum(one.rows_compared for one in audits.values())
+        each = {id(one): one for one in audits.values()}.values()
+        self._report.rows_compared += sum(one.rows_compared for one in each)
 
     def _check_there(self, piece: Piece, count: int) -> None:
         try:

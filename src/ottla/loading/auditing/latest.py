@@ -5,34 +5,40 @@ record, unlike a merge. Quarantined records are left out. Rows whose records wer
 retention or compaction cannot be compared.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.auditing.report import Difference
+from ottla.loading.deletes import deletes_of
 from ottla.loading.row_comparison import first_difference, stored_rows
 from ottla.loading.value_comparison import wrong_values
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.sources.log_source import LogPartition, LogSource, read_ranges
 from ottla.tables import (
+    IS_DELETED,
+    MERGE_KEY,
+    RANK,
     Action,
+    ChangeMaker,
     DataFile,
     FileRole,
     ForgottenPlaces,
     LedgerEntry,
     Piece,
-    RecordDecoder,
-    RecordDecoding,
+    RowBuilder,
+    RowOrder,
     Table,
+    keyed_rows,
     rows_only,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_COLUMNS = ("key", "value", "offset", "headers")
+_COLUMNS = ("key", "value", "offset", "timestamp_ms", "timestamp_type", "headers")
 
 
 def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> list[Difference]:
@@ -49,126 +55,183 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
     return [Difference(kind="count", text=f"the table has {found} rows, {stated} expected")]
 
 
+class _Last(NamedTuple):
+    """The last record of a key: its rank, its place, and whether it deletes the row."""
+
+    rank: int | bytes
+    partition: int
+    offset: int
+    is_deleted: bool
+
+
 @dataclass(slots=True)
 class StateAudit:
-    """The audit of one partition; `offered` is the range that the log has."""
+    """The audit of the partitions whose keys are compared; `offered` are the ranges that the log
+    has, by partition.
+    """
 
     table: Table
     log: LogSource
-    place: TopicPartition
-    offered: LogPartition
+    topic: str
+    offered: Mapping[int, LogPartition]
     login: RegistryLogin | None = None
     rows_compared: int = 0
-    _last: dict[bytes, tuple[int, bool]] = field(default_factory=dict)
-    """By key: the offset of the last record, and whether it deletes the row."""
+    _last: dict[bytes, _Last] = field(default_factory=dict)
     _truncated: int = -1
-    _forgotten: frozenset[int] = frozenset()
-    """The offsets whose rows were deleted on purpose."""
+    _forgotten: set[tuple[int, int]] = field(default_factory=set)
+    """Partition and offset of rows that were deleted on purpose."""
 
     def differences(
-        self, pieces: Sequence[Piece], files: Sequence[DataFile]
+        self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile]
     ) -> Iterator[Difference]:
         """Yields missing, duplicate and superfluous rows.
 
         Raises `OffsetsGoneError` if the log loses records meanwhile.
         """
-        quarantined = {
+        layout = self.table.layout()
+        assert layout.order is not None
+        maker = ChangeMaker(order=layout.order, deletes=deletes_of(layout))
+        places = ForgottenPlaces(self.table.files, files)
+        for number, some in pieces.items():
+            quarantined = self._quarantined(files, number)
+            quarantined |= set(places.of_quarantine(number).tolist())
+            self._forgotten |= {(number, offset) for offset in places.of_rows(number).tolist()}
+            for piece in some:
+                wanted = self._offered_of(number, piece.offsets)
+                if not wanted.is_empty:
+                    builder = RowBuilder(
+                        self.topic, layout.record_decoding_of(piece.commit_id), self.login
+                    )
+                    self._follow(number, wanted, _Replay(builder, maker, quarantined))
+        ends = {number: some[-1].until_offset for number, some in pieces.items() if some}
+        yield from self._compare(files, maker.order, ends)
+
+    def _quarantined(self, files: Sequence[DataFile], partition: int) -> set[int]:
+        return {
             offset
             for file in files
-            if file.role is FileRole.QUARANTINE
+            if file.role is FileRole.QUARANTINE and file.partition == partition
             for offset in self.table.files.offsets(file).tolist()
         }
-        places = ForgottenPlaces(self.table.files, files)
-        quarantined |= set(places.of_quarantine(self.place.partition).tolist())
-        self._forgotten = frozenset(places.of_rows(self.place.partition).tolist())
-        layout = self.table.layout()
-        for piece in pieces:
-            wanted = self._offered_of(piece.offsets)
-            if not wanted.is_empty:
-                self._follow(wanted, layout.record_decoding_of(piece.commit_id), quarantined)
-        ends = [piece.until_offset for piece in pieces]
-        yield from self._compare(files, max(ends, default=0))
 
     def differences_of_rows(self, file: DataFile) -> Iterator[Difference]:
         """Compares the rows of a file with their records."""
         # Rows beyond the log's end are those of another program, as `differences` says.
-        until = min(file.last_offset + 1, self.offered.end_offset)
-        wanted = self._offered_of(OffsetRange(from_offset=file.first_offset, until_offset=until))
+        until = min(file.last_offset + 1, self.offered[file.partition].end_offset)
+        wanted = self._offered_of(
+            file.partition, OffsetRange(from_offset=file.first_offset, until_offset=until)
+        )
         if wanted.is_empty:
             return
         import pyarrow.compute as pc
 
+        place = TopicPartition(self.topic, file.partition)
         stored = stored_rows(self.table.files, [file], wanted)
-        log = read_ranges(self.log, {self.place: wanted}, stored.column_names)
+        log = read_ranges(self.log, {place: wanted}, stored.column_names)
         log = log.filter(pc.is_in(log["offset"], stored["offset"].combine_chunks()))
         stored = stored.filter(pc.is_in(stored["offset"], log["offset"].combine_chunks()))
         self.rows_compared += stored.num_rows
         found = first_difference(stored, log)
         if found is not None:
-            yield self._difference(*found, file.path)
+            yield Difference.in_row(file.partition, *found, file.path)
             return
-        for offset, text in wrong_values(
-            self.table, file, self.log, self.place, wanted, self.login
-        ):
-            yield self._difference(offset, text, file.path)
+        for offset, text in wrong_values(self.table, file, self.log, place, wanted, self.login):
+            yield Difference.in_row(file.partition, offset, text, file.path)
 
-    def _offered_of(self, wanted: OffsetRange) -> OffsetRange:
-        start = max(wanted.from_offset, self.offered.start_offset)
+    def _offered_of(self, partition: int, wanted: OffsetRange) -> OffsetRange:
+        start = max(wanted.from_offset, self.offered[partition].start_offset)
         return OffsetRange(from_offset=start, until_offset=max(start, wanted.until_offset))
 
-    def _follow(self, wanted: OffsetRange, decoding: RecordDecoding, quarantined: set[int]) -> None:
-        for split in self.log.splits({self.place: wanted}):
+    def _follow(self, partition: int, wanted: OffsetRange, replay: "_Replay") -> None:
+        place = TopicPartition(self.topic, partition)
+        for split in self.log.splits({place: wanted}):
             for batch in self.log.read(split, _COLUMNS):
-                self._apply(batch, decoding, quarantined)
+                self._apply(batch, partition, replay)
 
-    def _apply(
-        self, batch: "pa.RecordBatch", decoding: RecordDecoding, quarantined: set[int]
-    ) -> None:
-        decoded = RecordDecoder(decoding, self.login).decode(batch)
-        values = decoded.columns.get("value", batch["value"])
-        offsets, keys = batch["offset"].to_pylist(), batch["key"].to_pylist()
-        is_deleted = values.is_null().to_pylist()
-        for index, offset in enumerate(offsets):
-            if offset in quarantined:
+    def _apply(self, batch: "pa.RecordBatch", partition: int, replay: "_Replay") -> None:
+        rows, decoded = replay.builder.rows(batch, partition)
+        columns = replay.maker.changes(rows, decoded.truncations, len(self.offered)).columns
+        found = zip(
+            batch["offset"].to_pylist(),
+            *(columns[name].to_pylist() for name in (MERGE_KEY, RANK, IS_DELETED)),
+            strict=True,
+        )
+        for index, (offset, key, rank, is_deleted) in enumerate(found):
+            if offset in replay.quarantined:
                 continue
             if index in decoded.truncations:
                 self._truncated = offset
-                self._last = dict.fromkeys(self._last, (offset, True))
-            elif keys[index] is not None:
-                is_gone = is_deleted[index] or offset in self._forgotten
-                self._last[keys[index]] = offset, is_gone
+                gone = _Last(rank, partition, offset, is_deleted=True)
+                self._last = dict.fromkeys(self._last, gone)
+            elif key is not None and (key not in self._last or self._last[key].rank < rank):
+                is_gone = is_deleted or (partition, offset) in self._forgotten
+                self._last[key] = _Last(rank, partition, offset, is_gone)
 
-    def _compare(self, files: Sequence[DataFile], end: int) -> Iterator[Difference]:
+    def _compare(
+        self, files: Sequence[DataFile], order: RowOrder, ends: Mapping[int, int]
+    ) -> Iterator[Difference]:
         there: dict[bytes, int] = {}
-        for file in rows_only(files):
-            found = self.table.files.rows(file, ["key", "offset"])
-            pairs = zip(found["key"].to_pylist(), found["offset"].to_pylist(), strict=True)
-            for key, offset in pairs:
+        for file in files:
+            if file.role in (FileRole.QUARANTINE, FileRole.FORGOTTEN):
+                continue
+            rows = keyed_rows(self.table.store, file, order)
+            is_deleted = file.role is FileRole.DELETED
+            for key, rank, offset in zip(
+                *(rows[name].to_pylist() for name in ("key", "rank", "offset")), strict=True
+            ):
                 if key in there:
                     text = f"key {key!r:.60} already has a row, from offset {there[key]}"
-                    yield self._difference(offset, text, file.path)
+                    yield Difference.in_row(file.partition, offset, text, file.path)
                 there[key] = offset
-                yield from self._check_row(key, offset, file, end)
-        for key, (offset, is_deleted) in self._last.items():
-            if not is_deleted and key not in there:
-                yield Difference.in_row(
-                    self.place.partition, offset, f"the table has no row for key {key!r:.60}"
-                )
+                found = _Last(rank, file.partition, offset, is_deleted)
+                yield from self._check_row(key, found, file, ends)
+        for key, last in self._last.items():
+            if key in there or (last.is_deleted and not order.remembers_deletes):
+                continue
+            if last.offset == self._truncated or last[1:3] in self._forgotten:
+                continue
+            what = "does not keep the deleted" if last.is_deleted else "has no row for"
+            yield Difference.in_row(
+                last.partition, last.offset, f"the table {what} key {key!r:.60}"
+            )
 
-    def _check_row(self, key: bytes, offset: int, file: DataFile, end: int) -> Iterator[Difference]:
-        last = self._last.get(key)
+    def _check_row(
+        self, key: bytes, row: _Last, file: DataFile, ends: Mapping[int, int]
+    ) -> Iterator[Difference]:
+        last, offered = self._last.get(key), self.offered[row.partition]
         if last is None:
             # The row's record may have been removed by retention, or by compaction in favour of a
             # record that is not loaded yet.
-            is_there = self.offered.start_offset <= offset and self.offered.end_offset == end
-            if is_there or offset <= self._truncated:
+            end = ends.get(row.partition, 0)
+            is_there = offered.start_offset <= row.offset and offered.end_offset == end
+            if is_there or row.offset <= self._truncated:
                 yield Difference.in_row(
-                    self.place.partition, offset, "the log has no such record", file.path
+                    row.partition, row.offset, "the log has no such record", file.path
                 )
-        elif last != (offset, False):
-            what = "deleted" if last[1] else "in the log"
-            text = f"the last record of key {key!r:.60} is {what} at offset {last[0]}"
-            yield self._difference(offset, text, file.path)
+        elif last[1:3] in self._forgotten and row[1:3] != last[1:3]:
+            # Nothing keeps the key of a row that was deleted on purpose.
+            return
+        elif last[1:] != row[1:] and not self._is_gone(row, last):
+            what = "deleted" if last.is_deleted else "in the log"
+            text = f"the last record of key {key!r:.60} is {what} at offset {last.offset}"
+            if last.partition != row.partition:
+                text += f" of partition {last.partition}"
+            yield Difference.in_row(row.partition, row.offset, text, file.path)
 
-    def _difference(self, offset: int, text: str, path: str | None = None) -> Difference:
-        return Difference.in_row(self.place.partition, offset, text, path)
+    def _is_gone(self, row: _Last, last: _Last) -> bool:
+        """Whether a row is of a record after the last one that the log still has."""
+        if isinstance(row.rank, int) or isinstance(last.rank, int) or row.rank <= last.rank:
+            return False
+        if row.offset < self.offered[row.partition].start_offset:
+            return True
+        wanted = OffsetRange(from_offset=row.offset, until_offset=row.offset + 1)
+        return not self.log.count_records(TopicPartition(self.topic, row.partition), wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """How the records of a piece are followed."""
+
+    builder: RowBuilder
+    maker: ChangeMaker
+    quarantined: set[int]

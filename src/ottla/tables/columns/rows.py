@@ -31,13 +31,6 @@ def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schem
     )
 
 
-def change_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schema":
-    """The columns of changes to be merged; a row without a key is a truncation."""
-    import pyarrow as pa
-
-    return row_columns(decoded).append(pa.field("is_deleted", pa.bool_()))
-
-
 def quarantine_columns(*, with_bytes: bool) -> "pa.Schema":
     """The columns of quarantined records; `with_bytes` includes keys, values and headers."""
     import pyarrow as pa

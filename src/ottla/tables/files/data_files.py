@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.base.errors import CorruptionError
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
+from ottla.tables.columns.statistics import Path
 from ottla.tables.entries import DataFile
 from ottla.tables.files.field_ids import with_field_ids
 from ottla.tables.files.parquet_files import open_parquet, partition_bounds, read_footer
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from ottla.tables.files.plain_parquet import PlainParquetFile
 
 BATCH_ROWS = 16_384
 
@@ -102,6 +105,27 @@ class DataFiles:
             if found.sum() < file.row_count and stray is None:
                 stray = file
         return counts.tolist(), stray
+
+
+def leaf_batches(
+    opened: "PlainParquetFile", file: DataFile, paths: Sequence[Path]
+) -> "Iterator[pa.RecordBatch]":
+    """Leaf columns of a partition's rows, by their paths in rows, each as a column of its own; the
+    partition is among them.
+    """
+    import pyarrow.compute as pc
+
+    paths = list(dict.fromkeys((*paths, ("partition",))))
+    for number, (first, last) in enumerate(partition_bounds(opened.metadata)):
+        if not first <= file.partition <= last:
+            continue
+        for batch in opened.iter_leaves(number, paths, BATCH_ROWS):
+            is_mixed = first != last
+            yield (
+                batch.filter(pc.equal(batch.column("partition"), file.partition))
+                if is_mixed
+                else batch
+            )
 
 
 def part_batches(

@@ -10,6 +10,8 @@ from urllib.parse import unquote
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.columns.flat import flat_rows, is_flat, stored_path
+from ottla.tables.columns.identity import RowOrder
+from ottla.tables.columns.sortable import ABOVE, sortable
 from ottla.tables.columns.statistics import (
     Path,
     file_statistics,
@@ -67,11 +69,11 @@ def read_footer(
     store: TableStore,
     path: str,
     *,
-    with_keys: bool = False,
+    order: RowOrder | None = None,
     statistics: Sequence[str] | None = None,
 ) -> list[DataFile]:
     """The rows of a data file by partition, from its footer; with the `statistics` of the named
-    columns, or of the first if none is named.
+    columns, or of the first if none is named, and with bounds of the keys that `order` has.
 
     Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
     are read. Raises `UserError` if it has rows without a partition or an offset.
@@ -106,7 +108,7 @@ def read_footer(
             first_offset=first_offset,
             last_offset=last_offset,
             times=_times(group),
-            keys=_keys(group) if with_keys else None,
+            keys=None if order is None else _keys(group, order, whole.role),
             rescued_count=_rescued_count(group),
         )
         before = found.get(partition)
@@ -309,12 +311,25 @@ def _times(group: Any) -> tuple[int, int] | None:
     return _microseconds(found.min), _microseconds(found.max)
 
 
-def _keys(group: Any) -> tuple[bytes, bytes] | None:
+def _keys(group: Any, order: RowOrder, role: FileRole) -> tuple[bytes, bytes] | None:
     """Bounds of the keys, cut to `KEY_SIZE`; `None` if unknown."""
+    if order.key and role is FileRole.ROWS:
+        return _keys_of(group, order.key[0])
     found = _statistics(group, "key")
     if found is None or not found.has_min_max or found.physical_type != "BYTE_ARRAY":
         return None
     return shortened_bytes((bytes(found.min), bytes(found.max)), KEY_SIZE)
+
+
+def _keys_of(group: Any, first: Path) -> tuple[bytes, bytes] | None:
+    """Bounds of keys by the bounds of their first column."""
+    import pyarrow as pa
+
+    found = _statistics(group, ".".join(first))
+    if found is None or not found.has_min_max:
+        return None
+    lowest, highest = sortable([pa.array([found.min, found.max])]).to_pylist()
+    return shortened_bytes((lowest, highest + ABOVE), KEY_SIZE)
 
 
 def _rescued_count(group: Any) -> int:

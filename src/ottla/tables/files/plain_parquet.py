@@ -8,10 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from ottla.tables.columns.flat import is_flat, row_schema, stored_names, with_struct
+from ottla.tables.columns.flat import (
+    is_flat,
+    row_schema,
+    stored_names,
+    stored_path,
+    with_struct,
+)
+from ottla.tables.columns.statistics import Path
 
 
 class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
@@ -39,6 +47,15 @@ class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
         for batch in super().iter_batches(*args, columns=self._stored(columns), **options):
             yield self._rows(batch, columns)
 
+    def iter_leaves(self, group: int, paths: Sequence[Path], size: int) -> Iterator[pa.RecordBatch]:
+        """Leaf columns of a row group, by their paths in rows, each as a column of its own."""
+        stored = [stored_path(one, is_flat=is_flat(self.names_in_file)) for one in paths]
+        wanted = [".".join(one) for one in stored]
+        for batch in super().iter_batches(size, row_groups=[group], columns=wanted):
+            plain = _with_plain_types(batch)
+            columns = [_leaf(plain, one) for one in stored]
+            yield pa.RecordBatch.from_arrays(columns, names=[".".join(one) for one in paths])
+
     def read_row_group(
         self, number: int, columns: Sequence[str] | None = None, **options: Any
     ) -> pa.Table:
@@ -65,6 +82,13 @@ class PlainParquetFile(pq.ParquetFile):  # type: ignore[misc]
     def _rows(self, found: Any, columns: Sequence[str] | None) -> Any:
         plain = _with_plain_types(found)
         return with_struct(plain, columns) if is_flat(self.names_in_file) else plain
+
+
+def _leaf(rows: pa.RecordBatch, path: Path) -> pa.Array:
+    found = rows.column(path[0])
+    for name in path[1:]:
+        found = pc.struct_field(found, [found.type.get_field_index(name)])
+    return found
 
 
 def _with_plain_types(rows: Any) -> Any:

@@ -5,19 +5,22 @@ truncation; a delete is not a row itself. So changes and rows of the table are t
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
+from ottla.tables.columns.identity import RowOrder
 from ottla.tables.columns.partitions import Partitioning
-from ottla.tables.entries import DataFile, changes_of, inner_directory
+from ottla.tables.entries import DataFile, FileRole, changes_of, deleted_of, inner_directory
 from ottla.tables.files.data_files import DataFiles, part_batches
 from ottla.tables.files.parquet_files import ParquetStyle, open_parquet
 from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore, open_store
-from ottla.tables.upserts.resolution import LatestChanges, Resolution
+from ottla.tables.upserts.resolution import LatestChanges, Resolution, keyed_rows
+from ottla.tables.writing.change_rows import CHANGE_COLUMNS, MERGE_KEY, RANK
 from ottla.tables.writing.task_files import TaskFiles
 
 if TYPE_CHECKING:
@@ -26,14 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestWriter:
-    """A merge. `directory` is relative to the table; `again` are the offsets of a rerun."""
+    """A merge. `directory` is relative to the table; `again` are the offsets of a rerun, `beaten`
+    the files of changes that rows of the table beat.
+    """
 
     table: str
     directory: str
+    order: RowOrder
     style: ParquetStyle
     partitioning: Partitioning | None
     resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
+    beaten: Sequence[str] = ()
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> list[str]:
         """Merges whole files, of changes and of the table; returns a `BundleReport` as JSON."""
@@ -42,7 +49,9 @@ class LatestWriter:
 
 @dataclass(slots=True)
 class BundleReport:
-    """The result of a task; `dropped_count` counts changes that were superseded."""
+    """The result of a task; `dropped_count` counts changes that were superseded, `deleted_count`
+    deleted keys that are kept, of changes and of the table.
+    """
 
     written: list[str]
     replaced: list[str]
@@ -50,6 +59,9 @@ class BundleReport:
     retained_count: int = 0
     superseded_count: int = 0
     dropped_count: int = 0
+    deleted_count: int = 0
+    undeleted_count: int = 0
+    """Deleted keys of the table that a change supersedes."""
 
     @property
     def text(self) -> str:
@@ -57,12 +69,24 @@ class BundleReport:
 
     @property
     def read_count(self) -> int:
-        return self.row_count + self.superseded_count + self.dropped_count
+        return self.row_count + self.superseded_count + self.dropped_count + self.undeleted_count
 
     @property
     def row_count(self) -> int:
         """The number of rows written."""
-        return self.upserted_count + self.retained_count
+        return self.upserted_count + self.retained_count + self.deleted_count
+
+
+_OF_DELETED = [MERGE_KEY, RANK, "partition", "offset"]
+"""The columns of changes that files of deleted keys have; there the first is `key`."""
+
+
+class _Kept(NamedTuple):
+    """The rows of a part that are written again, and their columns."""
+
+    part: DataFile
+    mask: "np.ndarray[Any, Any]"
+    columns: list[str]
 
 
 class _BundleWriter:
@@ -70,81 +94,91 @@ class _BundleWriter:
         self._merge = merge
         self._store = store
         self._files = DataFiles(store)
-        self._changes = LatestChanges(store, merge.resolutions)
+        self._changes = LatestChanges(store, merge.order, merge.resolutions, merge.beaten)
         self._report = BundleReport([], [])
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> BundleReport:
-        masked = [
-            (part, mask) for parts in bundle for part, mask in self._masked(parts) if mask.any()
-        ]
-        by_place = sorted(masked, key=lambda one: (one[0].partition, one[0].first_offset))
+        kept = [one for parts in bundle for one in self._kept(parts) if one.mask.any()]
+        by_place = sorted(kept, key=lambda one: (one.part.partition, one.part.first_offset))
         outputs: dict[str, TaskFiles] = {}
         with ExitStack() as stack:
-            for part, mask in by_place:
-                schema = self._files.columns(part)
-                names = [name for name in schema.names if name != "is_deleted"]
-                shape = str([schema.field(name) for name in names])
+            for one in by_place:
+                shape = str([self._files.columns(one.part).field(name) for name in one.columns])
                 if shape not in outputs:
-                    outputs[shape] = stack.enter_context(self._task_files(part))
-                self._copy(part, mask, names, outputs[shape])
+                    outputs[shape] = stack.enter_context(self._task_files(one))
+                self._copy(one, outputs[shape])
         self._report.written += [path for one in outputs.values() for path in one.paths]
         return self._report
 
-    def _masked(self, parts: Sequence[DataFile]) -> "list[tuple[DataFile, np.ndarray[Any, Any]]]":
-        """The parts of a file with masks of rows to keep; empty if a table's file is unchanged."""
+    def _kept(self, parts: Sequence[DataFile]) -> "list[_Kept]":
+        """What to keep of the parts of a file; nothing if a table's file is unchanged."""
         if self._is_change(parts[0]):
-            masks = [self._mask_of_changes(part) for part in parts]
-            stay, lost = _counts(masks)
-            self._report.upserted_count += stay
-            self._report.dropped_count += lost
+            return [kept for part in parts for kept in self._kept_changes(part)]
+        masks = [self._mask_of_rows(part) for part in parts]
+        stay, lost = _counts(masks)
+        if not lost:
+            return []
+        self._report.replaced.append(parts[0].path)
+        if parts[0].role is FileRole.DELETED:
+            self._report.deleted_count += stay
+            self._report.undeleted_count += lost
         else:
-            masks = [self._mask_of_rows(part) for part in parts]
-            stay, lost = _counts(masks)
-            if not lost:
-                return []
-            self._report.replaced.append(parts[0].path)
             self._report.retained_count += stay
             self._report.superseded_count += lost
-        return list(zip(parts, masks, strict=True))
+        columns = self._files.columns(parts[0]).names
+        return [_Kept(part, mask, columns) for part, mask in zip(parts, masks, strict=True)]
 
-    def _mask_of_changes(self, part: DataFile) -> "np.ndarray[Any, Any]":
+    def _kept_changes(self, part: DataFile) -> "Iterator[_Kept]":
         offsets = self._files.offsets(part)
-        return self._changes.stay(part, offsets)
+        rows = self._changes.stay(part, offsets)
+        deletes = self._changes.are_deletes(part, offsets)
+        count, deleted_count = int(rows.sum()), int(deletes.sum())
+        self._report.upserted_count += count
+        self._report.deleted_count += deleted_count
+        self._report.dropped_count += len(offsets) - count - deleted_count
+        there = self._files.columns(part).names
+        yield _Kept(part, rows, [name for name in there if name not in CHANGE_COLUMNS])
+        yield _Kept(part, deletes, _OF_DELETED)
 
     def _mask_of_rows(self, part: DataFile) -> "np.ndarray[Any, Any]":
-        rows = self._files.rows(part, ["key", "offset"])
-        offsets = rows["offset"].to_numpy()
-        found = self._changes.survive(part, rows["key"], offsets)
+        rows = keyed_rows(self._store, part, self._merge.order)
+        found = self._changes.survive(part, rows)
         again = self._merge.again.get(part.partition)
         if again is not None:
             # Rows at offsets that are read again are replaced by changes.
+            offsets = rows["offset"].to_numpy()
             found &= (offsets < again.from_offset) | (offsets >= again.until_offset)
         return found
 
-    def _copy(
-        self, part: DataFile, mask: "np.ndarray[Any, Any]", names: list[str], output: TaskFiles
-    ) -> None:
+    def _copy(self, kept: "_Kept", output: TaskFiles) -> None:
         import pyarrow as pa
 
-        position = 0
+        position, part = 0, kept.part
         with open_parquet(self._store, part.path) as opened:
-            for batch in part_batches(opened, part, names):
-                rows = batch.filter(pa.array(mask[position : position + batch.num_rows]))
+            for batch in part_batches(opened, part, kept.columns):
+                rows = batch.filter(pa.array(kept.mask[position : position + batch.num_rows]))
                 position += batch.num_rows
                 if not rows.num_rows:
                     continue
+                if kept.columns is _OF_DELETED:
+                    names = ["key" if name == MERGE_KEY else name for name in kept.columns]
+                    rows = rows.rename_columns(names)
                 if self._is_change(part) or not is_placed(part, self._merge.partitioning):
                     output.write(rows, part.partition)
                 else:
                     output.write_into(inner_directory(part), rows, part.partition)
 
-    def _task_files(self, first: DataFile) -> TaskFiles:
+    def _task_files(self, kept: "_Kept") -> TaskFiles:
+        first = kept.part
+        is_deleted = first.role is FileRole.DELETED or kept.columns is _OF_DELETED
+        directory = self._merge.directory
+        style = self._merge.style
         return TaskFiles(
             self._store,
-            self._merge.directory,
+            deleted_of(directory) if is_deleted else directory,
             f"{first.partition}-{first.first_offset}",
-            style=self._merge.style,
-            partitioning=self._merge.partitioning,
+            style=replace(style, field_ids={}) if is_deleted else style,
+            partitioning=None if is_deleted else self._merge.partitioning,
         )
 
     def _is_change(self, part: DataFile) -> bool:

@@ -1,8 +1,11 @@
-"""Finds the winning changes of a load, once for each partition.
+"""Finds the winning changes of a load, once for each scope of keys: a partition, or the table.
 
-One task reads keys and offsets of all changes of a partition and writes two small files: the last
-offset of each key, in order of key, and the offsets of the rows that stay, in order. The tasks that
-merge read the parts of these files that concern their files.
+One task reads keys and ranks of all changes of a scope and writes small files: the last change of
+each key, in order of key, and of each partition the offsets of the rows that stay, and of deletes,
+in order. The tasks that merge read the parts of these files that concern their files.
+
+Where a later record does not always win, other tasks first look for rows of the table that beat the
+last changes of their keys.
 
 A task holds at most `KEYS_AT_ONCE` keys in memory: more keys are written to sorted files and merged
 at the end (`key_runs.py`). In addition it holds a bit for each offset of the load.
@@ -16,12 +19,15 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
-from ottla.tables.entries import DataFile, changes_of
-from ottla.tables.files.data_files import part_batches
+from ottla.tables.columns.identity import RowOrder, places_of
+from ottla.tables.entries import DataFile, FileRole, changes_of
+from ottla.tables.files.data_files import DataFiles, leaf_batches, part_batches
 from ottla.tables.files.parquet_files import open_parquet, range_of
 from ottla.tables.stores.store import TableStore, open_store
 from ottla.tables.upserts.key_runs import KeyRuns
+from ottla.tables.writing.change_rows import IS_DELETED, MERGE_KEY, RANK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,109 +39,224 @@ _GROUP_ROWS = 65_536
 _GROUPS_AT_ONCE = 16
 _CHUNK_OFFSETS = 1 << 20
 
+_Places = tuple[int, "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
+"""Of a partition, the offsets of changes, and which of them are deletes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """The winning changes of one partition; paths are relative to the table."""
+    """The winning changes of one scope; paths are relative to the table."""
 
-    partition: int
+    scope: int
     latest: str
-    """The file of keys and their last offsets."""
-    winners: str
-    """The file of the offsets of rows that stay."""
+    """The file of keys and their last changes, as ranks."""
+    winners: Mapping[str, str]
+    """By partition, the file of the offsets of rows that stay."""
+    deleted: Mapping[str, str]
+    """By partition, the file of the offsets of deletes that stay; empty if nobody needs them."""
     truncated: int = -1
     """The offset of the last truncation; -1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolving:
-    """The task that resolves partitions; `directory` is the load's, relative to the table."""
+    """The task that resolves scopes; `directory` is the load's, relative to the table."""
 
     table: str
     directory: str
+    order: RowOrder
     keys_at_once: int
 
     def resolve(self, changes: Mapping[int, Sequence[DataFile]]) -> list[str]:
-        """Returns the resolution of each partition, as JSON."""
+        """Returns the resolution of each scope, as JSON."""
         store = open_store(self.table)
-        found = [self._resolved(store, number, parts) for number, parts in changes.items()]
+        found = [self._resolved(store, scope, parts) for scope, parts in changes.items()]
         return [json.dumps(asdict(one)) for one in found]
 
-    def _resolved(self, store: TableStore, partition: int, parts: Sequence[DataFile]) -> Resolution:
+    def _resolved(self, store: TableStore, scope: int, parts: Sequence[DataFile]) -> Resolution:
         import pyarrow as pa
 
-        name = f"{changes_of(self.directory)}/{{}}-{partition}-{secrets.token_hex(4)}"
+        name = f"{changes_of(self.directory)}/{{}}-{scope}-{secrets.token_hex(4)}"
         runs = KeyRuns(store, name.format("run"), self.keys_at_once)
         truncated = -1
         for part in parts:
-            for changes, truncation in _changes(store, part):
+            for changes, truncation in _changes(store, part, self.order):
                 runs.add(changes)
                 truncated = max(truncated, truncation)
-        found = Resolution(
-            partition=partition,
-            latest=f"{name.format('latest')}.parquet",
-            winners=f"{name.format('winners')}.parquet",
-            truncated=truncated,
-        )
-        key, offset = pa.field("key", pa.binary()), pa.field("offset", pa.int64())
-        winners = _OffsetSet()
-        with _output(store, found.latest, pa.schema([key, offset])) as write:
+        latest = f"{name.format('latest')}.parquet"
+        rank = pa.int64() if self.order.is_by_offset else pa.binary()
+        fields = [pa.field("key", pa.binary()), pa.field("change", rank)]
+        sets: dict[tuple[str, int], _OffsetSet] = {}
+        with _output(store, latest, pa.schema(fields)) as write:
             for rows in runs.windows():
-                change = rows["change"].to_numpy()
-                offsets = change >> 1
-                write([rows["key"], pa.chunked_array([offsets])])
-                winners.add(offsets[(change & 1 == 0) & (offsets > truncated)])
-        with _output(store, found.winners, pa.schema([offset])) as write:
-            for offsets in winners.in_order():
-                write([pa.chunked_array([offsets])])
-        return found
+                write([rows["key"], rows["change"]])
+                for partition, offsets, is_deleted in self._places(scope, rows["change"]):
+                    there = offsets > truncated
+                    for kind, some in (("winners", ~is_deleted), ("deleted", is_deleted)):
+                        found = sets.setdefault((kind, partition), _OffsetSet())
+                        found.add(offsets[some & there])
+        written: dict[str, dict[str, str]] = {"winners": {}, "deleted": {}}
+        for (kind, partition), found in sets.items():
+            path = f"{name.format(kind)}-{partition}.parquet"
+            if kind == "winners" or not self.order.is_by_offset:
+                written[kind][str(partition)] = path
+                _write_offsets(store, path, found)
+        return Resolution(scope=scope, latest=latest, truncated=truncated, **written)
+
+    def _places(self, scope: int, changes: "pa.ChunkedArray") -> "Iterator[_Places]":
+        """The offsets of changes, by partition, and which of them are deletes."""
+        import numpy as np
+
+        if self.order.is_by_offset:
+            change = changes.to_numpy()
+            yield scope, change >> 1, change & 1 == 1
+            return
+        places = places_of(changes)
+        for partition in np.unique(places["partition"]).tolist():
+            some = places[places["partition"] == partition]
+            yield partition, some["offset"].astype(np.int64), some["is_deleted"] == 1
+
+
+def _write_offsets(store: TableStore, path: str, found: "_OffsetSet") -> None:
+    import pyarrow as pa
+
+    with _output(store, path, pa.schema([pa.field("offset", pa.int64())])) as write:
+        for offsets in found.in_order():
+            write([pa.chunked_array([offsets])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """The task that finds the rows of a table that beat the last changes of their keys."""
+
+    table: str
+    directory: str
+    order: RowOrder
+    resolutions: Mapping[int, Resolution]
+    again: Mapping[int, OffsetRange]
+
+    def find(self, parts: Sequence[DataFile]) -> list[str]:
+        """Writes where the beaten changes are, if any; returns the file's path."""
+        import pyarrow as pa
+
+        store = open_store(self.table)
+        changes = LatestChanges(store, self.order, self.resolutions)
+        beaten: list[pa.ChunkedArray] = []
+        for part in parts:
+            if changes.may_change(part):
+                beaten += self._beaten(changes, part)
+        if not beaten:
+            return []
+        places = places_of(pa.chunked_array([one for some in beaten for one in some.chunks]))
+        path = f"{changes_of(self.directory)}/beaten-{secrets.token_hex(4)}.parquet"
+        fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+        with _output(store, path, pa.schema(fields)) as write:
+            write([pa.array(places[one.name].astype(one.type.to_pandas_dtype())) for one in fields])
+        return [path]
+
+    def _beaten(self, changes: "LatestChanges", part: DataFile) -> "list[pa.ChunkedArray]":
+        rows = keyed_rows(open_store(self.table), part, self.order)
+        rows = without_offsets_of(rows, self.again.get(part.partition))
+        return [one for one in changes.beaten(part, rows) if len(one)]
+
+
+def without_offsets_of(rows: "pa.Table", again: OffsetRange | None) -> "pa.Table":
+    """Rows besides those of offsets that are read again, which are replaced by changes."""
+    import pyarrow.compute as pc
+
+    if again is None:
+        return rows
+    offsets = rows["offset"]
+    return rows.filter(
+        pc.or_(pc.less(offsets, again.from_offset), pc.greater_equal(offsets, again.until_offset))
+    )
 
 
 class LatestChanges:
-    """Reads resolutions, one group of row groups at a time."""
+    """Reads resolutions, one group of row groups at a time; `beaten` are files of `Meeting`."""
 
-    def __init__(self, store: TableStore, resolutions: Mapping[int, Resolution]) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        order: RowOrder,
+        resolutions: Mapping[int, Resolution],
+        beaten: Sequence[str] = (),
+    ) -> None:
         self._store = store
+        self._order = order
         self._resolutions = resolutions
+        self._lost = _offsets_by_partition(store, beaten)
         self._read: dict[tuple[str, tuple[int, ...]], pa.Table] = {}
 
     def stay(self, part: DataFile, offsets: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
         """A mask of the changes in a file that become rows."""
-        import numpy as np
+        return self._among(self._of(part).winners, part, offsets)
 
-        path = self._resolutions[part.partition].winners
-        stays = np.zeros(len(offsets), dtype=bool)
-        for winners in self._within(path, "offset", (part.first_offset, part.last_offset)):
-            stays |= np.isin(offsets, winners["offset"].to_numpy(), assume_unique=True)
-        return stays
-
-    def survive(
-        self, part: DataFile, keys: "pa.ChunkedArray", offsets: "np.ndarray[Any, Any]"
+    def are_deletes(
+        self, part: DataFile, offsets: "np.ndarray[Any, Any]"
     ) -> "np.ndarray[Any, Any]":
-        """A mask of the rows in a table's file that no change supersedes."""
+        """A mask of the changes in a file that are the last of their keys, and delete rows."""
+        return self._among(self._of(part).deleted, part, offsets)
+
+    def survive(self, part: DataFile, rows: "pa.Table") -> "np.ndarray[Any, Any]":
+        """A mask of the rows in a table's file that no change supersedes, of `keyed_rows`."""
         import numpy as np
         import pyarrow.compute as pc
 
-        found = self._resolutions.get(part.partition)
+        found = self._resolutions.get(self._order.scope(part.partition))
+        stays = np.ones(rows.num_rows, dtype=bool)
         if found is None:
-            return np.ones(len(offsets), dtype=bool)
-        last = np.full(len(offsets), -1, np.int64)
-        for latest in self._within(found.latest, "key", part.keys):
-            indices = pc.fill_null(pc.index_in(keys, latest["key"].combine_chunks()), -1)
-            # Index -1 selects the appended -1, for keys that have not changed.
-            there = np.append(latest["offset"].to_numpy(), -1)[indices.to_numpy()]
-            last = np.maximum(last, there)
-        return (offsets >= last) & (offsets > found.truncated)
+            return stays
+        for last in self._last_changes(found, part, rows):
+            is_beaten = pc.fill_null(pc.less(rows["rank"], last), False)
+            stays &= ~is_beaten.to_numpy()
+        stays &= rows["offset"].to_numpy() > found.truncated
+        return stays
+
+    def beaten(self, part: DataFile, rows: "pa.Table") -> "Iterator[pa.ChunkedArray]":
+        """The ranks of last changes that rows of the same keys beat."""
+        import pyarrow.compute as pc
+
+        found = self._resolutions.get(self._order.scope(part.partition))
+        for last in () if found is None else self._last_changes(found, part, rows):
+            yield last.filter(pc.fill_null(pc.greater(rows["rank"], last), False))
 
     def may_change(self, part: DataFile) -> bool:
-        """Whether a table's file may have superseded rows, according to its bounds."""
-        found = self._resolutions.get(part.partition)
+        """Whether a table's file may have rows of changed keys, according to its bounds."""
+        found = self._resolutions.get(self._order.scope(part.partition))
         if found is None:
             return False
         if part.keys is None or part.first_offset < found.truncated:
             return True
         pieces = self._within(found.latest, "key", part.keys)
         return any(_has_between(one["key"], part.keys) for one in pieces)
+
+    def _of(self, part: DataFile) -> Resolution:
+        return self._resolutions[self._order.scope(part.partition)]
+
+    def _among(
+        self, paths: Mapping[str, str], part: DataFile, offsets: "np.ndarray[Any, Any]"
+    ) -> "np.ndarray[Any, Any]":
+        import numpy as np
+
+        found = np.zeros(len(offsets), dtype=bool)
+        path = paths.get(str(part.partition))
+        if path is None:
+            return found
+        for some in self._within(path, "offset", (part.first_offset, part.last_offset)):
+            found |= np.isin(offsets, some["offset"].to_numpy(), assume_unique=True)
+        lost = self._lost.get(part.partition)
+        return found if lost is None else found & ~np.isin(offsets, lost)
+
+    def _last_changes(
+        self, found: Resolution, part: DataFile, rows: "pa.Table"
+    ) -> "Iterator[pa.ChunkedArray]":
+        """The rank of the last change of each row's key, null for others, by pieces of the file."""
+        import pyarrow.compute as pc
+
+        for latest in self._within(found.latest, "key", part.keys):
+            indices = pc.index_in(rows["key"], latest["key"].combine_chunks())
+            yield pc.take(latest["change"], indices)
 
     def _within(
         self, path: str, column: str, bounds: tuple[Any, Any] | None
@@ -165,24 +286,63 @@ def _has_between(keys: "pa.ChunkedArray", bounds: tuple[bytes, bytes]) -> bool:
     return bool(pc.any(within).as_py())
 
 
-def _changes(store: TableStore, part: DataFile) -> "Iterator[tuple[pa.Table, int]]":
-    """Yields keys with their changes, `offset * 2 + is_deleted`, and the last truncation among
-    them.
-    """
+def keyed_rows(store: TableStore, part: DataFile, order: RowOrder) -> "pa.Table":
+    """The rows of a table's file, or its deleted keys, as `key`, `rank` and `offset`."""
+    import pyarrow as pa
+
+    if part.role is FileRole.DELETED:
+        return DataFiles(store).rows(part, ["key", "rank", "offset"])
+    if order.is_by_offset:
+        rows = DataFiles(store).rows(part, ["key", "offset"])
+        return rows.append_column("rank", order.ranks(rows.combine_chunks()))
+    with open_parquet(store, part.path) as opened:
+        batches = [
+            pa.record_batch(
+                {"key": order.keys(one), "rank": order.ranks(one), "offset": one["offset"]}
+            )
+            for one in leaf_batches(opened, part, order.paths)
+        ]
+    return pa.Table.from_batches(batches)
+
+
+def _changes(
+    store: TableStore, part: DataFile, order: RowOrder
+) -> "Iterator[tuple[pa.Table, int]]":
+    """Yields keys with their changes, as ranks, and the last truncation among them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    key, *others = ("key", IS_DELETED) if order.is_by_offset else (MERGE_KEY, RANK)
     with open_parquet(store, part.path) as opened:
-        for batch in part_batches(opened, part, ["key", "offset", "is_deleted"]):
-            offsets = batch["offset"].to_numpy()
-            is_deleted = batch["is_deleted"].to_numpy(zero_copy_only=False)
-            is_keyed = pc.is_valid(batch["key"])
-            rows = pa.table({"key": batch["key"], "change": offsets * 2 + is_deleted})
-            if batch["key"].null_count:
-                truncations = offsets[~is_keyed.to_numpy(zero_copy_only=False)]
-                yield rows.filter(is_keyed), int(truncations.max())
+        for batch in part_batches(opened, part, [key, "offset", *others]):
+            if order.is_by_offset:
+                is_deleted = batch[IS_DELETED].to_numpy(zero_copy_only=False)
+                ranks = order.ranks(batch, is_deleted)
             else:
+                ranks = batch[RANK]
+            rows = pa.table({"key": batch[key], "change": ranks})
+            if not batch[key].null_count:
                 yield rows, -1
+                continue
+            is_keyed = pc.is_valid(batch[key])
+            truncations = batch["offset"].filter(pc.invert(is_keyed))
+            yield rows.filter(is_keyed), int(pc.max(truncations).as_py())
+
+
+def _offsets_by_partition(
+    store: TableStore, paths: Sequence[str]
+) -> "dict[int, np.ndarray[Any, Any]]":
+    import numpy as np
+
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for path in paths:
+        with open_parquet(store, path) as opened:
+            rows = opened.read()
+        partitions, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+        for number in np.unique(partitions).tolist():
+            some = offsets[partitions == number]
+            found[number] = np.concatenate([found.get(number, some[:0]), some])
+    return found
 
 
 class _OffsetSet:

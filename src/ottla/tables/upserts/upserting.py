@@ -10,17 +10,18 @@ different rows, as in Kafka's compaction.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import cpu_count
 
 from ottla.base.errors import TaskError
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
+from ottla.tables.columns.identity import RowOrder
 from ottla.tables.entries import (
     DataFile,
     FileRole,
     MergeCounts,
-    by_partition,
     changes_of,
     rows_only,
     total_size,
@@ -28,7 +29,13 @@ from ottla.tables.entries import (
 )
 from ottla.tables.stores.store import TableStore
 from ottla.tables.upserts.latest_writer import BundleReport, LatestWriter
-from ottla.tables.upserts.resolution import KEYS_AT_ONCE, LatestChanges, Resolution, Resolving
+from ottla.tables.upserts.resolution import (
+    KEYS_AT_ONCE,
+    LatestChanges,
+    Meeting,
+    Resolution,
+    Resolving,
+)
 from ottla.tables.writing.engine import no_tasks_shown, shared_out
 from ottla.tables.writing.transaction import Transaction
 
@@ -37,6 +44,9 @@ LEAST_ROWS = 20_000
 
 LEAST_SIZE = 8 * 1024 * 1024
 """Bytes below which a separate task costs more than it saves."""
+
+MEETING_ROWS = 1_000_000
+"""Rows of the table that a task looks through for those that beat changes."""
 
 _File = Sequence[DataFile]
 """A file, as the list of its parts."""
@@ -59,18 +69,24 @@ def merge_changes(
     Raises `TaskError` if the written rows differ from those read.
     """
     table, engine = transaction.table, transaction.options.engine
+    order = transaction.layout.order
+    assert order is not None
     changes = rows_only(written)
-    resolutions = _resolved(transaction, by_partition(changes))
+    resolutions = _resolved(transaction, order, changes)
     merge = LatestWriter(
         table=table.path,
         directory=transaction.directory,
+        order=order,
         style=transaction.style,
         partitioning=transaction.layout.partitioning,
         resolutions=resolutions,
         again=again,
     )
-    rows = table.current_files() if transaction.commit_id else []
-    old = _may_change(table.store, whole_files(rows_only(rows)), merge)
+    there = table.current_files() if transaction.commit_id else []
+    there = [one for one in there if one.role in (FileRole.ROWS, FileRole.DELETED)]
+    old = _may_change(table.store, whole_files(there), merge)
+    if not order.is_by_offset:
+        merge = replace(merge, beaten=_beaten(transaction, old, merge))
     bundles = _bundles(transaction, old, whole_files(changes))
     texts = engine.run([partial(merge.write, bundle) for bundle in bundles], no_tasks_shown)
     reports = [BundleReport(**json.loads(text)) for text in texts]
@@ -97,7 +113,7 @@ def remove_changes(transaction: Transaction) -> None:
 
 def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) -> list[_File]:
     """The files that may have superseded rows, according to their bounds."""
-    changes = LatestChanges(store, merge.resolutions)
+    changes = LatestChanges(store, merge.order, merge.resolutions)
 
     def may_change(part: DataFile) -> bool:
         again = merge.again.get(part.partition)
@@ -108,24 +124,40 @@ def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) 
 
 
 def _resolved(
-    transaction: Transaction, changes: Mapping[int, Sequence[DataFile]]
+    transaction: Transaction, order: RowOrder, changes: Sequence[DataFile]
 ) -> dict[int, Resolution]:
-    """Resolves the changes, by partition; large partitions have a task each."""
+    """Resolves the changes, by scope; large scopes have a task each."""
     resolving = Resolving(
         table=transaction.table.path,
         directory=transaction.directory,
+        order=order,
         keys_at_once=KEYS_AT_ONCE,
     )
+    scopes: dict[int, list[DataFile]] = {}
+    for part in changes:
+        scopes.setdefault(order.scope(part.partition), []).append(part)
     shares = shared_out(
-        changes, lambda number: sum(part.row_count for part in changes[number]), LEAST_ROWS
+        scopes, lambda scope: sum(part.row_count for part in scopes[scope]), LEAST_ROWS
     )
-    work = [
-        partial(resolving.resolve, {number: changes[number] for number in share})
-        for share in shares
-    ]
+    work = [partial(resolving.resolve, {scope: scopes[scope] for scope in some}) for some in shares]
     texts = transaction.options.engine.run(work, no_tasks_shown)
     found = [Resolution(**json.loads(text)) for text in texts]
-    return {resolution.partition: resolution for resolution in found}
+    return {resolution.scope: resolution for resolution in found}
+
+
+def _beaten(transaction: Transaction, old: Sequence[_File], merge: LatestWriter) -> list[str]:
+    """The files with the changes that rows of the table beat, in tasks of many rows."""
+    meeting = Meeting(
+        table=merge.table,
+        directory=merge.directory,
+        order=merge.order,
+        resolutions=merge.resolutions,
+        again=merge.again,
+    )
+    parts = [part for parts in old for part in parts]
+    shares = shared_out(parts, lambda part: part.row_count, MEETING_ROWS)
+    work = [partial(meeting.find, share) for share in shares]
+    return transaction.options.engine.run(work, no_tasks_shown)
 
 
 def _bundles(

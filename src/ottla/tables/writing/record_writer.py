@@ -15,21 +15,20 @@ from ottla.base.values import dataclass
 from ottla.record.rows import RowMaker, decoded_columns
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.columns.partitions import Partitioning
-from ottla.tables.columns.rows import change_columns, quarantine_columns, row_columns
+from ottla.tables.columns.rows import quarantine_columns
 from ottla.tables.entries import DataFile, changes_of, quarantine_of
 from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.forgotten import ForgottenPlaces
 from ottla.tables.files.parquet_files import ParquetStyle
 from ottla.tables.stores.store import open_store
-from ottla.tables.values.record_decoder import HEADER, RecordDecoder, RecordDecoding
+from ottla.tables.values.record_decoder import RecordDecoding
+from ottla.tables.writing.change_rows import CHANGE_COLUMNS, ChangeMaker
+from ottla.tables.writing.record_rows import RowBuilder, columns_of_records
 from ottla.tables.writing.task_files import TaskFiles
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-
-_ADDED = ("commit_id", "reason", "is_deleted", HEADER)
-"""Columns that are not part of a record."""
 
 
 class OnError(Enum):
@@ -59,8 +58,9 @@ class RecordWriter:
     on_error: OnError = OnError.FAIL
     style: ParquetStyle = field(default_factory=ParquetStyle)
     partitioning: Partitioning | None = None
-    is_latest: bool = False
-    """Whether changes are written, which are then merged with the table's rows."""
+    changes: ChangeMaker | None = None
+    """Makes changes of rows, which are then merged with the table's rows; `None`: rows are written.
+    """
     forgotten: tuple[DataFile, ...] = ()
     """Files with the places of records that are not to be rows again."""
 
@@ -68,13 +68,14 @@ class RecordWriter:
     def open(self, name: str) -> "Iterator[RecordFiles]":
         """New files, whose names begin with `name`; complete when the block ends without error."""
         store = open_store(self.table)
+        is_merged = self.changes is not None
         # Changes get directories by time only when they are merged.
         rows = TaskFiles(
             store,
-            changes_of(self.directory) if self.is_latest else self.directory,
+            changes_of(self.directory) if is_merged else self.directory,
             name,
-            style=replace(self.style, is_flat=False) if self.is_latest else self.style,
-            partitioning=None if self.is_latest else self.partitioning,
+            style=replace(self.style, is_flat=False) if is_merged else self.style,
+            partitioning=None if is_merged else self.partitioning,
         )
         quarantine = TaskFiles(
             store,
@@ -102,18 +103,17 @@ class RecordFiles:
         self._writer = writer
         self._rows = rows
         self._quarantine = quarantine
-        self._decoder = RecordDecoder(writer.decoding, writer.login)
-        columns = change_columns if writer.is_latest else row_columns
-        self._schema = columns(self._decoder.types)
+        self._builder = RowBuilder(writer.topic, writer.decoding, writer.login)
+        self._schema = self._builder.columns
+        if writer.changes is not None:
+            self._schema = writer.changes.columns(self._schema)
         with_bytes = writer.on_error is OnError.QUARANTINE
         self._quarantine_schema = quarantine_columns(with_bytes=with_bytes)
-        self._makers: dict[int, RowMaker] = {}
-        """By partition."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of records that `write` needs, as in `record.columns`."""
-        return decoded_columns(_record_columns(self._schema).names)
+        return decoded_columns(columns_of_records(self._schema, CHANGE_COLUMNS).names)
 
     @property
     def paths(self) -> list[str]:
@@ -130,22 +130,15 @@ class RecordFiles:
         import pyarrow.compute as pc
 
         records, gone = self._remembered(records, partition)
-        rows, faults = self._decoded(records)
-        faults = {index: one for index, one in faults.items() if gone is None or not gone[index]}
+        rows, faults = self._made(records, partition, gone)
         if faults:
-            self._set_apart(records, faults, partition)
+            apart = {index: one for index, one in faults.items() if gone is None or not gone[index]}
+            if apart:
+                self._set_apart(records, apart, partition)
             is_sound = np.ones(rows.num_rows, dtype=bool)
             is_sound[list(faults)] = False
             rows = rows.filter(pa.array(is_sound))
-            gone = None if gone is None else gone[is_sound]
-        added = {}
-        if HEADER in rows.schema.names:
-            added[HEADER] = rows.column(HEADER)
-        if self._writer.is_latest:
-            is_deleted = rows.column("value").is_null()
-            added["is_deleted"] = is_deleted if gone is None else pc.or_(is_deleted, pa.array(gone))
-        made = self._maker(partition).rows(rows)
-        self._rows.write(self._with_added(self._schema, made, added), partition)
+        self._rows.write(rows, partition)
 
     def _remembered(
         self, records: "pa.RecordBatch", partition: int
@@ -160,7 +153,7 @@ class RecordFiles:
 
         if not self._forgotten:
             return records, None
-        has_latest = self._writer.is_latest
+        has_latest = self._writer.changes is not None
         places = self._forgotten
         gone = places.of_quarantine(partition) if has_latest else places.offsets(partition)
         kept = records.filter(pa.array(~np.isin(records.column("offset").to_numpy(), gone)))
@@ -168,41 +161,22 @@ class RecordFiles:
             return kept, None
         return kept, np.isin(kept.column("offset").to_numpy(), places.of_rows(partition))
 
-    def _decoded(self, records: "pa.RecordBatch") -> "tuple[pa.RecordBatch, Mapping[int, str]]":
-        """The records with decoded values, and the faults of those that are not rows, by index."""
-        found = self._decoder.decode(records)
-        rows, faults = records, found.faults
-        for name, column in found.columns.items():
-            index = rows.schema.get_field_index(name)
-            if index < 0:
-                rows = rows.append_column(name, column)
-            else:
-                rows = rows.set_column(index, name, column)
-        if self._writer.is_latest:
-            faults = {**self._unkeyed(records, found.truncations), **faults}
-        return rows, faults
-
-    def _unkeyed(self, records: "pa.RecordBatch", truncations: frozenset[int]) -> Mapping[int, str]:
-        """The faults of changes without a usable key, by index."""
-        import numpy as np
-
-        has_no_key = records.column("key").is_null()
-        return {
-            index: fault
-            for index in np.flatnonzero(has_no_key.to_numpy(False)).tolist()
-            if (fault := self._key_fault(index in truncations)) is not None
-        }
-
-    def _key_fault(self, is_truncation: bool) -> str | None:
-        if not is_truncation:
-            return "it has no key, and rows are updated by key"
-        others = self._writer.partition_count - 1
-        if others:
-            return (
-                f"it reports a truncation of the source; changes in the other {others} partitions "
-                f"may precede or follow it"
-            )
-        return None
+    def _made(
+        self, records: "pa.RecordBatch", partition: int, gone: "np.ndarray[Any, Any] | None"
+    ) -> "tuple[pa.RecordBatch, Mapping[int, str]]":
+        """The rows of all records, and the faults of those that are none, by index."""
+        rows, found = self._builder.rows(records, partition)
+        changes = self._writer.changes
+        if changes is None:
+            return self._with_added(self._schema, rows, {}), found.faults
+        made = changes.changes(rows, found.truncations, self._writer.partition_count, gone)
+        whole = self._with_added(self._schema, rows, made.columns)
+        # What is wrong with a value comes first: its columns may be missing for that. A record that
+        # was deleted on purpose needs no value, but a key.
+        faults = {**made.faults, **found.faults}
+        if gone is not None:
+            faults = {one: faults[one] for one in faults if not gone[one] or one in made.faults}
+        return whole, faults
 
     def _set_apart(
         self, records: "pa.RecordBatch", faults: Mapping[int, str], partition: int
@@ -220,15 +194,9 @@ class RecordFiles:
         reasons = pa.array([faults[index] for index in indices], pa.string())
         wrong = records.take(pa.array(indices, pa.int64()))
         schema = self._quarantine_schema
-        maker = RowMaker(self._writer.topic, partition, _record_columns(schema))
+        maker = RowMaker(self._writer.topic, partition, columns_of_records(schema, ("reason",)))
         rows = self._with_added(schema, maker.rows(wrong), {"reason": reasons})
         self._quarantine.write(rows, partition)
-
-    def _maker(self, partition: int) -> RowMaker:
-        if partition not in self._makers:
-            columns = _record_columns(self._schema)
-            self._makers[partition] = RowMaker(self._writer.topic, partition, columns)
-        return self._makers[partition]
 
     def _with_added(
         self, schema: Any, rows: "pa.RecordBatch", added: Mapping[str, Any]
@@ -243,9 +211,3 @@ class RecordFiles:
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _record_columns(schema: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.schema([field for field in schema if field.name not in _ADDED])

@@ -107,7 +107,7 @@ class Transaction:
                 for part in read_footer(
                     self.table.store,
                     path,
-                    with_keys=self.layout.is_latest,
+                    order=self.layout.order,
                     statistics=self.layout.statistics,
                 )
             )

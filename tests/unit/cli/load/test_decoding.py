@@ -184,6 +184,45 @@ def test_keys_and_headers_are_columns_that_a_later_load_adds_to(tmp_path: Path) 
     )
 
 
+def test_rows_are_updated_by_fields_in_the_order_of_versions(tmp_path: Path) -> None:
+    fill(tmp_path, b'{"id": 1, "at": 5, "op": "u"}', b'{"id": 1, "at": 4, "op": "u"}')
+    merge = ["--upsert-by", "id", "--version-by", "at", "--delete-when", "value.op = d"]
+    first = load(tmp_path, "--decode", "json", "--columns", "flat", *merge)
+    assert first.exit_code == 0, first.output
+    assert "1 row came and 0 went" in first.output
+    fill(tmp_path, b'{"id": 1, "at": 6, "op": "d"}', b'{"id": 2, "at": 1, "op": "u"}')
+    second = load(tmp_path)
+    assert "1 row came and 1 went" in second.output
+    found = ottla.table.dataset(str(tmp_path / "table")).to_table(["id", "at", "_offset"])
+    assert found.to_pylist() == [{"id": 2, "at": 1, "_offset": 3}]
+    audited = CliRunner().invoke(
+        cli, ["audit", str(tmp_path / "log"), "orders", "--table", str(tmp_path / "table")]
+    )
+    assert audited.exit_code == 0, audited.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--version-by", "value.at"], "--version-by is for merging changes: add --upsert-by key"),
+        (["--upsert-by", "value.no", "--decode", "json"], "no such column; it has key, value.id"),
+        (["--upsert-by", "value.id"], "--upsert-by value.id: the table has no such column"),
+        (
+            ["--upsert-by", "key", "--delete-when", "value.op ="],
+            "--delete-when 'value.op =': at character 11: a value to compare with is expected",
+        ),
+    ],
+)
+def test_merges_that_cannot_be_are_refused_in_one_line(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    fill(tmp_path, b'{"id": 1}')
+    result = load(tmp_path, *words)
+    assert result.exit_code != 0
+    assert said in result.output
+    assert not (tmp_path / "table" / "_delta_log").exists()
+
+
 def test_a_schema_may_be_longer_than_the_name_of_a_file(tmp_path: Path) -> None:
     fill(tmp_path, b'{"field_50": 7}')
     schema = ", ".join(f"field_{number} bigint" for number in range(100))

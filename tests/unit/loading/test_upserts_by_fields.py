@@ -1,0 +1,444 @@
+"""Tables whose rows are updated by fields of values: in whatever order records come, of each key
+the record of the highest version.
+"""
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("deltalake")
+
+import deltalake
+
+import ottla
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.loading.auditing.audit import audit
+from ottla.loading.job import LoadOptions, LoadRoute
+from ottla.loading.load import LoadReport, load, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.loading.rerun import rerun
+from ottla.loading.rerun_plan import rerun_range
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
+from ottla.tables.entries import FileRole
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.vacuum import vacuum
+from ottla.tables.table import Table
+from ottla.tables.upserts import upserting
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.engine import OnTasks, Work
+from ottla.tables.writing.progress import Progress, Step
+from ottla.tables.writing.record_writer import OnError
+
+PARTITIONS = 3
+JOBS = ("load", "load", "load", "rerun", "optimize", "vacuum")
+VALUES = Decoding(
+    format=ValueFormat.JSON, schema="id int, country string, at bigint, op string", is_rescuing=True
+)
+KEYS = Decoding(format=ValueFormat.JSON, schema="id bigint, country string", is_rescuing=True)
+BY_FIELDS = Upsert(
+    key=("value.id", "value.country"), version="value.at", delete_when=".op = delete"
+)
+
+
+class Stopped(BaseException):
+    """Ends work on the spot, as a kill does, but leaves the process."""
+
+
+class StoppingEngine(LocalEngine):
+    """Stops before a task."""
+
+    def __init__(self, last: int | None) -> None:
+        super().__init__()
+        self._left = last
+
+    def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
+        return super().run([self._counted(one) for one in tasks], on_tasks)
+
+    def _counted(self, task: Work) -> Work:
+        def run() -> Sequence[str]:
+            if self._left is not None:
+                self._left -= 1
+                if self._left < 0:
+                    raise Stopped
+            return task()
+
+        return run
+
+
+class Change(NamedTuple):
+    """A record; `id` is `None` for one that has no key."""
+
+    partition: int
+    offset: int
+    id: int
+    country: str
+    at: int | None
+    op: str | None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.id, self.country
+
+
+class Model:
+    """A log, its table, and what the table must have at each of its versions."""
+
+    def __init__(self, path: Path, table: str, seed: int, layout: LayoutOptions) -> None:
+        self.chance = random.Random(seed)
+        self._log, self._table, self._layout = str(path / "log"), table, layout
+        assert layout.upsert is not None
+        self._is_by_time = layout.upsert.version == "timestamp"
+        self.changes: list[list[Change]] = [[] for _ in range(PARTITIONS)]
+        with ottla.open(self._log) as log:
+            log.create_topic("orders", partitions=PARTITIONS, config={"retention.ms": -1})
+        self.append()
+        self.do("load", is_stopped=False)
+
+    def append(self) -> None:
+        """New keys, changed ones, late ones, and deletes of both kinds."""
+        with ottla.open(self._log) as log:
+            for number in self.chance.choices(range(PARTITIONS), k=25):
+                some = self.changes[number]
+                op = self.chance.choice(["set", "set", "set", "delete", None])
+                if not self._is_by_time and op is None:
+                    op = "delete"
+                one = Change(
+                    number,
+                    len(some),
+                    self.chance.randrange(-3, 3),
+                    self.chance.choice(["de", "a\x00b", ""]),
+                    self.chance.randrange(40),
+                    op,
+                )
+                some.append(one)
+                value = {name: getattr(one, name) for name in ("id", "country", "at", "op")}
+                log.append(
+                    "orders",
+                    None if op is None else json.dumps(value).encode(),
+                    key=json.dumps({"id": one.id, "country": one.country}).encode(),
+                    partition=number,
+                    timestamp_ms=one.at,
+                )
+
+    def do(self, job: str, *, is_stopped: bool = True) -> None:
+        """Perhaps with a stop at one of its steps, or before one of its tasks."""
+        step = self.chance.choice([*Step, None, None, None]) if is_stopped else None
+        task = self.chance.choice([None, None, self.chance.randrange(12)]) if is_stopped else None
+
+        def stop(progress: Progress) -> None:
+            if progress.step is step:
+                raise Stopped
+
+        place = LoadRoute(self._log, "orders", self._table)
+        engine = StoppingEngine(task)
+        options = LoadOptions(
+            layout=self._layout,
+            min_partitions=self.chance.randrange(1, 5),
+            target_size=self.chance.choice([4000, 2**27]),
+        )
+        with suppress(Stopped):
+            match job:
+                case "load":
+                    load(load_job(place, engine, stop, options))
+                case "rerun":
+                    wanted = rerun_range(str(self.chance.randrange(30)), None, "orders")
+                    with suppress(UserError):  # From an offset that is not there yet.
+                        rerun(load_job(place, engine, stop, options), wanted)
+                case "optimize":
+                    size = self.chance.choice([3000, 2**27])
+                    optimize(self._table, engine, stop, OptimizeOptions(target_size=size))
+                case "vacuum":
+                    vacuum(self._table, SystemClock(), retention_ms=0)
+
+    def loaded(self) -> list[Change]:
+        """The records that the table is of, in no order."""
+        ends: dict[int, int] = {}
+        for entry in Table(self._table).entries():
+            ends |= {one.partition: one.until_offset for one in entry.partitions}
+        return [one for number, end in ends.items() for one in self.changes[number][:end]]
+
+    def latest(self) -> list[tuple[int, int]]:
+        """Partition and offset of the last record of each key, unless that deletes it."""
+        last: dict[tuple[int, str], Change] = {}
+        for one in sorted(self.loaded(), key=lambda one: (one.at, one.offset, one.partition)):
+            last[one.key] = one
+        return sorted((one.partition, one.offset) for one in last.values() if one.op == "set")
+
+    def check(self, rows_of: "Reader") -> None:
+        assert sorted(rows_of(self._table)) == self.latest()
+        log = open_log(topic_options(self._log, "orders"))
+        assert audit(Table(self._table), log, "orders", compare_all=True).differences == []
+
+
+Reader = Callable[[str], list[tuple[int, int]]]
+
+
+def by_duckdb(table: str) -> list[tuple[int, int]]:
+    import duckdb
+
+    rows = deltalake.DeltaTable(table).to_pyarrow_dataset()
+    prefix = "_" if "_offset" in rows.schema.names else ""
+    with duckdb.connect() as connection:
+        connection.register("orders", rows)
+        query = f'select "{prefix}partition", "{prefix}offset" from orders'
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, Reader]]:
+    """A table's address, and who reads it."""
+    if request.param == "delta":
+        yield str(tmp_path / "table"), by_duckdb
+        return
+    pytest.importorskip("pyiceberg")
+    from pyiceberg.catalog import load_catalog
+
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"file://{tmp_path}/warehouse",
+    }
+    for name, value in properties.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name.upper()}", value)
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+
+    def by_pyiceberg(_: str) -> list[tuple[int, int]]:
+        rows = catalog.load_table("shop.orders").scan().to_arrow()
+        prefix = "_" if "_offset" in rows.column_names else ""
+        return list(
+            zip(
+                rows[f"{prefix}partition"].to_pylist(),
+                rows[f"{prefix}offset"].to_pylist(),
+                strict=True,
+            )
+        )
+
+    yield "iceberg://lake/shop.orders", by_pyiceberg
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(one, marks=pytest.mark.long) for one in range(1, 9))]
+)
+def test_whatever_is_done_to_a_table_each_key_has_the_record_of_its_highest_version(
+    tmp_path: Path,
+    place: tuple[str, Reader],
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upserting, "KEYS_AT_ONCE", 3)
+    monkeypatch.setattr(upserting, "MEETING_ROWS", 5)
+    table, reader = place
+    is_flat = table.startswith("iceberg") is (seed % 2 == 0)
+    key = ("id", "country") if is_flat else BY_FIELDS.key
+    version = "timestamp" if is_flat else "value.at"
+    layout = LayoutOptions(
+        decoding=VALUES,
+        key=KEYS,
+        upsert=Upsert(key=key, version=version, delete_when=".op = delete"),
+        is_flat=is_flat,
+    )
+    model = Model(tmp_path, table, seed, layout)
+    for _ in range(7):
+        if model.chance.random() < 0.7:
+            model.append()
+        model.do(model.chance.choice(JOBS))
+        model.check(reader)
+
+
+class Orders:
+    """A log of JSON values in one partition, and its table."""
+
+    def __init__(self, path: Path, upsert: Upsert, partitions: int = 1, **layout: Any) -> None:
+        self._log, self.table = str(path / "log"), str(path / "table")
+        self._layout = LayoutOptions(**{"decoding": VALUES, "upsert": upsert, **layout})
+        with ottla.open(self._log) as log:
+            log.create_topic("orders", partitions=partitions)
+
+    def load(self, *values: Any, on_error: OnError = OnError.QUARANTINE) -> LoadReport:
+        with ottla.open(self._log) as log:
+            for one in values:
+                log.append("orders", None if one is None else json.dumps(one).encode())
+        place = LoadRoute(self._log, "orders", self.table)
+        options = LoadOptions(layout=self._layout, on_error=on_error)
+        return load(load_job(place, LocalEngine(), options=options))
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = deltalake.DeltaTable(self.table).to_pyarrow_table(columns=["value"])
+        rows = found["value"].to_pylist()
+        return sorted(
+            ({name: one[name] for name in one if name != "_rescued"} for one in rows),
+            key=lambda one: str(one["id"]),
+        )
+
+    def reasons(self) -> list[str]:
+        found = ottla.table.quarantine(self.table).to_table()
+        return list(found.sort_by("offset")["reason"].to_pylist())
+
+    def differences(self) -> list[str]:
+        log = open_log(topic_options(self._log, "orders"))
+        found = audit(Table(self.table), log, "orders", compare_all=True).differences
+        return [one.text for one in found]
+
+
+def order(number: int | None, at: int | None = 0, country: str = "de", **more: Any) -> Any:
+    return {"id": number, "country": country, "at": at, "op": None, **more}
+
+
+def test_a_late_record_changes_nothing_and_of_equal_versions_the_later_one_wins(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path, BY_FIELDS)
+    orders.load(order(1, 5, n=1), order(2, 5))
+    orders.load(order(1, 4), order(2, 5, op="same"), order(1, 3, country="at"))
+    assert orders.rows() == [order(1, 5), order(1, 3, country="at"), order(2, 5, op="same")]
+    assert orders.differences() == []
+
+
+def test_a_late_record_does_not_bring_back_a_row_that_was_deleted(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, BY_FIELDS)
+    orders.load(order(1, 5, op="delete"), order(2, 1))
+    orders.load(order(1, 4))
+    assert orders.rows() == [order(2, 1)]
+    orders.load(order(2, 2, op="delete"))
+    optimize(orders.table, LocalEngine())
+    vacuum(orders.table, SystemClock(), retention_ms=0)
+    orders.load(order(2, 1), order(1, 5))
+    assert orders.rows() == [order(1, 5)]
+    assert orders.differences() == []
+
+
+def test_a_record_without_its_key_or_its_version_is_set_apart_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path, BY_FIELDS)
+    report = orders.load(order(1), order(None), {"id": 1, "at": 3}, order(1, None), None)
+    assert report.quarantined_count == 4
+    assert orders.reasons() == [
+        "value.id is null, and rows are updated by it (--upsert-by)",
+        "value.country is null, and rows are updated by it (--upsert-by)",
+        "value.at is null, and records are ordered by it (--version-by)",
+        "it has no value, and so no value.id, value.country to delete a row by; a key with id, "
+        "country would name the row (--decode-key json, avro or protobuf)",
+    ]
+    assert orders.rows() == [order(1)]
+    assert orders.differences() == []
+    with pytest.raises(UserError, match=r"offset 5: the record cannot be made a row: value\.id is"):
+        orders.load(order(None), on_error=OnError.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("upsert", "words"),
+    [
+        (Upsert(key=("value.no",)), "--upsert-by value.no: the table has no such column; it has"),
+        (Upsert(key=("value.x",)), "--upsert-by value.x: rows cannot be told apart by a double"),
+        (Upsert(key=("headers",)), "--upsert-by headers: rows cannot be told apart by a list"),
+        (Upsert(version="value.no"), "--version-by value.no: the table has no such column"),
+        (Upsert(version="value"), "--version-by value: a struct<.*> has no order"),
+        (
+            Upsert(key=("value.id",), delete_when="value.no = 1"),
+            "--delete-when: the table has no value.no; there are id, x",
+        ),
+    ],
+)
+def test_columns_that_are_not_there_or_have_no_order_are_refused_by_name(
+    tmp_path: Path, upsert: Upsert, words: str
+) -> None:
+    values = Decoding(format=ValueFormat.JSON, schema="id int, x double")
+    orders = Orders(tmp_path, upsert, decoding=values)
+    with pytest.raises(UserError, match=words):
+        orders.load({"id": 1, "x": 2.0})
+
+
+def test_between_partitions_no_record_is_the_later_one_unless_something_says_so(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path, Upsert(key=("value.id",)), partitions=2)
+    with pytest.raises(UserError, match=r"the topic has 2 partitions, .* add --version-by"):
+        orders.load(order(1))
+    assert not Path(orders.table, "_delta_log").exists()
+
+
+def test_how_rows_replace_each_other_is_pinned(tmp_path: Path) -> None:
+    Orders(tmp_path, BY_FIELDS).load(order(1))
+    place = LoadRoute(str(tmp_path / "log"), "orders", str(tmp_path / "table"))
+    assert Table(place.into).layout().upsert == BY_FIELDS
+    for other in (Upsert(), Upsert(key=BY_FIELDS.key)):
+        options = LoadOptions(layout=LayoutOptions(upsert=other))
+        words = (
+            "the table has the latest row of each key (--upsert-by value.id,value.country "
+            "--version-by value.at --delete-when '.op = delete'), which cannot change"
+        )
+        with pytest.raises(UserError, match=re.escape(words)):
+            load(load_job(place, LocalEngine(), options=options))
+
+
+def test_a_schema_that_grows_changes_no_key(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, Upsert(key=("value.id",)))
+    orders.load(order(1), order(2))
+    wider = Decoding(
+        format=ValueFormat.JSON,
+        schema="id bigint, country string, at bigint, op string, n int",
+        is_rescuing=True,
+    )
+    place = LoadRoute(str(tmp_path / "log"), "orders", orders.table)
+    with ottla.open(place.source) as log:
+        log.append_many("orders", [json.dumps(order(one, 9, n=3)).encode() for one in (2, 2**40)])
+    load(load_job(place, LocalEngine(), options=LoadOptions(layout=LayoutOptions(decoding=wider))))
+    assert orders.rows() == [
+        order(1, n=None),
+        order(2**40, 9, n=3),
+        order(2, 9, n=3),
+    ]
+    assert orders.differences() == []
+
+
+def test_the_keys_of_deleted_rows_are_kept_beside_the_table(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, BY_FIELDS)
+    orders.load(order(1, 5, op="delete"), order(2))
+    (kept,) = [one for one in Table(orders.table).current_files() if one.role is FileRole.DELETED]
+    assert (kept.row_count, kept.first_offset) == (1, 0)
+    Path(orders.table, kept.path).unlink()
+    assert "it is missing" in str(orders.differences())
+
+
+def test_files_whose_bounds_exclude_the_changed_keys_are_not_read(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, Upsert(key=("value.id",)))
+    orders.load(*map(order, range(10)))
+    orders.load(*map(order, range(100, 110)))
+    first, _ = Table(orders.table).current_files()
+    Path(orders.table, first.path).write_bytes(b"no Parquet")
+    report = orders.load(order(105, 7))
+    assert report.merged is not None
+    assert (report.merged.upserted, report.merged.superseded) == (1, 1)
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_a_condition_may_name_what_every_row_has(tmp_path: Path, by_key: bool) -> None:
+    upsert = Upsert(
+        key=() if by_key else ("value.id",),
+        delete_when="header.op = delete or timestamp < 1970-01-02 and partition = 0",
+    )
+    log_path, table = str(tmp_path / "log"), str(tmp_path / "table")
+    with ottla.open(log_path) as log:
+        log.create_topic("orders", partitions=1, config={"retention.ms": -1})
+        for number in range(3):
+            log.append("orders", json.dumps(order(number)).encode(), key=b"%d" % number)
+        log.append("orders", json.dumps(order(0)).encode(), key=b"0", headers=[("op", b"delete")])
+        log.append("orders", json.dumps(order(1)).encode(), key=b"1", timestamp_ms=5)
+    options = LoadOptions(layout=LayoutOptions(decoding=VALUES, upsert=upsert))
+    load(load_job(LoadRoute(log_path, "orders", table), LocalEngine(), options=options))
+    found = deltalake.DeltaTable(table).to_pyarrow_table(columns=["offset"])
+    assert found["offset"].to_pylist() == [2]
