@@ -27,6 +27,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import redrive, rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import parse_partitioning
 from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions
@@ -48,7 +49,7 @@ LAYOUTS = {
     "partitioned": LayoutOptions(
         decoding=DECODING, partitioning=parse_partitioning("value.person", "timestamp")
     ),
-    "latest": LayoutOptions(decoding=DECODING, is_latest=True),
+    "latest": LayoutOptions(decoding=DECODING, upsert=Upsert()),
 }
 
 

@@ -29,6 +29,7 @@ from ottla.sources.opening import open_log, topic_options
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions
+from ottla.tables.maintenance.forgetting import ForgetOptions, forget
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
@@ -412,6 +413,21 @@ def test_the_keys_of_deleted_rows_are_kept_beside_the_table(tmp_path: Path) -> N
     assert (kept.row_count, kept.first_offset) == (1, 0)
     Path(orders.table, kept.path).unlink()
     assert "it is missing" in str(orders.differences())
+
+
+@pytest.mark.slow
+def test_a_row_that_is_forgotten_comes_back_by_no_rerun(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    orders = Orders(tmp_path, BY_FIELDS)
+    orders.load(order(1, 3), order(1, 5), order(2))
+    forget(orders.table, LocalEngine(), ForgetOptions(condition="value.id = 1", by="a test"))
+    assert orders.rows() == [order(2)]
+    assert orders.differences() == []
+    place = LoadRoute(str(tmp_path / "log"), "orders", orders.table)
+    rerun(load_job(place, LocalEngine()), rerun_range("0", None, "orders"))
+    orders.load(order(1, 4))
+    assert orders.rows() == [order(2)]
+    assert orders.differences() == []
 
 
 def test_files_whose_bounds_exclude_the_changed_keys_are_not_read(tmp_path: Path) -> None:

@@ -148,7 +148,8 @@ def check_forgotten(table: Table, files: Sequence[DataFile]) -> list[Difference]
     places = ForgottenPlaces(table.files, files)
     found = []
     for file in files if places else ():
-        if file.role is FileRole.FORGOTTEN:
+        # A deleted key is no row.
+        if file.role in (FileRole.FORGOTTEN, FileRole.DELETED):
             continue
         gone = places.offsets(file.partition)
         first, last = gone.searchsorted([file.first_offset, file.last_offset + 1])

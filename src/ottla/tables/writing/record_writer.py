@@ -127,7 +127,6 @@ class RecordFiles:
         """
         import numpy as np
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         records, gone = self._remembered(records, partition)
         rows, faults = self._made(records, partition, gone)
