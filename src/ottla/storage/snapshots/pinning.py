@@ -42,7 +42,7 @@ Spot = tuple[int, str]
 """The number of a directory, and the name of a folder in it."""
 
 TRANSACTIONS = "__transaction_state-"
-OFFSETS = "__consumer_offsets-"
+GROUPS = ("__consumer_offsets-", "__share_group_state-")
 GROWING = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
 
 Seen = tuple[int, int]
@@ -209,8 +209,8 @@ def _at(directory: str, folder: str) -> str:
 
 
 def _order(folder: str) -> tuple[bool, bool, str]:
-    """Sort key: transactions first, then groups' offsets."""
-    return (not folder.startswith(TRANSACTIONS), not folder.startswith(OFFSETS), folder)
+    """Sort key: transactions first, then how far groups are: not later than their records."""
+    return (not folder.startswith(TRANSACTIONS), not folder.startswith(GROUPS), folder)
 
 
 def _active(names: list[str]) -> int | None:
