@@ -42,6 +42,7 @@ SUBJECTS = {
     "producers": "producers of several clients, as applications use them, and an open log",
     "consumers": "consumers of several clients, as applications use them",
     "in-and-out": "records into an open log and out again: memory over ten million, and threads",
+    "shares": "records of share groups, delivered and accepted one by one, and their locks",
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs clients",

@@ -65,6 +65,9 @@ ACKNOWLEDGED: Final = DeliveryState.ACKNOWLEDGED
 ARCHIVING: Final = DeliveryState.ARCHIVING
 ARCHIVED: Final = DeliveryState.ARCHIVED
 
+EXPIRED_AT_ONCE: Final = 200
+"""Locks, which takes about a millisecond."""
+
 Offsets = tuple[int, int]
 """The first and the last offset of a range."""
 
@@ -408,8 +411,7 @@ class RecordsInFlight:
         """
         pieces = [
             (max(first, self.start), last, kind)
-            for one in _checked(given)
-            for first, last, kind in _pieces(one)
+            for first, last, kind in _pieces(_checked(given))
             if last >= self.start  # Others are final already, or the log has them no more.
         ]
         for first, last, _ in pieces:
@@ -464,11 +466,12 @@ class RecordsInFlight:
         )
 
     def expire(self, now_ms: float) -> Transition:
-        """Takes back what was locked for too long. That is in effect already: a lock has expired
-        whether or not the state can be written.
+        """Takes back what was locked for too long, or some of it, after which the next deadline is
+        due too. That is in effect already: a lock has expired whether or not the state can be
+        written.
         """
         changes: list[Change] = []
-        while self._locks and self._locks[0][0] <= now_ms:
+        while self._locks and self._locks[0][0] <= now_ms and len(changes) < EXPIRED_AT_ONCE:
             _, first, last = heapq.heappop(self._locks)
             for number in range(self._index(max(first, self.start)), len(self._runs)):
                 run = self._runs[number]
@@ -642,16 +645,23 @@ def _checked(given: Sequence[Acknowledgement]) -> Sequence[Acknowledgement]:
 KINDS: Final = frozenset(map(int, AcknowledgeType))
 
 
-def _pieces(given: Acknowledgement) -> Iterator[tuple[int, int, int]]:
-    """The neighbouring offsets with the same type."""
-    if len(given.types) == 1:
-        yield given.first, given.last, given.types[0]
-        return
-    first = given.first
-    for kind, alike in groupby(given.types):
-        last = first + sum(1 for _ in alike) - 1
-        yield first, last, kind
-        first = last + 1
+def _pieces(given: Sequence[Acknowledgement]) -> list[tuple[int, int, int]]:
+    """The neighbouring offsets with the same type, also of different ranges."""
+    pieces: list[tuple[int, int, int]] = []
+    before, before_kind = -1, -1
+    for first, last, types in given:
+        if len(types) == 1:
+            alike = [(types[0], last - first + 1)]
+        else:
+            alike = [(kind, sum(1 for _ in same)) for kind, same in groupby(types)]
+        for kind, count in alike:
+            if before == first and kind == before_kind:
+                pieces[-1] = (pieces[-1][0], first + count - 1, kind)
+            else:
+                pieces.append((first, first + count - 1, kind))
+            first += count
+            before, before_kind = first, kind
+    return pieces
 
 
 def _not_acquired(first: int, last: int) -> ApiError:
