@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         PartitionActivity,
         PartitionDescription,
         PartitionLag,
+        ShareGroupOffset,
         TopicActivity,
         TopicDescription,
     )
@@ -221,6 +222,7 @@ __all__ = [
     "SettingError",
     "ShareConsumer",
     "ShareConsumerSettings",
+    "ShareGroupOffset",
     "ShareRecord",
     "ShortageError",
     "SimpleConsumer",
@@ -257,7 +259,7 @@ _NAMES = {
     "ottla.client.administration.config_values": "ConfigEntry ConfigOrigin",
     "ottla.client.administration.descriptions": (
         "ActiveProducer GroupDescription GroupMember ListedGroup ListedTransaction "
-        "PartitionActivity PartitionDescription PartitionLag TopicActivity "
+        "PartitionActivity PartitionDescription PartitionLag ShareGroupOffset TopicActivity "
         "TopicDescription"
     ),
     "ottla.client.administration.log_directories": (

@@ -4,12 +4,13 @@ Of a damaged partition everything sound is read, and what is lost is said: `Inte
 reads a log that is open in the same way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.broker.coordination.losses import KeptState
-from ottla.broker.coordination.stored_records import LatestRecords, StoredRecord
+from ottla.broker.coordination.stored_records import EveryRecord, LatestRecords, StoredRecord
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.diagnosis.losses import OnLost
 from ottla.storage.files.filenames import partition_directory_name
@@ -22,21 +23,30 @@ from ottla.storage.reading.read_only_directory import (
 )
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
+RecordsT = TypeVar("RecordsT", LatestRecords, "_ListedRecords")
+
 
 def kept_records(
     path: str, place: TopicPartition, kept: KeptState, on_lost: OnLost
 ) -> Iterator[StoredRecord]:
     """Yields the current records of a partition in the log directory `path`, by their offsets."""
-    name = partition_directory_name(*place)
-    try:
-        latest = _latest(path, place)
-        lost = kept.loss(name, latest, "shown", repair_hint(path))
-    except (CorruptionError, LostPartitionError) as error:
-        on_lost(f"{error}; nothing is shown of the {kept.owners} that {name} keeps")
-        return
-    if lost is not None:
-        on_lost(lost)
-    yield from latest.sorted()
+    latest = _sound_part(path, place, LatestRecords, (kept, on_lost))
+    if latest is not None:
+        yield from latest.sorted()
+
+
+def every_record(
+    path: str, place: TopicPartition, kept: KeptState, on_lost: OnLost
+) -> list[tuple[bytes, bytes | None, int]]:
+    """As `kept_records`, for a topic that is not compacted: the key, value and offset of each."""
+    every = _sound_part(path, place, _ListedRecords, (kept, on_lost))
+    return [] if every is None else every.records
+
+
+class _ListedRecords(EveryRecord):
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None, int]] = []
+        super().__init__(lambda *record: self.records.append(record))
 
 
 def undecodable(place: TopicPartition, offset: int, error: ProtocolError) -> str:
@@ -47,7 +57,27 @@ def undecodable(place: TopicPartition, offset: int, error: ProtocolError) -> str
     )
 
 
-def _latest(path: str, place: TopicPartition) -> LatestRecords:
+def _sound_part(
+    path: str,
+    place: TopicPartition,
+    make: Callable[[], RecordsT],
+    losses: tuple[KeptState, OnLost],
+) -> RecordsT | None:
+    """What could be read, and `None` if nothing could; says what could not."""
+    kept, on_lost = losses
+    name = partition_directory_name(*place)
+    try:
+        records = _read(path, place, make)
+        lost = kept.loss(name, records, "shown", repair_hint(path))
+    except (CorruptionError, LostPartitionError) as error:
+        on_lost(f"{error}; nothing is shown of the {kept.owners} that {name} keeps")
+        return None
+    if lost is not None:
+        on_lost(lost)
+    return records
+
+
+def _read(path: str, place: TopicPartition, make: Callable[[], RecordsT]) -> RecordsT:
     found: list[Finding] = []
 
     def find() -> ReadOnlyLog:
@@ -55,14 +85,14 @@ def _latest(path: str, place: TopicPartition) -> LatestRecords:
         directory: ReadOnlyLogDirectory = open_for_reading(path, on_damage=found.append)
         return directory.partition(*place)
 
-    def read(log: ReadOnlyLog) -> LatestRecords:
+    def read(log: ReadOnlyLog) -> RecordsT:
         start = log.log_start_offset
-        latest = LatestRecords()
-        for _ in latest.take_all(log.batches.read(start, replicated_end(log)), log.path):
+        records = make()
+        for _ in records.take_all(log.batches.read(start, replicated_end(log)), log.path):
             pass
         for one in log.damage.lost_parts():
             log.directory.report(one)  # if it lies after what was read
-        latest.damage[:0] = found
-        return latest
+        records.damage[:0] = found
+        return records
 
     return ask_log(find, read)

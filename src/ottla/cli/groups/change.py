@@ -71,6 +71,7 @@ def reset_command(
 
     Prints what would change, and changes it only with --yes. The group must have no
     members. An offset that the log does not have is moved to the nearest end of the log.
+    A share group then delivers all records from there on, also those it has finished.
     """
     from ottla.client.administration.group_resets import (
         check_nobody_reads,
@@ -83,9 +84,7 @@ def reset_command(
         known = KnownGroups(admin)
         if not topics and csv_path is None:
             known.check_has(group)
-        committed = {}
-        if group in known.names:
-            committed = {key: one.offset for key, one in admin.group_offsets(group).items()}
+        committed = _committed(admin, group, known) if group in known.names else {}
         if csv_path is not None:
             planned = _planned_by_file(admin, csv_path, committed)
         else:
@@ -95,7 +94,11 @@ def reset_command(
             )
         if is_executed:
             check_nobody_reads(admin, group, known.names)
-            admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+            offsets = {one.place: one.after for one in planned}
+            if known.is_shared(group):
+                admin.alter_share_group_offsets(group, offsets)
+            else:
+                admin.alter_group_offsets(group, offsets)
     _show(group, planned, is_executed=is_executed, **options)
 
 
@@ -107,16 +110,28 @@ def reset_command(
 @target_argument()
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
 @click.argument("offsets", metavar="TOPIC:PARTITION=OFFSET...", nargs=-1, required=True)
+@click.option("--share", "is_share", is_flag=True, help="A missing GROUP becomes a share group.")
 @output_options()
-def commit_command(target: Target, group: str, offsets: tuple[str, ...], output: Output) -> None:
-    """Commit offsets for GROUP, which is created if missing and must have no members."""
+def commit_command(
+    target: Target, group: str, offsets: tuple[str, ...], output: Output, *, is_share: bool
+) -> None:
+    """Commit offsets for GROUP, which is created if missing and must have no members.
+
+    A share group begins at them.
+    """
     from ottla.client.administration.group_resets import check_nobody_reads, check_there
 
     wanted = dict(_commit(one) for one in offsets)
     with target.admin() as admin:
         check_there(admin, list(wanted))
-        check_nobody_reads(admin, group, KnownGroups(admin).names)
-        admin.alter_group_offsets(group, wanted)
+        known = KnownGroups(admin)
+        check_nobody_reads(admin, group, known.names)
+        if is_share and group in known.names and not known.is_shared(group):
+            raise UserError(f"group {group} is no share group; leave out --share")
+        if is_share or known.is_shared(group):
+            admin.alter_share_group_offsets(group, wanted)
+        else:
+            admin.alter_group_offsets(group, wanted)
     output.say(
         f"{group}: committed {counted(len(wanted), 'offset')}",
         *(
@@ -178,15 +193,36 @@ def delete_command(
             admin.delete_groups(names)
             gone += ({"group": name, "is_deleted": True} for name in names)
         for name in names if topics else ():
-            committed = {key: one.offset for key, one in admin.group_offsets(name).items()}
+            committed = _committed(admin, name, known)
             places = places_to_reset(admin, name, topics, committed)
-            admin.delete_group_offsets(name, places)
+            if known.is_shared(name):
+                _forget_topics(admin, name, topics)
+            else:
+                admin.delete_group_offsets(name, places)
             gone += (
                 {"group": name, "topic": topic, "partition": index, "is_deleted": True}
                 for topic, index in places
             )
     output.say(f"deleted {offsets}{what}{of}", *gone)
     known.end()
+
+
+def _committed(admin: "Admin", group: str, known: KnownGroups) -> dict[TopicPartition, int]:
+    """What a group has committed, or where a share group is."""
+    if known.is_shared(group):
+        found = admin.share_group_offsets(group).items()
+        return {key: one.start_offset for key, one in found if one.start_offset is not None}
+    return {key: one.offset for key, one in admin.group_offsets(group).items()}
+
+
+def _forget_topics(admin: "Admin", group: str, topics: tuple[str, ...]) -> None:
+    for text in topics:
+        topic, numbers = parse_places(text)
+        if numbers is not None:
+            raise UserError(
+                f"{text}: share group {group} forgets whole topics; name {topic} without partitions"
+            )
+    admin.delete_share_group_offsets(group, topics)
 
 
 def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Reset | None":

@@ -10,6 +10,7 @@ from ottla.base.errors import UnknownNameError, UnreachableError
 from ottla.base.texts import matching
 from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.losses import Losses
+from ottla.coordinator.requests import SHARE
 
 if TYPE_CHECKING:
     from ottla.client.administration.groups import GroupAdmin
@@ -26,13 +27,15 @@ class KnownGroups:
         admin: "GroupAdmin",
         *,
         states: Collection[str] = (),
+        kinds: Collection[str] = (),
         losses: Losses | None = None,
     ) -> None:
         self._losses = Losses() if losses is None else losses
         self._warning_count = 0
         self._unreachable: list[UnreachableError] = []
         listed = admin.list_groups(states=states, on_unreachable=self._leave_out)
-        self.names = [one.group for one in listed]
+        self.names = [one.group for one in listed if not kinds or one.kind in kinds]
+        self._shared = {one.group for one in listed if one.kind == SHARE}
 
     def matching(self, patterns: Sequence[str]) -> list[str]:
         """Returns the names that match the patterns, or all without patterns; raises
@@ -53,6 +56,10 @@ class KnownGroups:
                 else:
                     self._say(f"no broker that answers has a group {pattern}")
         return sorted(found)
+
+    def is_shared(self, group: str) -> bool:
+        """Whether it is a share group, which has start offsets in place of committed ones."""
+        return group in self._shared
 
     def end(self) -> None:
         """Exits with 1 after a warning."""

@@ -14,6 +14,7 @@ from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, print_json
+from ottla.coordinator.requests import CLASSIC, CONSUMER, SHARE
 
 if TYPE_CHECKING:
     from ottla.client.administration.admin import Admin
@@ -30,16 +31,25 @@ NO_GROUPS = "there are no groups yet"
 @target_argument()
 @click.argument("patterns", metavar="[GROUP]...", nargs=-1, shell_complete=complete_groups)
 @click.option("--state", "states", multiple=True, help="State, such as Stable; repeatable.")
+@click.option(
+    "--protocol",
+    "kinds",
+    multiple=True,
+    type=click.Choice([CLASSIC, CONSUMER, SHARE]),
+    help="Only groups of this protocol; repeatable.",
+)
 @output_options(NAMES_ONLY)
 def list_command(
     target: Target,
     patterns: tuple[str, ...],
     states: tuple[str, ...],
+    kinds: tuple[str, ...],
     output: Output,
 ) -> None:
     """List groups with their lag: records to read, and the age of the first of them.
 
-    Partitions of their topics without a committed offset have no lag; they are counted.
+    Partitions of their topics without a committed offset have no lag; they are counted. Of share
+    groups the lag is what they have not finished.
 
     If a broker does not answer, or files are damaged, what is known is listed, and the command
     exits with 1.
@@ -49,7 +59,7 @@ def list_command(
     losses = Losses()
     with target.reading(losses) as cluster:
         admin = Admin(cluster)
-        known = KnownGroups(admin, states=states, losses=losses)
+        known = KnownGroups(admin, states=states, kinds=kinds, losses=losses)
         names = known.matching(patterns)
         if output.is_brief:
             output.names(names)
@@ -115,6 +125,9 @@ def _row(one: "GroupDescription", lags: "list[PartitionLag] | None") -> tuple[ob
 def describe_command(target: Target, patterns: tuple[str, ...], output: Output) -> None:
     """Describe groups: members, and for each partition offsets and lag in records and time.
 
+    Of a share group each partition has its start offset, the first record not finished; `ottla
+    queue explain` shows which records its members have.
+
     If a broker does not answer, or files are damaged, what is known is printed, and the command
     exits with 1.
     """
@@ -143,13 +156,15 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
 
 
 def _show(one: "GroupDescription", lags: "list[PartitionLag] | None") -> None:
-    behind = "lag not known" if lags is None else _behind(lags)
+    left_out = "not begun" if one.kind == SHARE else "not committed"
+    behind = "lag not known" if lags is None else _behind(lags, left_out)
     assignor = f", {one.assignor}" if one.assignor else ""
     members = counted(len(one.members), "member")
     click.echo(f"{one.group}: {one.state}, {one.kind} protocol{assignor}, {members}, {behind}")
     if lags:
         click.echo()
-        columns = ("topic", "#partition", "#committed", "#next offset", "#lag", "#late by",
+        place = "#start offset" if one.kind == SHARE else "#committed"
+        columns = ("topic", "#partition", place, "#next offset", "#lag", "#late by",
                    "member")  # fmt: skip
         print_rows(columns, [_lag_row(each) for each in lags])
     for each in lags or ():
@@ -175,7 +190,7 @@ def _show(one: "GroupDescription", lags: "list[PartitionLag] | None") -> None:
         print_rows(("member", "host", "instance", "topics", "#partitions", "id"), rows)
 
 
-def _behind(lags: "list[PartitionLag]") -> str:
+def _behind(lags: "list[PartitionLag]", left_out: str) -> str:
     from ottla.client.administration.descriptions import totals
 
     total = totals(lags)
@@ -183,7 +198,7 @@ def _behind(lags: "list[PartitionLag]") -> str:
     records = counted(f"{lag:,}" if lag > 1 else lag, "record")
     late = "" if total["late_ms"] is None else f", {duration_text(total['late_ms'])} late"
     unknown = total["uncommitted"]
-    apart = f", without {counted(unknown, 'partition')} not committed" if unknown else ""
+    apart = f", without {counted(unknown, 'partition')} {left_out}" if unknown else ""
     return f"{records} behind{late}{apart}"
 
 

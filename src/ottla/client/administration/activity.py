@@ -12,9 +12,10 @@ from ottla.client.administration.descriptions import (
     TopicDescription,
     led_partitions,
 )
-from ottla.client.administration.groups import GroupAdmin
+from ottla.client.administration.group_members import SHARE
 from ottla.client.administration.lags import first_time, lags_of
 from ottla.client.administration.records_in_flight import InFlightAdmin
+from ottla.client.administration.share_groups import ShareGroupAdmin
 from ottla.client.administration.topic_activity import TopicActivityAdmin
 from ottla.client.administration.transactions import TransactionAdmin
 from ottla.client.bulk.reading import FetchFrom, fetch
@@ -26,7 +27,7 @@ ONE_BATCH = 1
 """A fetch of one byte returns the whole first batch."""
 
 
-class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, GroupAdmin, InFlightAdmin):
+class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, ShareGroupAdmin, InFlightAdmin):
     """Methods that combine several requests."""
 
     def producers_of(self, topic: TopicDescription) -> dict[TopicPartition, list[ActiveProducer]]:
@@ -55,6 +56,8 @@ class ActivityAdmin(TopicActivityAdmin, TransactionAdmin, GroupAdmin, InFlightAd
         >>> [one.lag for one in lags]
         [1, None]
         """
+        if group.kind == SHARE:
+            return lags_of(group, self.share_group_offsets(group.group), self, now_ms)
         committed = {place: one.offset for place, one in self.group_offsets(group.group).items()}
         return lags_of(group, committed, self, now_ms)
 

@@ -108,7 +108,7 @@ class ListedGroup:
     group: str
     state: str
     kind: str
-    """`classic`, or `consumer` for the protocol of KIP-848."""
+    """`classic`, `consumer` for the protocol of KIP-848, or `share` for that of KIP-932."""
     coordinator: int
 
 
@@ -143,6 +143,16 @@ class GroupDescription:
         return not self.members
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupOffset:
+    """Where a share group is in a partition: `start_offset` is the first record that it has not
+    finished, and `lag` the number of those. `None` where it has not begun, or is not known.
+    """
+
+    start_offset: int | None
+    lag: int | None
+
+
 UNKNOWN_OFFSET = -1
 """The offsets of a partition whose leader does not answer."""
 
@@ -152,6 +162,9 @@ class PartitionLag:
     """The lag of a group in a partition. `late_ms` is the age of the first record that it has not
     read; `None` if there is none, or if it was not requested. Where nothing is committed and the
     leader does not answer, `start_offset` and `end_offset` are -1.
+
+    Of a share group `committed` is the first record that it has not finished, and `counted_lag` the
+    number of those, which need not follow each other.
     """
 
     place: TopicPartition
@@ -160,12 +173,13 @@ class PartitionLag:
     end_offset: int
     late_ms: int | None = None
     member: str | None = None
+    counted_lag: int | None = None
 
     @property
     def lag(self) -> int | None:
         """Records to read, without those that were deleted unread."""
-        if self.committed is None:
-            return None
+        if self.committed is None or self.counted_lag is not None:
+            return self.counted_lag
         return count_from(self.committed, self.start_offset, self.end_offset)
 
     @property

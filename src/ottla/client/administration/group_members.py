@@ -10,6 +10,7 @@ from ottla.protocol.messages.describe_groups import DescribedGroupMember
 
 CONSUMER = "consumer"
 CLASSIC = "classic"
+SHARE = "share"
 
 
 def classic_members(

@@ -1,4 +1,4 @@
-"""Consumer groups of both protocols: members, committed offsets, and deletion."""
+"""Groups of all protocols: members, committed offsets, and deletion."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
-from ottla.client.administration.group_members import CLASSIC, CONSUMER, classic_members
+from ottla.client.administration.group_members import CLASSIC, CONSUMER, SHARE, classic_members
 from ottla.client.administration.group_offsets import Committed, commit_from_outside, committed_by
 from ottla.client.bulk.reading import by_partition
 from ottla.client.connecting.cluster import CoordinatorKind, check
@@ -30,6 +30,8 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from ottla.protocol.messages.share_group_describe import Assignment as ShareAssignment
+from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
 FIRST_VERSION_WITH_STATES = 4
 """Of ListGroups (KIP-518)."""
@@ -208,6 +210,8 @@ class GroupAdmin(Asking):
         def ask(broker: Connection) -> GroupDescription:
             if listed.kind == CONSUMER and broker.answers(ApiKey.CONSUMER_GROUP_DESCRIBE):
                 return _consumer_group(broker, listed)
+            if listed.kind == SHARE and broker.answers(ApiKey.SHARE_GROUP_DESCRIBE):
+                return _share_group(broker, listed)
             return _classic_group(broker, listed)
 
         try:
@@ -273,7 +277,32 @@ def _consumer_member(one: Member) -> GroupMember:
     )
 
 
-def _places(assignment: Assignment) -> tuple[TopicPartition, ...]:
+def _share_group(broker: Connection, listed: ListedGroup) -> GroupDescription:
+    (found,) = broker.ask(ShareGroupDescribeRequest(group_ids=[listed.group])).groups
+    check(found.error_code, found.error_message)
+    return GroupDescription(
+        group=listed.group,
+        kind=SHARE,
+        state=found.group_state,
+        assignor=found.assignor_name,
+        coordinator=listed.coordinator,
+        members=tuple(
+            GroupMember(
+                member_id=one.member_id,
+                instance_id=None,
+                client_id=one.client_id,
+                host=one.client_host,
+                topics=tuple(one.subscribed_topic_names),
+                assigned=_places(one.assignment),
+                epoch=one.member_epoch,
+            )
+            for one in found.members
+        ),
+        epoch=found.group_epoch,
+    )
+
+
+def _places(assignment: Assignment | ShareAssignment) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(topic.topic_name, index)

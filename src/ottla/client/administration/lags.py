@@ -8,6 +8,7 @@ from ottla.client.administration.descriptions import (
     UNKNOWN_OFFSET,
     GroupDescription,
     PartitionLag,
+    ShareGroupOffset,
 )
 from ottla.record.batch import Batch
 from ottla.record.record import read_records
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def lags_of(
     group: GroupDescription,
-    committed: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int | ShareGroupOffset],
     admin: "ActivityAdmin",
     now_ms: int | None,
 ) -> list[PartitionLag]:
@@ -28,16 +29,16 @@ def lags_of(
     Raises as `bounds` if one that the group has committed is not answered: no lag is known without
     it. Of the others the offsets are then `UNKNOWN_OFFSET`.
     """
-    members = {place: one.client_id for one in group.members for place in one.assigned}
+    members = readers_of(group)
     there = admin.existing_of({place.topic for place in (*committed, *members)})
     bounds = admin.bounds([place for place in there if place in committed])
     bounds |= admin.known_bounds([place for place in there if place not in committed])
     found = []
     for place in there:
-        offset = committed.get(place)
+        offset, counted = _begins(committed.get(place))
         start, end = bounds.get(place, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
         late_ms = None
-        if now_ms is not None and offset is not None and max(offset, start) < end:
+        if now_ms is not None and offset is not None and max(offset, start) < end and counted != 0:
             timestamp_ms = admin.timestamp_at(place, max(offset, start))
             late_ms = None if timestamp_ms is None else max(0, now_ms - timestamp_ms)
         found.append(
@@ -48,9 +49,26 @@ def lags_of(
                 end_offset=end,
                 late_ms=late_ms,
                 member=members.get(place),
+                counted_lag=counted,
             )
         )
     return found
+
+
+def _begins(known: int | ShareGroupOffset | None) -> tuple[int | None, int | None]:
+    """The first record to read, and how many there are, as far as that was counted."""
+    if isinstance(known, ShareGroupOffset):
+        return known.start_offset, known.lag
+    return known, None
+
+
+def readers_of(group: GroupDescription) -> dict[TopicPartition, str]:
+    """The client ids of the members that have each partition: in a share group several may."""
+    clients: dict[TopicPartition, list[str]] = {}
+    for one in group.members:
+        for place in one.assigned:
+            clients.setdefault(place, []).append(one.client_id)
+    return {place: ", ".join(sorted(set(its))) for place, its in clients.items()}
 
 
 def first_time(batches: Iterable[Batch], offset: int) -> int | None:

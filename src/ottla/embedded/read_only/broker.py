@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from ottla.broker.waiting.fetch_queries import FetchQuery, FetchResult, PartitionQuery
     from ottla.coordinator.share.in_flight import InFlight
     from ottla.diagnosis.losses import OnLost
-    from ottla.embedded.read_only.coordinators import ReadOnlyGroups, ReadOnlyTransactions
+    from ottla.embedded.read_only.coordinators import (
+        ReadOnlyEnds,
+        ReadOnlyGroups,
+        ReadOnlyShareGroups,
+        ReadOnlyTransactions,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +216,18 @@ class ReadOnlyBroker:
         from ottla.embedded.read_only.coordinators import ReadOnlyGroups
 
         return ReadOnlyGroups(self.topics, self.settings, self._on_lost)
+
+    @cached_property
+    def share_groups(self) -> "ReadOnlyShareGroups":
+        from ottla.embedded.read_only.coordinators import ReadOnlyShareGroups
+
+        return ReadOnlyShareGroups(self.topics, self._on_lost)
+
+    @cached_property
+    def end_offsets(self) -> "ReadOnlyEnds":
+        from ottla.embedded.read_only.coordinators import ReadOnlyEnds
+
+        return ReadOnlyEnds(self.topics)
 
     @cached_property
     def transactions(self) -> "ReadOnlyTransactions":

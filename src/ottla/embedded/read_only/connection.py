@@ -15,6 +15,7 @@ from ottla.embedded.read_only.known_settings import check_known
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.server.dispatching.dispatch import handler_of
+from ottla.server.dispatching.request_context import PendingResponse
 
 USERS_AND_ACLS: Final = "users and ACLs"
 
@@ -27,6 +28,7 @@ READS: Final[dict[int, str | None]] = {
     ApiKey.DESCRIBE_GROUPS: None,
     ApiKey.DESCRIBE_LOG_DIRS: None,
     ApiKey.DESCRIBE_PRODUCERS: None,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: None,
     ApiKey.DESCRIBE_TRANSACTIONS: None,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: USERS_AND_ACLS,
     ApiKey.FETCH: None,
@@ -94,7 +96,10 @@ class ReadOnlyConnection(LocalConnection):
         broker = self._broker_for(header.api_key)
         _check_known(broker, request, header.api_key)
         handle: Callable[[Message, Any], Any] = handler_of(ApiKey(header.api_key))
-        answer = handle(request, ReadOnlyContext(broker, read_clock(self._clock), header))
+        at = read_clock(self._clock)
+        answer = handle(request, ReadOnlyContext(broker, at, header))
+        while isinstance(answer, PendingResponse):  # for what there is already
+            answer = answer.finish(at)
         return lambda: answer
 
     def _check_is_read(self, api_key: ApiKey) -> None:

@@ -3,27 +3,37 @@
 Members are those whose sessions had not ended when the last record was written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 
-from ottla.base.errors import ProtocolError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.settings import BrokerSettings
-from ottla.broker.coordination.losses import GROUPS
+from ottla.broker.coordination.losses import GROUPS, SHARE_GROUPS
 from ottla.broker.coordination.stored_records import StoredRecord
+from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.offsets.records import decode_key, decode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
+from ottla.coordinator.share import records as share_records
+from ottla.coordinator.share.coordinator import (
+    ShareCoordinatorConfig,
+    ShareCoordinatorShard,
+    ShareStateAnswer,
+)
+from ottla.coordinator.share.persisted_state import SharePartitionKey
 from ottla.coordinator.transaction.requests import TransactionDescription
 from ottla.diagnosis.directories import Directories
-from ottla.diagnosis.internal_records import kept_records, undecodable
+from ottla.diagnosis.internal_records import every_record, kept_records, undecodable
 from ottla.diagnosis.losses import OnLost
 from ottla.diagnosis.stuck import coordinators_on_disk
 from ottla.embedded.read_only.topics import ReadOnlyTopics
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction, CoordinatorView
+from ottla.storage.log.offsets import LATEST_TIMESTAMP, Isolation
 
 
 class ReadOnlyGroups:
@@ -69,6 +79,66 @@ class ReadOnlyGroups:
 
 def _no_id() -> Uuid:
     raise AssertionError("no member joins a group that is only read")
+
+
+class ReadOnlyShareGroups:
+    """Where share groups are, from what their share coordinators have written."""
+
+    def __init__(self, topics: ReadOnlyTopics, on_lost: OnLost) -> None:
+        self._topics = topics
+        self._on_lost = on_lost
+
+    def summarize(
+        self, keys: Iterable[SharePartitionKey], at: Timestamps
+    ) -> Waiting[Mapping[SharePartitionKey, ShareStateAnswer]]:
+        waiting: Waiting[Mapping[SharePartitionKey, ShareStateAnswer]] = Waiting()
+        waiting.result = {key: self._machine.summary(key) for key in keys}
+        return waiting
+
+    @cached_property
+    def _machine(self) -> ShareCoordinatorShard:
+        machine = ShareCoordinatorShard(ShareCoordinatorConfig(), lambda _: True)
+        for place, path in self._topics.directories_of(SHARE_GROUP_STATE):
+            for record in every_record(path, place, SHARE_GROUPS, self._on_lost):
+                self._replay(machine, place, *record)
+        return machine
+
+    def _replay(
+        self,
+        machine: ShareCoordinatorShard,
+        place: TopicPartition,
+        key_bytes: bytes,
+        value_bytes: bytes | None,
+        offset: int,
+    ) -> None:
+        try:
+            key = share_records.decode_key(key_bytes)
+            if key is None:
+                return
+            value = None if value_bytes is None else share_records.decode_value(key, value_bytes)
+        except ProtocolError as error:
+            self._on_lost(undecodable(place, offset, error))
+            return
+        machine.replay(key, value, offset)
+
+
+class ReadOnlyEnds:
+    """The ends of partitions whose files are here."""
+
+    def __init__(self, topics: ReadOnlyTopics) -> None:
+        self._topics = topics
+
+    def wait(self, partitions: Iterable[TopicPartition]) -> Waiting[Mapping[TopicPartition, int]]:
+        ends: dict[TopicPartition, int] = {}
+        for place in partitions:
+            with suppress(ApiError):
+                partition = self._topics.online_partition(*place)
+                found = partition.find_offset(LATEST_TIMESTAMP, isolation=Isolation.HIGH_WATERMARK)
+                if found is not None:
+                    ends[place] = found.offset
+        waiting: Waiting[Mapping[TopicPartition, int]] = Waiting()
+        waiting.result = ends
+        return waiting
 
 
 class ReadOnlyTransactions:

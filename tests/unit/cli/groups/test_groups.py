@@ -204,3 +204,38 @@ def test_one_way_to_name_the_place_is_needed(broker: Administered) -> None:
     code, text = broker.end("groups", "reset", "TARGET", "billing")
     assert code == 2
     assert text.startswith("ottla: name one of --to PLACE, --shift N and --from-csv FILE")
+
+
+# Share groups
+
+
+def test_a_share_group_begins_where_it_is_told_and_is_told_again(broker: Administered) -> None:
+    told = broker.lines("groups", "commit", "TARGET", "jobs", "--share", "orders:0=40")
+    assert told == ["jobs: committed 1 offset"]
+    listed = broker.lines("groups", "list", "TARGET", "--protocol", "share")
+    assert listed[2].split()[:6] == ["jobs", "Empty", "share", "0", "orders", "60"]
+    lines = broker.lines("groups", "describe", "TARGET", "jobs")
+    assert lines[0].startswith("jobs: Empty, share protocol, simple, 0 members, 60 records behind")
+    assert lines[2].split()[2:4] == ["start", "offset"]
+    assert lines[4].split()[:5] == ["orders", "0", "40", "100", "60"]
+    broker.lines("groups", "reset", "TARGET", "jobs", "--to", "end", "--yes")
+    (found,) = broker.json("groups", "describe", "TARGET", "jobs")
+    assert (found["by_partition"][0]["committed"], found["lag"]) == (100, 0)
+
+
+def test_a_share_group_forgets_whole_topics_and_is_deleted(broker: Administered) -> None:
+    broker.lines("groups", "commit", "TARGET", "jobs", "--share", "orders:0=40")
+    delete = ("groups", "delete", "TARGET", "jobs", "--yes")
+    assert broker.end(*delete, "--topic", "orders:0") == (
+        2,
+        "ottla: orders:0: share group jobs forgets whole topics; name orders without partitions",
+    )
+    assert broker.lines(*delete, "--topic", "orders") == ["deleted the offsets of jobs for orders"]
+    (found,) = broker.json("groups", "describe", "TARGET", "jobs")
+    assert found["by_partition"] == []
+    assert broker.lines(*delete) == ["deleted jobs"]
+
+
+def test_a_group_of_another_protocol_does_not_become_a_share_group(broker: Administered) -> None:
+    code, text = broker.end("groups", "commit", "TARGET", "billing", "--share", "orders:0=1")
+    assert (code, text) == (2, "ottla: group billing is no share group; leave out --share")
