@@ -236,6 +236,13 @@ def test_a_group_is_told_where_to_begin_before_its_first_member_comes(asker: Sha
     assert [one.start_offset for one in topic.partitions] == [3, 4]
 
 
+def test_a_share_coordinator_that_does_not_answer_is_told_of_as_such(asker: ShareAsker) -> None:
+    persister = _Unreachable(asker.broker.share_persister)
+    asker.broker.share_groups._find_persister = lambda: persister
+    (topic,) = asker.alter(p0=3).responses
+    assert topic.partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def delete_offsets(asker: ShareAsker, *topics: str) -> Any:
     wanted = [deleting.WantedTopic(topic_name=one) for one in topics]
     request = deleting.DeleteShareGroupOffsetsRequest(group_id="g", topics=wanted)

@@ -86,7 +86,8 @@ class ShareGroups:
 
         def take(answers: Sequence[ShareStateAnswer]) -> None:
             nonlocal has_begun
-            has_begun = bool(self._note_begun(group_id, requests, answers))
+            noted = self._note_begun(group_id, requests, answers)
+            has_begun = any(not one.error for one in noted.values())
 
         if len(requests) <= AT_ONCE:
             self._find_persister().ask(requests, take, at)
@@ -109,7 +110,7 @@ class ShareGroups:
                 group_id, len(found) - len(begun), answer.message or answer.error.description,
             )  # fmt: skip
         if not begun:
-            return {}
+            return found
         at = self._groups.latest
         machine = self._groups.machine_of(group_id, at)
         noted = self._groups.carry_out(machine.shares.states_have_begun(group_id, begun, at), at)

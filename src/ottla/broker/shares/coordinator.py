@@ -162,6 +162,9 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
         """
         self._at = at
         place = request.key.coordinator_key
+        if self._is_being_made:  # in turns: not all of its partitions are on the disk yet
+            deliver(ShareStateAnswer(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
         if not self.is_created:
             deliver(ShareStateAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
