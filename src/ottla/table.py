@@ -20,15 +20,16 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables import (
     CompleteHour,
+    Contents,
     DataFile,
     FileRole,
     LeafStatistics,
     Table,
     columns_of,
-    guarantee,
+    data_set,
     loaded_partitions,
     quarantine_columns,
-    values_in,
+    whole_paths,
 )
 from ottla.tables import complete_hours as _complete_hours
 
@@ -59,24 +60,29 @@ class Moment:
     """By partition an end offset: only rows below it; a partition that is left out has none."""
 
     def files_of(self, table: Table) -> list[str]:
-        """The files with rows, relative to the table.
+        """The files with rows, relative to the table, for who reads them whole.
 
-        Raises `UserError` if more than one state is given, or the table does not have it any more.
+        Raises `UserError` if more than one state is given, or the table does not have it any more,
+        or if another program has deleted rows in a file.
         """
+        return whole_paths(table.address, self.contents_of(table))
+
+    def contents_of(self, table: Table) -> Contents:
+        """The files with rows, and which of their rows are there; raises as `files_of` does."""
         version = self.version_of(table)
-        paths = table.log.files(version)
+        contents = table.log.contents(version)
         if version is None:
-            return paths
+            return contents
         current = _current_files(table)  # A vacuum removes none of these.
-        asked = [table.store.arrow_path(one) for one in paths if one not in current]
+        asked = [table.store.arrow_path(one) for one in contents.paths if one not in current]
         found = table.store.arrow().get_file_info(asked)
         gone = sum(not one.is_file for one in found)
         if gone:
             raise UserError(
-                f"{table.address}: {gone} of {len(paths)} files of version {version} no longer "
-                f"exist; a vacuum removes the files of versions older than its --keep-hours"
+                f"{table.address}: {gone} of {len(contents.paths)} files of version {version} no "
+                f"longer exist; a vacuum removes the files of versions older than its --keep-hours"
             )
-        return paths
+        return contents
 
     def version_of(self, table: Table) -> int | None:
         """The version of the table that has the rows; `None` for the current one; raises as
@@ -124,14 +130,13 @@ def _begun(offsets: Mapping[int, int]) -> dict[int, int]:
 def files(path: str) -> list[str]:
     """The absolute paths or URLs of the Parquet files with rows.
 
-    Raises `UserError` without a table.
+    Raises `UserError` without a table, and if another program has deleted rows in a file.
 
     >>> [file.rpartition(".")[2] for file in ottla.table.files(table)]
     ['parquet']
     """
     opened = Table(path)
-    opened.require()
-    return [f"{opened.path}/{one}" for one in opened.log.files()]
+    return [f"{opened.path}/{one}" for one in opened.whole_paths()]
 
 
 def data_files(
@@ -157,31 +162,21 @@ def dataset(
     """All rows, lazily, including columns in directory names (`day=2026-01-31`). The current rows,
     or those of a `version`, at a time, or when the log ended at `offsets`. If a schema has grown,
     older rows have nulls in the new columns. Raises `UserError` if the table, or that state of it,
-    does not exist.
+    does not exist. Files in which another program has deleted rows are read at once.
 
     >>> ottla.table.dataset(table).to_table().column("value").to_pylist()
     [b'tea', b'cake']
     >>> ottla.table.dataset(table, offsets={0: 1}).to_table().column("value").to_pylist()
     [b'tea']
     """
-    import pyarrow.dataset
 
     table = Table(path)
     table.require()
     moment = Moment(version=version, time_ms=time_ms, offsets=offsets)
-    schema = columns_of(table.layout())
-    parquet, file_system = pyarrow.dataset.ParquetFileFormat(), table.store.arrow()
     statistics = table.log.statistics(moment.version_of(table))
-    fragments = [
-        parquet.make_fragment(
-            table.store.arrow_path(path),
-            file_system,
-            # Readers skip files by it.
-            guarantee(schema, values_in(path), statistics.get(path, {})),
-        )
-        for path in moment.files_of(table)
-    ]
-    found = pyarrow.dataset.FileSystemDataset(fragments, schema, parquet, file_system)
+    contents = moment.contents_of(table)
+    files = {path: contents.kept.get(path) for path in contents.paths}
+    found = data_set(table.store, files, columns_of(table.layout()), statistics)
     if offsets is None:
         return found
     prefix = "_" if table.layout().is_flat else ""
@@ -220,7 +215,7 @@ def complete_hours(path: str) -> list[CompleteHour]:
 def _current_files(table: Table) -> set[str]:
     """Empty if the current rows cannot be read, which is no fault of an older version."""
     try:
-        return set(table.log.files())
+        return set(table.log.contents().paths)
     except UserError:
         return set()
 

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
         whole_files,
     )
     from ottla.tables.files.data_files import DataFiles, interleaved
+    from ottla.tables.files.data_set import data_set
     from ottla.tables.files.forgotten import ForgottenPlaces
-    from ottla.tables.files.guarantees import guarantee
     from ottla.tables.files.parquet_files import TARGET_SIZE
-    from ottla.tables.formats.transaction_log import CommitTakenError, values_in
+    from ottla.tables.formats.transaction_log import CommitTakenError, Contents, whole_paths
     from ottla.tables.layout import LayoutOptions, TableLayout
     from ottla.tables.ledger.completeness import (
         HOUR_MS,
@@ -99,9 +99,9 @@ _NAMES = {
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",
     "files.forgotten": "ForgottenPlaces",
-    "files.guarantees": "guarantee",
+    "files.data_set": "data_set",
     "files.parquet_files": "TARGET_SIZE",
-    "formats.transaction_log": "CommitTakenError values_in",
+    "formats.transaction_log": "CommitTakenError Contents whole_paths",
     "layout": "LayoutOptions TableLayout",
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
     "ledger.coverage": "Piece covered first_gap",

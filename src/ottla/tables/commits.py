@@ -38,6 +38,8 @@ def begin(
     Raises `CommitTakenError` after a commit that widened the table's files for this layout, and
     `UserError` for a layout that the table cannot have.
     """
+    if action is Action.RERUN or state.layout.is_latest:
+        table.make_whole()
     if layout is not None and widen_files(table, state, layout, options):
         raise CommitTakenError(f"{table.address}: its column types were widened; run it again")
     return Transaction.after(state, table, options, action, layout)

@@ -100,6 +100,10 @@ class DataFile:
     """Of the whole file, by leaf column, for the table's log alone: the ledger does not have them,
     so those of earlier commits are empty here.
     """
+    kept: bytes | None = field(default=None, repr=False)
+    """A bit for each row of the whole file, of those that another program has not deleted in it
+    (`numpy.packbits`); `None` if all are there. Counts and bounds are of these rows alone.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +169,8 @@ class LedgerEntry:
     action: Action = Action.LOAD
     replaces: tuple[str, ...] = ()
     """Paths of files of earlier commits that are no longer in the table."""
+    masked: tuple[str, ...] = ()
+    """Those of them in which another program had deleted rows, which were not copied."""
     asked_ms: int | None = None
     """When the log's end offsets were read."""
     schema: str | None = None
@@ -318,6 +324,8 @@ def entry_fields(entry: LedgerEntry) -> dict[str, Any]:
         fields["version_made"] = entry.version
     if entry.merged is not None:
         fields["merged"] = asdict(entry.merged)
+    if entry.masked:
+        fields["masked"] = list(entry.masked)
     if entry.forgotten is not None:
         fields["forgotten"] = asdict(entry.forgotten)
     return fields
@@ -351,6 +359,7 @@ def parse_fields(path: str, fields: Mapping[str, Any]) -> LedgerEntry:
             files=_each(fields, "files", _parse_file),
             action=Action(fields.get("action")),
             replaces=tuple(map(_inside, _typed(fields, "replaces", list))),
+            masked=tuple(map(_inside, _optional(fields, "masked", list) or ())),
             asked_ms=_optional(fields, "asked_ms", int),
             schema=_optional(fields, "schema", str),
             layout=_optional(fields, "layout", dict),

@@ -31,7 +31,14 @@ from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.parquet_files import ParquetStyle, read_footer
 from ottla.tables.formats.delta import DeltaLog
 from ottla.tables.formats.quarantine_table import publish_quarantine
-from ottla.tables.formats.transaction_log import Change, LogState, TransactionLog, no_table
+from ottla.tables.formats.transaction_log import (
+    Change,
+    Contents,
+    LogState,
+    TransactionLog,
+    no_table,
+    whole_paths,
+)
 from ottla.tables.layout import TableLayout, layout_fields
 from ottla.tables.ledger.announcements import announce_hours
 from ottla.tables.ledger.ledger import LEDGER_DIRECTORY, Ledger, TableState
@@ -144,15 +151,33 @@ class Table:
         """
         if version is None:
             return self.moment()[1]
-        return self._described_files(self.log.files(version), self.entries())
+        return self._described_files(self.log.contents(version), self.entries())
 
     def moment(self) -> tuple[list[LedgerEntry], list[DataFile]]:
         """All commits, and the files of the table after the last of them."""
         while True:
             entries = self.entries()
-            paths = self.log.files()
+            contents = self.log.contents()
             if len(self.entries()) == len(entries):
-                return entries, self._described_files(paths, entries)
+                return entries, self._described_files(contents, entries)
+
+    def whole_paths(self) -> list[str]:
+        """The current files for who reads them whole; raises `UserError` if rows were deleted in
+        some, or without a table.
+        """
+        self.require()
+        return whole_paths(self.address, self.log.contents())
+
+    def make_whole(self) -> None:
+        """Before a commit that may replace files: rewrites those in which another program deleted
+        rows, if the format's library cannot replace them otherwise.
+        """
+        if self.log.replaces_masked or not self.is_there() or not self.log.contents().kept:
+            return
+        masked = {one.path: one for one in self.current_files() if one.kept is not None}
+        places = [(one.partition, int(self.files.offsets(one)[0])) for one in masked.values()]
+        if places:  # A file without any row left is no obstacle.
+            self.log.make_whole(places)
 
     def commit(
         self,
@@ -273,29 +298,32 @@ class Table:
             return found
         # The log's history was cleaned up before the entry was written, so rebuild it.
         known = {file.path for entry in self.ledger.entries() for file in entry.files}
-        new = [one for one in self.log.files() if one not in known]
-        files = [part for path in new for part in self._described(path)]
+        contents = self.log.contents()
+        new = [one for one in contents.paths if one not in known]
+        files = [part for path in new for part in self._described(path, contents.kept.get(path))]
         return [rebuilt_entry(state.commit_count - 1, self.ledger.state(), self.log, files)]
 
     def _described_files(
-        self, paths: Sequence[str], entries: Sequence[LedgerEntry]
+        self, contents: Contents, entries: Sequence[LedgerEntry]
     ) -> list[DataFile]:
         known: dict[str, list[DataFile]] = {}
         for entry in entries:
             for file in entry.files:
                 known.setdefault(file.path, []).append(file)
         found = []
-        for path in paths:
+        for path in contents.paths:
+            kept = contents.kept.get(path)
             # No entry names files that other programs have rewritten.
-            found += known.get(path) or self._described(path)
+            is_known = path in known and kept is None
+            found += known[path] if is_known else self._described(path, kept)
         beside = [one for one in folded_files(entries) if one.role is not FileRole.ROWS]
         return [*found, *beside]
 
-    def _described(self, path: str) -> list[DataFile]:
+    def _described(self, path: str, kept: bytes | None) -> list[DataFile]:
         from pyarrow import ArrowException
 
         try:
-            return read_footer(self.store, path)
+            return read_footer(self.store, path, kept=kept)
         except (ArrowException, OSError) as error:
             raise CorruptionError(f"{self.path}/{path}", 0, str(error)) from error
 

@@ -30,6 +30,7 @@ from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 
 deltalake = pytest.importorskip("deltalake")
+pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.slow
 
 FIRST_ROW_GONE = {
@@ -71,7 +72,8 @@ class Orders:
 
     def load_from_broker(self, number: int) -> None:
         with ottla.open(self._log) as log:
-            log.append("orders", b'{"id": %d}' % number, partition=number % 2)
+            value = b'{"id": %d}' % number
+            log.append("orders", value, key=b"k%d" % (number % 3), partition=number % 2)
             address = log.listen("127.0.0.1:0").address
             place = LoadRoute(address, "orders", self.table)
             load(load_job(place, LocalEngine(), options=LoadOptions(layout=self._layout)))
@@ -200,39 +202,69 @@ def test_a_row_of_another_program_beyond_the_logs_end_is_named(tmp_path: Path) -
     assert "the last record of key" in found.text
 
 
-def test_deletion_vectors_are_named_and_never_read_as_if_their_rows_were_there(
-    tmp_path: Path,
-) -> None:
-    orders = Orders(tmp_path, LayoutOptions())
-    orders.load(0, 1, 2, 3)
+def delete_first_row(orders: Orders) -> None:
+    """By a deletion vector, as Spark writes them; no package that tests may install does."""
     log = Path(orders.table, "_delta_log")
-    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
-    added = next(one["add"] for one in actions if "add" in one)
+    files = pa.table(orders.delta().get_add_actions(flatten=True))
+    versions = sorted(log.glob("*.json"))
+    actions = [json.loads(line) for one in versions for line in one.read_text().splitlines()]
+    current = set(files["path"].to_pylist())
+    added = next(one["add"] for one in actions if "add" in one and one["add"]["path"] in current)
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
     removed = {"path": added["path"], "dataChange": True, "deletionTimestamp": 1}
     actions = [{"protocol": protocol}, {"remove": removed}, {"add": {**added, **FIRST_ROW_GONE}}]
-    (log / f"{1:020d}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
-    reads = (
-        orders.audited,
+    text = "".join(f"{json.dumps(one)}\n" for one in actions)
+    (log / f"{len(versions):020d}.json").write_text(text)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["rows", "latest", "by-hour"])
+def test_rows_deleted_by_deletion_vectors_are_not_read_and_come_back_by_a_rerun(
+    tmp_path: Path, layout: LayoutOptions
+) -> None:
+    orders = Orders(tmp_path, layout)
+
+    def count() -> int:
+        return ottla.table.dataset(orders.table).count_rows()
+
+    works = (
+        lambda: orders.load(5),
         orders.rerun,
-        lambda: orders.sort(SortColumn.KEY),
-        lambda: ottla.table.dataset(orders.table),
-        lambda: ottla.table.dataset(orders.table, offsets={0: 1}),
-        lambda: ottla.table.files(orders.table),
-        lambda: ottla.table.data_files(orders.table),
+        lambda: optimize(orders.table, LocalEngine()),
+        lambda: orders.sort(SortColumn.TIMESTAMP),
+        lambda: orders.load_from_broker(6),
     )
-    for work in reads:
-        with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
-            work()
-    assert ottla.table.dataset(orders.table, version=0).count_rows() == 4
-    with pytest.raises(UserError, match="deletion vectors"):
-        ottla.table.dataset(orders.table, version=1)
+    orders.load(0, 1, 2, 3)
+    for work in works:
+        before = count()
+        delete_first_row(orders)
+        assert count() == before - 1
+        with pytest.raises(UserError, match=r"deleted rows in 1 files.*ottla table optimize"):
+            ottla.table.files(orders.table)
+        assert not orders.audited().is_equal
+        work()
+        orders.rerun()
+        orders.assert_whole()
+        assert count() >= before
+        assert ottla.table.files(orders.table)
+        # Delta's own reader agrees on what is left.
+        rows = deltalake.QueryBuilder().register("t", orders.delta()).execute("select * from t")
+        assert pa.table(rows.read_all()).num_rows == count()
+
+
+def test_versions_with_deletion_vectors_are_read_as_they_were(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, LayoutOptions())
+    orders.load(0, 1, 2, 3)
+    delete_first_row(orders)
     orders.load(4)
-    with pytest.raises(UserError, match=r"deletion vectors.* in 1 files; .*APPLY \(PURGE\)"):
-        orders.load_from_broker(5)
-    with pytest.raises(UserError, match="deletion vectors"):
-        ottla.table.dataset(orders.table, version=2)
+    counts = [ottla.table.dataset(orders.table, version=one).count_rows() for one in range(3)]
+    assert counts == [4, 3, 4]
+    assert ottla.table.dataset(orders.table, offsets={0: 1, 1: 1}).count_rows() == 1
+    parts = ottla.table.data_files(orders.table)
+    assert sum(one.row_count for one in parts) == 4
+    optimize(orders.table, LocalEngine())
+    assert len(ottla.table.files(orders.table)) == 1
+    assert ottla.table.dataset(orders.table).count_rows() == 4
 
 
 def named_by_number(fields: list[dict[str, Any]], numbers: Iterator[int]) -> None:

@@ -48,7 +48,6 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import pyarrow_to_schema
-from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.schema import index_by_name
 from pyiceberg.types import StringType
 
@@ -601,18 +600,6 @@ def test_rows_that_pyiceberg_deletes_or_overwrites_are_named_and_loaded_again_by
         assert audit(Table(TABLE), log, "orders", compare_all=True).is_equal
     load_new(tmp_path, 1)
     assert offsets(by_pyiceberg(tmp_path)) == OFFSETS[:21]
-
-
-def test_delete_files_of_another_program_are_named_and_never_read_as_if_there_were_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No package that tests may install writes them."""
-    load_new(tmp_path)
-    opened = Table(TABLE)
-    mask = DataFile.from_args(content=DataFileContent.POSITION_DELETES, file_path="d.parquet")
-    monkeypatch.setattr(opened.log, "_files_of", lambda *_: [mask])
-    with pytest.raises(UserError, match=r"by delete files.* 1 of them are in use; rewrite"):
-        opened.current_files()
 
 
 def test_a_query_reads_the_files_alone_whose_bounds_have_its_values(tmp_path: Path) -> None:

@@ -36,8 +36,7 @@ from ottla.tables.columns.partitions import (
     placed,
 )
 from ottla.tables.columns.rows import row_columns
-from ottla.tables.files.parquet_files import directory_values
-from ottla.tables.formats.transaction_log import values_in
+from ottla.tables.files.parquet_files import directory_values, values_in
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import optimize
 from ottla.tables.maintenance.vacuum import vacuum

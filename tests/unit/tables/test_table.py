@@ -14,7 +14,7 @@ from ottla.tables.columns.partitions import Partitioning, placed
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import Action, DataFile, LedgerEntry, LoadedPartition
 from ottla.tables.formats import delta
-from ottla.tables.formats.transaction_log import CommitTakenError
+from ottla.tables.formats.transaction_log import CommitTakenError, Contents
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger import ledger
 from ottla.tables.table import Table
@@ -286,14 +286,14 @@ def test_entries_and_files_of_one_moment_are_of_the_same_commits(
 ) -> None:
     add_load(table)
     reader = Table(table.path)
-    listed, loads = reader.log.files, iter(range(1))
+    listed, loads = reader.log.contents, iter(range(1))
 
-    def late(version: int | None = None) -> list[str]:
+    def late(version: int | None = None) -> Contents:
         for _ in loads:
             add_load(table)
         return listed(version)
 
-    monkeypatch.setattr(reader.log, "files", late)
+    monkeypatch.setattr(reader.log, "contents", late)
     entries, files = reader.moment()
     assert {one.path for one in files} == {one.path for found in entries for one in found.files}
     assert len(entries) == 2

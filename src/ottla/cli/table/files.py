@@ -32,7 +32,10 @@ def files_command(path: str, quarantine: bool, is_long: bool, output: Output) ->
 
     role = FileRole.QUARANTINE if quarantine else FileRole.ROWS
     chosen = ottla.table.data_files(path, role)
-    place = Table(path).path
+    opened = Table(path)
+    if role is FileRole.ROWS:
+        opened.whole_paths()  # Who gets the paths reads whole files.
+    place = opened.path
     if output.as_json:
         for file in chosen:
             print_json(_fields(place, file))

@@ -72,8 +72,8 @@ def _check_rerun(before: Sequence[LedgerEntry], entry: LedgerEntry) -> Iterator[
 def _check_rewrite(
     entry: LedgerEntry, known: Mapping[str, Sequence[DataFile]]
 ) -> Iterator[Difference]:
-    if not known.keys() >= set(entry.replaces):
-        # The ledger does not describe files that another program wrote.
+    if entry.masked or not known.keys() >= set(entry.replaces):
+        # The ledger does not describe files that another program wrote, or deleted rows in.
         return
     taken = [part for path in entry.replaces for part in known.get(path, ())]
     is_forget = entry.action is Action.FORGET
@@ -202,7 +202,7 @@ def _wrong_file(table: Table, stated: Sequence[DataFile]) -> str | None:
     from pyarrow import ArrowException
 
     try:
-        found = table.files.described(stated[0].path)
+        found = table.files.described(stated[0].path, stated[0].kept)
     except FileNotFoundError:
         return "it is missing"
     except (ArrowException, OSError, TaskError) as error:

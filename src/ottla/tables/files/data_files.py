@@ -31,9 +31,9 @@ class DataFiles:
 
     store: TableStore
 
-    def described(self, path: str) -> list[DataFile]:
+    def described(self, path: str, kept: bytes | None = None) -> list[DataFile]:
         """The rows of a file by partition, from its footer; raises as `read_footer` does."""
-        return read_footer(self.store, path)
+        return read_footer(self.store, path, kept=kept)
 
     def columns(self, file: DataFile) -> "pa.Schema":
         """The columns of a file; raises `CorruptionError` if it is missing or not Parquet."""
@@ -49,7 +49,7 @@ class DataFiles:
         """Columns of a partition's rows in a file, in the file's order; `None`: all columns."""
         import pyarrow as pa
 
-        with open_parquet(self.store, file.path) as opened:
+        with open_parquet(self.store, file.path, file.kept) as opened:
             schema = with_field_ids(opened.schema_arrow, {})
             batches = part_batches(opened, file, columns)
             wanted = schema if columns is None else pa.schema(map(schema.field, columns))

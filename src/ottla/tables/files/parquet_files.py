@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.columns.flat import flat_rows, is_flat, stored_path
 from ottla.tables.columns.identity import RowOrder
+from ottla.tables.columns.partitions import NULL_DIRECTORY
 from ottla.tables.columns.sortable import ABOVE, sortable
 from ottla.tables.columns.statistics import (
     Path,
@@ -25,6 +26,7 @@ from ottla.tables.stores.store import TableStore
 from ottla.tables.values.json_rest import RESCUED_COLUMN
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -58,11 +60,22 @@ class ParquetStyle:
     """Whether rows are stored with the fields of their values as columns."""
 
 
-def open_parquet(store: TableStore, path: str) -> "PlainParquetFile":
-    """Opens a single file; a dataset would add columns from directory names."""
+def open_parquet(store: TableStore, path: str, kept: bytes | None = None) -> "PlainParquetFile":
+    """Opens a single file; a dataset would add columns from directory names. `kept` is that of its
+    `DataFile`.
+    """
     from ottla.tables.files.plain_parquet import PlainParquetFile
 
-    return PlainParquetFile(store.arrow_path(path), filesystem=store.arrow())
+    return PlainParquetFile(store.arrow_path(path), kept, filesystem=store.arrow())
+
+
+def row_mask(kept: bytes, row_count: int) -> "np.ndarray[Any, Any]":
+    """`DataFile.kept` as a mask; a deletion vector of Delta may end with the last deleted row."""
+    import numpy as np
+
+    mask = np.ones(max(row_count, len(kept) * 8), bool)
+    mask[: len(kept) * 8] = np.unpackbits(np.frombuffer(kept, np.uint8)) == 1
+    return mask[:row_count]
 
 
 def read_footer(
@@ -71,12 +84,14 @@ def read_footer(
     *,
     order: RowOrder | None = None,
     statistics: Sequence[str] | None = None,
+    kept: bytes | None = None,
 ) -> list[DataFile]:
     """The rows of a data file by partition, from its footer; with the `statistics` of the named
     columns, or of the first if none is named, and with bounds of the keys that `order` has.
 
-    Ottla writes no row group with rows of two partitions. For a file of another engine, the columns
-    are read. Raises `UserError` if it has rows without a partition or an offset.
+    Ottla writes no row group with rows of two partitions. For a file of another engine, and for one
+    of which only some rows are `kept` (`DataFile.kept`), the columns are read. Raises `UserError`
+    if it has rows without a partition or an offset.
     """
     file_system, place = store.arrow(), store.arrow_path(path)
     with file_system.open_input_file(place) as opened:
@@ -91,7 +106,10 @@ def read_footer(
         role=role_at(path),
         values=directory_values(path),
         statistics={} if statistics is None else file_statistics(footer, statistics),
+        kept=kept,
     )
+    if kept is not None:
+        return _counted(store, whole)
     found: dict[int, DataFile] = {}
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
@@ -136,7 +154,7 @@ def _joined(one: DataFile, other: DataFile) -> DataFile:
 
 
 def _counted(store: TableStore, whole: DataFile) -> list[DataFile]:
-    with open_parquet(store, whole.path) as opened:
+    with open_parquet(store, whole.path, whole.kept) as opened:
         rows = opened.read(columns=["partition", "offset"])
     if not all(_is_place(rows, name) for name in ("partition", "offset")):
         raise UserError(
@@ -276,6 +294,15 @@ def directory_values(path: str) -> dict[str, str]:
     """Columns in the path, as in Hive's directory names."""
     pairs = (part.partition("=") for part in path.split("/")[:-1])
     return {name: unquote(value) for name, sign, value in pairs if sign}
+
+
+def values_in(path: str) -> dict[str, str | None]:
+    """The columns in a file's path."""
+    return with_nulls(directory_values(path))
+
+
+def with_nulls(values: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: None if value == NULL_DIRECTORY else value for name, value in values.items()}
 
 
 def partition_bounds(footer: Any) -> list[tuple[int, int]]:

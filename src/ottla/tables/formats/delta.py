@@ -48,8 +48,10 @@ from ottla.tables.formats.delta_tail import DeltaTail, is_plain, is_plain_path
 from ottla.tables.formats.transaction_log import (
     Change,
     Committed,
+    Contents,
     LogState,
     commit_taken,
+    is_as_read,
     no_table,
     partition_values,
     version_made,
@@ -87,6 +89,7 @@ class DeltaLog:
     directory = LOG_DIRECTORY
     has_transforms = False
     is_widened_by_readers = False
+    replaces_masked = False
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -142,10 +145,7 @@ class DeltaLog:
         state = None if table is None else self._state_of(table)
         if state is not None and state.commit_count != change.commit_id:
             return version_made(self, self._store.address, change)
-        gone = {one.path for one in change.removed}
-        if gone and table is not None:
-            gone -= set(self._files_of(table))
-        if gone:
+        if change.removed and not (table and is_as_read(change, self._contents_of(table))):
             # Another program has rewritten the files: this commit would duplicate their rows.
             raise commit_taken(self._store.address, change)
         read_version = -1 if state is None else state.version
@@ -228,10 +228,22 @@ class DeltaLog:
                 return [one for one in reversed(ours) if one.facts["commit_id"] >= since_commit]
             limit *= 8
 
-    def files(self, version: int | None = None) -> list[str]:
+    def contents(self, version: int | None = None) -> Contents:
         table = self._current() if version is None else self._at(version)
-        self._check_whole(table)
-        return self._files_of(table)
+        self._check_unmapped(table)
+        return self._contents_of(table)
+
+    def make_whole(self, places: Sequence[tuple[int, int]]) -> None:
+        # The library can remove a file with a deletion vector only as part of its own statements.
+        table = self._current()
+        prefix = "_" if is_flat(_column_names(table)) else ""
+        wanted = " or ".join(
+            f"({prefix}partition = {partition} and {prefix}offset = {offset})"
+            for partition, offset in places
+        )
+        column = f"{prefix}offset"
+        self._asked(lambda: table.update(updates={column: column}, predicate=wanted))
+        self._opened = None
 
     def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
         import pyarrow as pa
@@ -322,19 +334,26 @@ class DeltaLog:
                 f"rewrites the files, or load into another table"
             )
 
-    def _check_whole(self, table: "DeltaTable") -> None:
-        """Raises `UserError` if rows are deleted that are still in files."""
-        self._check_unmapped(table)
+    def _contents_of(self, table: "DeltaTable") -> Contents:
+        paths = self._files_of(table)
         features = self._asked(table.protocol).reader_features or ()
         if "deletionVectors" not in features:
-            return
-        masked = self._asked(lambda: table.deletion_vectors().read_all())
-        if masked.num_rows:
-            raise UserError(
-                f"{self._store.address}: another program has deleted rows by deletion vectors, "
-                f"which ottla does not read, in {masked.num_rows} files; rewrite them with Delta's "
-                f"REORG TABLE delta.`{self._store.address}` APPLY (PURGE)"
-            )
+            return Contents(paths=paths)
+        import numpy as np
+        import pyarrow as pa
+
+        masks = pa.table(self._asked(lambda: table.deletion_vectors().read_all()))
+        pairs = zip(masks["filepath"].to_pylist(), masks["selection_vector"], strict=True)
+        known = set(paths)
+        kept = {}
+        for uri, mask in pairs:
+            parts = unquote(uri).split("/")
+            ends = ("/".join(parts[number:]) for number in range(len(parts)))
+            path = next(one for one in ends if one in known)
+            # A vector may end with the last row that is deleted.
+            whole = [*mask.as_py(), *[True] * (-len(mask) % 8)]
+            kept[path] = np.packbits(whole).tobytes()
+        return Contents(paths=paths, kept=kept)
 
     def _create(self, change: Change) -> None:
         from deltalake.transaction import create_table_with_add_actions
@@ -413,7 +432,7 @@ class DeltaLog:
         table = self._current()
         history = self._asked(table.history)
         entry = next((one for one in history if COLUMNS_BEFORE in one), None)
-        if entry is None or self.files(entry["version"]) != self._files_of(table):
+        if entry is None or self._files_of(self._at(entry["version"])) != self._files_of(table):
             # Another program has rewritten files with the wider types.
             return
         version = table.version()

@@ -22,7 +22,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
 from pyiceberg.table.snapshots import Snapshot
@@ -54,13 +54,16 @@ from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, numbers
 from ottla.tables.files.plain_parquet import plain_type
 from ottla.tables.formats.durable_files import DurableFileIO, local_path
+from ottla.tables.formats.iceberg_deletes import Deletes, packed
 from ottla.tables.formats.transaction_log import (
     Change,
     CommitTakenError,
     Committed,
+    Contents,
     LogState,
     column_statistics,
     commit_taken,
+    is_as_read,
     no_table,
     partition_values,
     version_made,
@@ -95,6 +98,7 @@ class IcebergLog:
     directory = METADATA_DIRECTORY
     has_transforms = True
     is_widened_by_readers = True
+    replaces_masked = True
 
     def __init__(self, address: str) -> None:
         """Asks the catalog for the table's location, or its future one; creates nothing there."""
@@ -164,21 +168,15 @@ class IcebergLog:
             found.append(one)
         return found[::-1]
 
-    def files(self, version: int | None = None) -> list[str]:
+    def contents(self, version: int | None = None) -> Contents:
         table = self._current()
         snapshot = table.current_snapshot()
         if version is not None:
             snapshot = table.snapshot_by_id(version)
             if snapshot is None:
                 raise UserError(f"{self._address} has no snapshot {version}; it may have expired")
-        found = self._files_of(table, snapshot)
-        masks = sum(one.content is not DataFileContent.DATA for one in found)
-        if masks:
-            raise UserError(
-                f"{self._address}: another program has deleted rows by delete files, which ottla "
-                f"does not read, and {masks} of them are in use; rewrite the data with Iceberg's "
-                f"rewrite_data_files (option delete-file-threshold of 1)"
-            )
+        entries = self._entries_of(table, snapshot)
+        found = [one.data_file for one in entries if one.data_file.content is DataFileContent.DATA]
         prefix = "_" if is_flat(table.schema().column_names) else ""
         fields = [table.schema().find_field(f"{prefix}{name}") for name in ("partition", "offset")]
 
@@ -192,7 +190,15 @@ class IcebergLog:
             # Files of other programs may lack statistics.
             return len(lowest) < len(fields), lowest, file.file_path
 
-        return [self._relative(one.file_path) for one in sorted(found, key=place)]
+        paths = [self._relative(one.file_path) for one in sorted(found, key=place)]
+        return Contents(paths=paths, kept=self._kept(table, entries))
+
+    def _kept(self, table: Table, entries: Sequence[ManifestEntry]) -> dict[str, bytes]:
+        deletes = Deletes(table.io, table.schema(), entries)
+        return {} if deletes.is_none else packed(self._asked(deletes.masks), self._relative)
+
+    def make_whole(self, places: Sequence[tuple[int, int]]) -> None:
+        """Does nothing: a commit can replace any file."""
 
     def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
         table = self._current()
@@ -201,6 +207,7 @@ class IcebergLog:
         return {
             self._relative(one.file_path): _parsed_statistics(one, leaves)
             for one in self._files_of(table, snapshot)
+            if one.content is DataFileContent.DATA
         }
 
     def version_at(self, time_ms: int) -> int:
@@ -266,15 +273,18 @@ class IcebergLog:
         )
 
     def _there(self, table: Table | None, change: Change) -> list[IcebergFile]:
-        """The table's files to be removed; raises `CommitTakenError` if one is not current."""
+        """The table's files to be removed; raises `CommitTakenError` if one is not current, or has
+        lost rows since it was read.
+        """
         wanted = {one.path for one in change.removed}
         if table is None or not wanted:
             return []
-        files = self._files_of(table, table.current_snapshot())
-        found = [one for one in files if self._relative(one.file_path) in wanted]
-        if len(found) < len(wanted):
+        entries = self._entries_of(table, table.current_snapshot())
+        files = {self._relative(one.data_file.file_path): one.data_file for one in entries}
+        contents = Contents(paths=list(files), kept=self._kept(table, entries))
+        if not is_as_read(change, contents):
             raise commit_taken(self._address, change)
-        return found
+        return [files[path] for path in wanted]
 
     def _data_file(self, transaction: Transaction, parts: Sequence[DataFile]) -> IcebergFile:
         metadata = transaction.table_metadata
@@ -314,11 +324,14 @@ class IcebergLog:
         return LogState(version=snapshot.snapshot_id, commit_count=int(count))
 
     def _files_of(self, table: Table, snapshot: Snapshot | None) -> list[IcebergFile]:
+        return [one.data_file for one in self._entries_of(table, snapshot)]
+
+    def _entries_of(self, table: Table, snapshot: Snapshot | None) -> list[ManifestEntry]:
         if snapshot is None:
             return []
         return self._asked(
             lambda: [
-                entry.data_file
+                entry
                 for manifest in snapshot.manifests(table.io)
                 for entry in manifest.fetch_manifest_entry(table.io)
             ]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.tables.columns.partitions import NULL_DIRECTORY, Partitioning
+from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.columns.statistics import LeafStatistics, Path
 from ottla.tables.entries import DataFile
-from ottla.tables.files.parquet_files import directory_values
+from ottla.tables.files.parquet_files import with_nulls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +62,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The data files of one version, relative to the table, by first partition and offset."""
+
+    paths: Sequence[str]
+    kept: Mapping[str, bytes] = field(default_factory=dict)
+    """By path, which rows are there (`DataFile.kept`), if others were deleted in the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """One commit made by Ottla, as recorded in the format's own history."""
 
@@ -100,10 +109,16 @@ class TransactionLog(Protocol):
     def history(self, since_commit: int) -> list[Committed]:
         """Ottla's commits from `since_commit` on, oldest first, except those cleaned up."""
 
-    def files(self, version: int | None = None) -> list[str]:
-        """Data files in order of first partition and offset, relative to the table.
+    @property
+    def replaces_masked(self) -> bool:
+        """Whether a commit can replace files in which rows were deleted."""
 
-        Raises `UserError` for a version that no longer exists.
+    def contents(self, version: int | None = None) -> Contents:
+        """Raises `UserError` for a version that no longer exists."""
+
+    def make_whole(self, places: Sequence[tuple[int, int]]) -> None:
+        """Rewrites the files with the rows of these partitions and offsets as they are, without
+        those that were deleted in them.
         """
 
     def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
@@ -129,6 +144,25 @@ def no_table(address: str) -> UserError:
     return UserError(f"{address} holds no table that ottla loaded")
 
 
+def whole_paths(address: str, contents: Contents) -> list[str]:
+    """The files for who reads them whole; raises `UserError` if rows were deleted in some."""
+    if contents.kept:
+        raise UserError(
+            f"{address}: another program has deleted rows in {len(contents.kept)} files, by "
+            f"deletion vectors or delete files, which paths alone do not say; rewrite them "
+            f"with: ottla table optimize {address}"
+        )
+    return list(contents.paths)
+
+
+def is_as_read(change: Change, contents: Contents) -> bool:
+    """Whether the files that a commit removes are there with the rows that were read."""
+    paths = set(contents.paths)
+    return all(
+        one.path in paths and contents.kept.get(one.path) == one.kept for one in change.removed
+    )
+
+
 def commit_taken(address: str, change: Change) -> CommitTakenError:
     return CommitTakenError(
         f"{address}: another writer has made commit {change.commit_id}, or replaced its files, "
@@ -149,16 +183,7 @@ def version_made(log: TransactionLog, address: str, change: Change) -> int:
 
 def partition_values(file: DataFile) -> dict[str, str | None]:
     """The columns in the directory's name."""
-    return _with_nulls(file.values)
-
-
-def values_in(path: str) -> dict[str, str | None]:
-    """The columns in a file's path."""
-    return _with_nulls(directory_values(path))
-
-
-def _with_nulls(values: Mapping[str, str]) -> dict[str, str | None]:
-    return {name: None if value == NULL_DIRECTORY else value for name, value in values.items()}
+    return with_nulls(file.values)
 
 
 def column_statistics(parts: Sequence[DataFile]) -> dict[Path, LeafStatistics]:

@@ -35,10 +35,10 @@ from ottla.tables.entries import (
     total_size,
     whole_files,
 )
+from ottla.tables.files.data_files import DataFiles
+from ottla.tables.files.data_set import data_set
 from ottla.tables.files.forgotten import forgotten_columns
-from ottla.tables.files.guarantees import guarantee
 from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle, open_parquet
-from ottla.tables.formats.transaction_log import values_in
 from ottla.tables.layout import TableLayout
 from ottla.tables.maintenance.merging import first_unlike_rows
 from ottla.tables.stores.store import TableStore, open_store
@@ -121,6 +121,7 @@ def forget(
     table.require()  # before `claim`, which would create the directory
     with table.claim():
         progress(Progress(step=Step.CLAIMED))
+        table.make_whole()
         state = table.state()
         writing = WriteOptions(
             engine=engine,
@@ -227,11 +228,12 @@ class Deletion:
             with open_parquet(store, written[0]) as opened:
                 if first_unlike_rows(wanted, opened.iter_batches()) is not None:
                     raise wrong_rows(written[0])
+        gone = {part.partition: _gone(store, part, found) for part in parts}
         forgotten = f"{forgotten_of(self.copying.directory)}/part-{token}.parquet"
         is_row = parts[0].role is FileRole.ROWS
         style = ParquetStyle(compression=self.copying.style.compression)
         with ParquetOutput(store, forgotten, style) as output:
-            for number, offsets in found.items():
+            for number, offsets in gone.items():
                 output.write(_places(number, offsets, is_row, self.commit_id), number)
         return json.dumps({"path": parts[0].path, "written": written, "forgotten": forgotten})
 
@@ -246,6 +248,16 @@ def _is_not_among(
     if gone is None:
         return pa.array(np.ones(len(offsets), bool))
     return pa.array(~np.isin(offsets.to_numpy(), gone))
+
+
+def _gone(
+    store: TableStore, part: DataFile, found: "Mapping[int, np.ndarray[Any, Any]]"
+) -> "np.ndarray[Any, Any]":
+    """The offsets of the rows that are not kept, each as often as there are rows with it."""
+    import numpy as np
+
+    offsets = DataFiles(store).offsets(part)
+    return offsets[np.isin(offsets, found.get(part.partition, []))]
 
 
 def _places(
@@ -265,12 +277,7 @@ def _places(
 
 def _rows_of(store: TableStore, parts: _File, columns: "pa.Schema") -> Any:
     """A dataset of one file, in the columns of the table."""
-    import pyarrow.dataset
-
-    path, parquet = parts[0].path, pyarrow.dataset.ParquetFileFormat()
-    known = guarantee(columns, values_in(path), {})
-    fragment = parquet.make_fragment(store.arrow_path(path), store.arrow(), known)
-    return pyarrow.dataset.FileSystemDataset([fragment], columns, parquet, store.arrow())
+    return data_set(store, {parts[0].path: parts[0].kept}, columns, {})
 
 
 def _search(table: Table, layout: TableLayout, options: ForgetOptions) -> Search:

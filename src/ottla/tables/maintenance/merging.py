@@ -132,7 +132,7 @@ def _group_rows(store: TableStore, group: Sequence[DataFile]) -> "Iterator[pa.Re
     import pyarrow as pa
 
     if len(group) == 1 and bool(np.all(np.diff(DataFiles(store).offsets(group[0])) > 0)):
-        with open_parquet(store, group[0].path) as opened:
+        with open_parquet(store, group[0].path, group[0].kept) as opened:
             yield from part_batches(opened, group[0])
         return
     tables = [DataFiles(store).rows(part) for part in group]

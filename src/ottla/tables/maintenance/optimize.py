@@ -78,6 +78,7 @@ def optimize(
     table.require()  # before `claim`, which would create the directory
     with table.claim():
         progress(Progress(step=Step.CLAIMED))
+        table.make_whole()
         state = table.state()
         # A file of an earlier partitioning stays as it is.
         by = state.layout.partitioning
@@ -132,7 +133,8 @@ def _groups(
 def mergeable_groups(
     parts: Iterable[DataFile], keys: Mapping[str, tuple[str, ...]], target_size: int
 ) -> list[list[DataFile]]:
-    """Groups of files to merge; only files with equal `keys` (by path) go together.
+    """Groups of files to merge; only files with equal `keys` (by path) go together. A file in which
+    rows were deleted is written anew also alone.
 
     Files are taken in order of their first partition and offset, so that a large partition gets
     files of its own and small partitions share files.
@@ -146,7 +148,11 @@ def mergeable_groups(
         for _, files in sorted(by_key.items(), key=lambda pair: pair[0])
         for group in shared_out(files, lambda file: file[0].size, target_size)
     ]
-    return [[part for file in group for part in file] for group in groups if len(group) > 1]
+    return [
+        [part for file in group for part in file]
+        for group in groups
+        if len(group) > 1 or any(part.kept is not None for part in group[0])
+    ]
 
 
 def _key(table: Table, file: DataFile) -> tuple[str, ...]:

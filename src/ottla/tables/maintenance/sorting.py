@@ -309,7 +309,7 @@ def _read(
     """The rows of a slice, from the row groups that may have some."""
     import pyarrow.compute as pc
 
-    with open_parquet(store, part.path) as opened:
+    with open_parquet(store, part.path, part.kept) as opened:
         for number in range(opened.num_row_groups):
             group = opened.metadata.row_group(number)
             partitions = range_of(group, "partition")

@@ -154,7 +154,7 @@ class _BundleWriter:
         import pyarrow as pa
 
         position, part = 0, kept.part
-        with open_parquet(self._store, part.path) as opened:
+        with open_parquet(self._store, part.path, part.kept) as opened:
             for batch in part_batches(opened, part, kept.columns):
                 rows = batch.filter(pa.array(kept.mask[position : position + batch.num_rows]))
                 position += batch.num_rows

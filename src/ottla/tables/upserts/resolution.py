@@ -295,7 +295,7 @@ def keyed_rows(store: TableStore, part: DataFile, order: RowOrder) -> "pa.Table"
     if order.is_by_offset:
         rows = DataFiles(store).rows(part, ["key", "offset"])
         return rows.append_column("rank", order.ranks(rows.combine_chunks()))
-    with open_parquet(store, part.path) as opened:
+    with open_parquet(store, part.path, part.kept) as opened:
         batches = [
             pa.record_batch(
                 {"key": order.keys(one), "rank": order.ranks(one), "offset": one["offset"]}

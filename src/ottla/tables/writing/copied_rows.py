@@ -109,7 +109,7 @@ def kept_rows(
     store: TableStore, parts: Sequence[DataFile], keeps: Keeps
 ) -> "Iterator[tuple[int, pa.RecordBatch]]":
     """The rows of a file that are kept, by partition, in their order."""
-    with open_parquet(store, parts[0].path) as opened:
+    with open_parquet(store, parts[0].path, parts[0].kept) as opened:
         for part in parts:
             for batch in part_batches(opened, part):
                 yield part.partition, batch.filter(keeps(part.partition, batch.column("offset")))

@@ -145,6 +145,7 @@ class Transaction:
             files=tuple(files),
             action=self.action,
             replaces=tuple(dict.fromkeys(file.path for file in replaced)),
+            masked=tuple({file.path: None for file in replaced if file.kept is not None}),
             asked_ms=read.asked_ms,
             schema=self.layout.row_schema if has_schema else None,
             merged=merged,
