@@ -28,6 +28,11 @@ class StoredRecord:
     producer_id: int | None = None
 
 
+STEP_REPLAYED: Final = 32
+"""The same where each record is applied to what others have made, over all batches: most have one.
+"""
+
+
 class ReadRecords(Protocol):
     """What was read of a partition."""
 
@@ -47,6 +52,7 @@ class EveryRecord:
         self.damage: list[Finding] = []
         self._take = take
         self._keys: set[bytes] = set()
+        self._count = 0
 
     @property
     def keys(self) -> Iterator[bytes]:
@@ -59,13 +65,13 @@ class EveryRecord:
     def _take_batch(self, batch: Batch) -> Iterator[None]:
         if batch.is_control:
             return
-        for number, record in enumerate(read_records(batch), 1):
+        for record in read_records(batch):
             if record.key is not None:
                 self._keys.add(record.key)
                 self._take(record.key, record.value, record.offset)
-            if not number % STEP_RECORDS:
+            self._count += 1
+            if not self._count % STEP_REPLAYED:
                 yield
-        yield
 
 
 def _read_in_steps(

@@ -114,3 +114,18 @@ def test_a_disk_that_fails_refuses_a_write_and_its_state_stays(broker: Broker) -
     assert answers.result is not None
     assert answers.result[0].error is ErrorCode.NOT_COORDINATOR
     assert states_of(broker) == before
+
+
+def test_a_long_log_is_read_in_slices_of_several_batches(file_system: FakeFileSystem) -> None:
+    broker = open_broker(file_system, **STATE_SETTINGS)
+    make_topic(broker)
+    key = key_of(broker)
+    ask(broker, InitializeState(key, 1, 0), *(accepted(key, offset) for offset in range(100)))
+    broker.close()
+    again = open_broker(file_system, **STATE_SETTINGS)
+    waiting = again.share_persister.wait([SummarizeState(key)], at(0))
+    rounds = 0
+    while waiting.result is None:
+        again.answers.advance(at(0))
+        rounds += 1
+    assert 3 < rounds < 10
