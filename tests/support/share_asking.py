@@ -154,6 +154,7 @@ class Member:
 
     def hang_up(self) -> None:
         self.broker.disconnected(self, at(self.asker.monotonic_ms))
+        self.broker.appends.write_out()
 
 
 class WaitingMember:

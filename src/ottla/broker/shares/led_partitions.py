@@ -145,6 +145,8 @@ class LedPartitions:
             self._ask(ReadState(led.key, led.machine.leader_epoch), partial(self._read, led))
         if led.search is not None and led.search.is_done:
             led.search.finish()
+        if led.failure is not None:
+            raise led.failure
         return led
 
     def known(self, group_id: str, place: TopicIdPartition) -> LedPartition | None:
