@@ -559,6 +559,8 @@ def listener_setting(name: str) -> Setting | None:
 ONE_HERE = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
     "transaction.state.log.replication.factor",
     "transaction.state.log.min.isr",
 )
@@ -566,6 +568,8 @@ ONE_HERE = (
 
 IN_A_CLUSTER = {
     "offsets.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
     "offsets.topic.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
 }
 """Settings that shorten waits: a group begins soon, and internal topics have one partition.

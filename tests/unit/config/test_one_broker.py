@@ -60,6 +60,8 @@ def test_internal_topics_of_a_cluster_have_as_many_replicas_as_in_kafka() -> Non
     )
     assert member.transaction_state_log_replication_factor == 3
     assert member.transaction_state_log_min_isr == 2
+    assert member.share_coordinator_state_topic_replication_factor == 3
+    assert member.share_coordinator_state_topic_min_isr == 2
     given = broker_config({"zookeeper.connect": "zk:2181", "offsets.topic.replication.factor": "2"})
     assert given.offsets_topic_replication_factor == 2
 

@@ -439,6 +439,9 @@ def _check(config: "BrokerConfig") -> None:
             "log.segment.bytes": config.topic_defaults.segment_bytes,
             "log.index.size.max.bytes": config.topic_defaults.segment_index_bytes,
             "offsets.topic.segment.bytes": config.offsets_topic_segment_bytes,
+            "share.coordinator.state.topic.segment.bytes": (
+                config.share_coordinator_state_topic_segment_bytes
+            ),
             "transaction.state.log.segment.bytes": config.transaction_state_log_segment_bytes,
         }
     )

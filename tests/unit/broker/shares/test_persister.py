@@ -13,6 +13,7 @@ from ottla.broker.membership.state_requests import (
 from ottla.broker.shares.persister import GIVE_UP_MS
 from ottla.coordinator.share.records_in_flight import DeliveryState, StateBatch
 from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
+from ottla.storage.files.filenames import log_file_name
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import at, disk, open_broker
 from tests.support.share_states import (
@@ -23,6 +24,9 @@ from tests.support.share_states import (
     make_topic,
     states_of,
 )
+
+ONE_PARTITION = {**STATE_SETTINGS, "share_coordinator_state_topic_num_partitions": "1"}
+TAKEN = StateBatch(4, 4, DeliveryState.ACKNOWLEDGED, 1)
 
 
 @pytest.fixture
@@ -88,13 +92,11 @@ def test_only_partitions_that_are_asked_for_are_read(broker: Broker) -> None:
 
 
 def test_a_topic_that_cannot_be_created_is_said_after_some_seconds(
-    file_system: FakeFileSystem, caplog: pytest.LogCaptureFixture
+    broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = open_broker(
-        file_system, **STATE_SETTINGS, share_coordinator_state_topic_replication_factor="3"
-    )
-    make_topic(broker)
-    waiting = broker.share_persister.wait([SummarizeState(key_of(broker))], at(0))
+    key = key_of(broker)
+    broker.directories[0].health.fail(OSError("broken"))
+    waiting = broker.share_persister.wait([SummarizeState(key)], at(0))
     for monotonic_ms in range(0, int(GIVE_UP_MS), 500):
         assert waiting.result is None
         broker.answers.advance(at(monotonic_ms))
@@ -129,3 +131,47 @@ def test_a_long_log_is_read_in_slices_of_several_batches(file_system: FakeFileSy
         again.answers.advance(at(0))
         rounds += 1
     assert 3 < rounds < 10
+
+
+def with_states(file_system: FakeFileSystem) -> Broker:
+    """Two groups whose last records are changes of their states, and a clean stop."""
+    broker = open_broker(file_system, **ONE_PARTITION)
+    make_topic(broker)
+    keys = [key_of(broker), key_of(broker, group_id="mails")]
+    ask(broker, *(InitializeState(key, 1, 0) for key in keys))
+    ask(broker, *(accepted(key, 4) for key in keys))
+    broker.close()
+    return broker
+
+
+def test_of_a_damaged_partition_sound_states_are_served_and_the_error_names_its_groups(
+    file_system: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = with_states(file_system)
+    key, other = key_of(broker), key_of(broker, group_id="mails")
+    path = broker.topics.partition(SHARE_GROUP_STATE, 0).log.directory + "/" + log_file_name(0)
+    file = file_system.open(path, writable=True)
+    file.pwrite(bytes([file.pread(1, file.size() - 5)[0] ^ 1]), file.size() - 5)
+    again = open_broker(file_system, **ONE_PARTITION)
+    first, second = ask(again, SummarizeState(key), SummarizeState(other))
+    assert (first.state.batches, second.state.batches) == ((TAKEN,), ())
+    assert "last written for these share groups" in caplog.text
+    assert ": jobs, mails; records that their members have accepted may be" in caplog.text
+
+
+def test_a_partition_of_which_nothing_is_left_has_no_coordinator(
+    file_system: FakeFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = with_states(file_system)
+    key = key_of(broker)
+    path = broker.topics.partition(SHARE_GROUP_STATE, 0).log.directory + "/" + log_file_name(0)
+    file = file_system.open(path, writable=True)
+    file.pwrite(bytes(file.size()), 0)
+    again = open_broker(file_system, **ONE_PARTITION)
+    waiting = again.share_persister.wait([SummarizeState(key)], at(0))
+    for monotonic_ms in (0, 100, GIVE_UP_MS):
+        again.answers.advance(at(monotonic_ms))
+    assert waiting.result is not None
+    assert waiting.result[0].error is ErrorCode.NOT_COORDINATOR
+    assert "is not served" in caplog.text
+    assert not again.share_coordinator.is_available(key.coordinator_key)
