@@ -30,7 +30,6 @@ from ottla.tables.entries import (
 from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.parquet_files import ParquetStyle, read_footer
 from ottla.tables.formats.delta import DeltaLog
-from ottla.tables.formats.quarantine_table import publish_quarantine
 from ottla.tables.formats.transaction_log import (
     Change,
     Contents,
@@ -211,9 +210,8 @@ class Table:
         announce_hours(self.store, entry, self.entries)
 
     def _publish_quarantine(self, committed_ms: int) -> None:
-        if isinstance(self.log, DeltaLog):
-            files = of_role(folded_files(self.entries()), FileRole.QUARANTINE)
-            publish_quarantine(self.store, files, committed_ms)
+        files = of_role(folded_files(self.entries()), FileRole.QUARANTINE)
+        self.log.publish_quarantine(files, committed_ms)
 
     def load_directory(self, commit_id: int, attempt: bytes, action: Action = Action.LOAD) -> str:
         """The directory for a commit's files, relative to the table.

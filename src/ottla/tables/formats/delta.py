@@ -45,6 +45,7 @@ from ottla.tables.formats.delta_entries import (
     transactions_of,
 )
 from ottla.tables.formats.delta_tail import DeltaTail, is_plain, is_plain_path
+from ottla.tables.formats.quarantine_table import publish_quarantine
 from ottla.tables.formats.transaction_log import (
     Change,
     Committed,
@@ -291,6 +292,9 @@ class DeltaLog:
             self._store.delete(LAST_CHECKPOINT)
         elif self._store.has(LAST_CHECKPOINT) and not _is_json(self._store.read(LAST_CHECKPOINT)):
             self._store.delete(LAST_CHECKPOINT)
+
+    def publish_quarantine(self, files: Sequence[DataFile], committed_ms: int) -> None:
+        publish_quarantine(self._store, files, committed_ms)
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()

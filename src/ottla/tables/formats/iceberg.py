@@ -55,6 +55,7 @@ from ottla.tables.files.column_types import check_columns, numbers
 from ottla.tables.files.plain_parquet import plain_type
 from ottla.tables.formats.durable_files import DurableFileIO, local_path
 from ottla.tables.formats.iceberg_deletes import Deletes, packed
+from ottla.tables.formats.iceberg_quarantine import publish_quarantine
 from ottla.tables.formats.transaction_log import (
     Change,
     CommitTakenError,
@@ -90,6 +91,7 @@ _PROPERTIES = {
 }
 _OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift", "hive_metastore")
 _Value = TypeVar("_Value")
+_logger = logging.getLogger(__name__)
 
 
 class IcebergLog:
@@ -223,6 +225,15 @@ class IcebergLog:
 
     def repair(self, durable_version: int | None) -> None:
         """Does nothing: the catalog only names durable files (`durable_files.py`)."""
+
+    def publish_quarantine(self, files: Sequence[DataFile], committed_ms: int) -> None:
+        try:
+            self._asked(
+                lambda: publish_quarantine(self._catalog, self._name, self._location, files)
+            )
+        except UserError as error:
+            # The commit is made; a catalog may let its user make no table.
+            _logger.warning("the quarantine is not shown in the catalog: %s", error)
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()

@@ -136,6 +136,9 @@ class TransactionLog(Protocol):
         All up to `durable_version`, if any, is known to be durable.
         """
 
+    def publish_quarantine(self, files: Sequence[DataFile], committed_ms: int) -> None:
+        """Makes the quarantine, which is a table beside this one, have these files."""
+
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         """Removes data files that no version of that time until now uses; returns their paths."""
 
