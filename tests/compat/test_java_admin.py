@@ -12,7 +12,6 @@ import pytest
 from tests.compat.java import (
     HASTE_S,
     array_list,
-    duration,
     java_class,
     kafka,
     needs_java_client,
@@ -368,10 +367,6 @@ REFUSALS: dict[str, tuple[str, Ask]] = {
         "ResourceNotFound",
         lambda admin: admin.alterUserScramCredentials(array_list([scram_deletion()])).all(),
     ),
-    "share groups": (
-        "UnsupportedVersion",
-        lambda admin: admin.describeShareGroups(array_list(["g"])).all(),
-    ),
     "streams groups": (
         "UnsupportedVersion",
         lambda admin: admin.describeStreamsGroups(array_list(["g"])).all(),
@@ -382,7 +377,7 @@ REFUSALS: dict[str, tuple[str, Ask]] = {
     ),
     "unregistering": ("UnsupportedVersion", lambda admin: admin.unregisterBroker(7).all()),
 }
-NEW_REFUSALS = ("share groups", "streams groups")
+NEW_REFUSALS = ("streams groups",)
 
 
 def scram_deletion() -> Any:
@@ -413,16 +408,3 @@ def test_who_wants_to_authenticate_is_told_at_once(home: Home) -> None:
     with refused("IllegalSaslState"):
         wait(sender.send(record("t", "v")), HASTE_S)
     close(sender, 0)
-
-
-@needs_version_4
-def test_a_share_consumer_is_told_at_once(home: Home, topic: str) -> None:
-    text = kafka("common.serialization.StringDeserializer")
-    reader = kafka("clients.consumer.KafkaShareConsumer")(
-        java_map({"bootstrap.servers": home.address, "group.id": "shared"}), text(), text()
-    )
-    reader.subscribe(array_list([topic]))
-    with refused("UnsupportedVersion"):
-        for _ in range(HASTE_S):
-            reader.poll(duration(1))
-    reader.close(duration(1))
