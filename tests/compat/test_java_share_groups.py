@@ -113,7 +113,7 @@ def test_a_consumer_takes_records_and_its_group_is_described(
     listed = wait(admin.listGroups(options("ListGroupsOptions").forShareGroups()).all())
     assert group in {str(one.groupId()) for one in listed}
     reader.close(duration(HASTE_S))
-    wait_until(lambda: where(admin, group)[topic] == (10, 0), "its records were accepted")
+    assert where(admin, group)[topic] == (10, 0)
 
 
 def test_an_administrator_sets_where_a_group_begins_and_deletes_it(

@@ -182,7 +182,8 @@ class ShareCoordinatorShard:
 
     def summary(self, key: SharePartitionKey) -> ShareStateAnswer:
         """The state for a group coordinator, which leads nothing; without one its start is -1."""
-        return self._refusal(key) or ShareStateAnswer(state=self.states.get(key, UNINITIALIZED))
+        state = self.states.get(key, UNINITIALIZED)
+        return self._refusal(key) or ShareStateAnswer(state=state.summary())
 
     def delete(self, key: SharePartitionKey, at: Timestamps) -> Answered:
         """Deletes a state; there may be none."""

@@ -17,7 +17,7 @@ from ottla.coordinator.share.records import (
     ShareUpdateValue,
     WrittenBatch,
 )
-from ottla.coordinator.share.records_in_flight import FIRST, StateBatch
+from ottla.coordinator.share.records_in_flight import FIRST, DeliveryState, StateBatch
 
 UUID_SIZE: Final = 16
 
@@ -67,6 +67,22 @@ class PersistedState(NamedTuple):
     snapshot_ms: int = 0
     snapshot_offset: int = 0
     update_count: int = 0
+
+    def summary(self) -> "PersistedState":
+        """The state with its start moved over the final records there, as its leader will move it:
+        a start is written with the next change.
+        """
+        start = self.start_offset
+        for batch in self.batches:
+            is_final = batch.state in (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
+            if batch.first > start or not is_final or start < 0:
+                break
+            start = max(start, batch.last + 1)
+        moved_count = start - self.start_offset
+        if not moved_count:
+            return self
+        count = max(0, self.complete_count - moved_count)
+        return self._replace(start_offset=start, complete_count=count)
 
     def merged(
         self,

@@ -215,6 +215,15 @@ class Transition:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
+    @property
+    def final_count(self) -> int:
+        """The number of records that become final."""
+        return sum(
+            one.run.count
+            for one in self.changes
+            if one.state in (ACKNOWLEDGED, ARCHIVED) and not one.run.is_final
+        )
+
 
 class Change(NamedTuple):
     run: Run

@@ -168,14 +168,16 @@ class SharePartition:
             return None
         self._under_way, self._said = self._said, []
         batches: tuple[StateBatch, ...] = ()
+        complete_count = self.records.complete_count
         for said in self._under_way:
             batches = merge(batches, said.transition.batches, 0)
+            complete_count += said.transition.final_count
         return StateWrite(
             state_epoch=self._state_epoch,
             leader_epoch=self.leader_epoch,
             start_offset=self.records.start,
             batches=batches,
-            complete_count=self.records.complete_count,
+            complete_count=complete_count,
         )
 
     def written(self, error: ErrorCode, now_ms: float) -> list[Outcome]:

@@ -37,7 +37,7 @@ def write(leader_epoch: int, state_epoch: int = 1) -> WriteState:
 
 def test_a_broker_asks_the_coordinator_on_another(cluster: ShareCluster) -> None:
     assert cluster.answers(2, InitializeState(KEY, 1, 3))[0].error is NONE
-    batches = [StateBatch(4, 7, DeliveryState.ACKNOWLEDGED, 1)]
+    batches = [StateBatch(5, 8, DeliveryState.ACKNOWLEDGED, 1)]
     change = StateWrite(1, 5, 4, batches, complete_count=4)
     assert cluster.answers(2, WriteState(KEY, change))[0].error is NONE
     (read,) = cluster.answers(3, ReadState(KEY, 5))

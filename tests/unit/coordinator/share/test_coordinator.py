@@ -170,6 +170,21 @@ def test_states_that_make_no_sense_are_refused(batches: list[StateBatch]) -> Non
     assert log.write(*batches).error is ErrorCode.INVALID_REQUEST
 
 
+def test_a_summary_begins_with_the_first_record_that_is_not_finished() -> None:
+    log = Log()
+    log.initialize()
+    batches = [
+        StateBatch(0, 3, DeliveryState.ACKNOWLEDGED, 1),
+        StateBatch(4, 5, DeliveryState.ARCHIVED, 5),
+        StateBatch(6, 6, AVAILABLE, 1),
+        StateBatch(7, 9, DeliveryState.ACKNOWLEDGED, 1),
+    ]
+    log.adopt(log.shard.write(KEY, StateWrite(1, 1, 0, batches, 9), log.at()))
+    state = log.shard.summary(KEY).state
+    assert (state.start_offset, state.complete_count) == (6, 3)
+    assert log.shard.states[KEY].start_offset == 0, "as it was written"
+
+
 def test_a_snapshot_follows_so_many_updates_and_earlier_records_are_needed_no_more() -> None:
     log = Log(ShareCoordinatorConfig(updates_per_snapshot=3))
     log.initialize()

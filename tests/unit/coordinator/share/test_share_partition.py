@@ -69,7 +69,7 @@ def test_what_members_say_counts_once_it_is_written() -> None:
     take(partition, "a", (0, 9))
     assert say(partition, "a", 0, 4, ACCEPT, "first") is None
     write = partition.next_write()
-    assert write == StateWrite(1, 0, 0, (StateBatch(0, 4, ACKNOWLEDGED, 1),), 0)
+    assert write == StateWrite(1, 0, 0, (StateBatch(0, 4, ACKNOWLEDGED, 1),), 5)
     assert say(partition, "a", 5, 6, RELEASE, "second") is None
     assert say(partition, "a", 7, 9, ACCEPT, "third") is None
     assert partition.next_write() is None, "one write at a time"
@@ -78,6 +78,7 @@ def test_what_members_say_counts_once_it_is_written() -> None:
     write = partition.next_write()
     assert write is not None
     assert write.batches == (StateBatch(5, 6, AVAILABLE, 1), StateBatch(7, 9, ACKNOWLEDGED, 1))
+    assert (write.start_offset, write.complete_count) == (5, 3)
     assert [one.pending_id for one in partition.written(ErrorCode.NONE, 0.0)] == ["second", "third"]
 
 
