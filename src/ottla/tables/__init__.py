@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.tables.columns.flat import as_read, stored_path
-    from ottla.tables.columns.identity import RowOrder, Upsert
+    from ottla.tables.columns.identity import RowOrder, Upsert, version_of
     from ottla.tables.columns.partitions import Partitioning, parse_partitioning
-    from ottla.tables.columns.rows import quarantine_columns
+    from ottla.tables.columns.rows import IS_CURRENT, VALID_FROM, VALID_TO, quarantine_columns
     from ottla.tables.columns.statistics import LeafStatistics
     from ottla.tables.commits import begin, commit, record_writer
     from ottla.tables.entries import (
@@ -92,9 +92,9 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "columns.flat": "as_read stored_path",
-    "columns.identity": "RowOrder Upsert",
+    "columns.identity": "RowOrder Upsert version_of",
     "columns.partitions": "Partitioning parse_partitioning",
-    "columns.rows": "quarantine_columns",
+    "columns.rows": "IS_CURRENT VALID_FROM VALID_TO quarantine_columns",
     "columns.statistics": "LeafStatistics",
     "commits": "begin commit record_writer",
     "files.data_files": "DataFiles interleaved",

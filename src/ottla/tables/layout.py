@@ -20,7 +20,7 @@ from ottla.tables.columns.partitions import (
     partitioning_fields,
     placed,
 )
-from ottla.tables.columns.rows import row_columns
+from ottla.tables.columns.rows import history_columns, row_columns
 from ottla.tables.columns.statistics import is_named, leaf_paths
 from ottla.tables.entries import DataFile, FileRole
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
@@ -72,7 +72,7 @@ class TableLayout:
 
     @property
     def is_latest(self) -> bool:
-        """Whether the table has only the latest row of each key."""
+        """Whether rows are merged by key: the latest of each, or with `is_history` all."""
         return self.upsert is not None
 
     @property
@@ -108,15 +108,24 @@ class TableLayout:
     @property
     def row_schema(self) -> str:
         """The columns of files in Spark's notation."""
-        if self.is_flat:
+        if self.is_flat or (self.upsert is not None and self.upsert.is_history):
             return schema_text(self.stored_columns)
         return table_schema(**{name: type_text(one) for name, one in self.decoded_types.items()})
 
     @property
     def stored_columns(self) -> Any:
         """The columns of files, as a schema of Arrow."""
-        rows = row_columns(self.decoded_types)
-        return flat_schema(rows) if self.is_flat else rows
+        return flat_schema(self.columns) if self.is_flat else self.columns
+
+    @property
+    def columns(self) -> Any:
+        """The columns of rows."""
+        import pyarrow as pa
+
+        rows, order = row_columns(self.decoded_types), self.order
+        if order is None or order.history is None:
+            return rows
+        return pa.schema([*rows, *history_columns(order.history)])
 
     def record_decoding_of(self, commit_id: int) -> RecordDecoding:
         used = [one.record for one in self.decodings if one.since_commit <= commit_id]
@@ -225,7 +234,8 @@ def _check_upsert(pinned: TableLayout, asked: LayoutOptions) -> None:
         return
     has = "a row for each record"
     if pinned.upsert is not None:
-        has = f"the latest row of each key ({' '.join(upsert_words(pinned.upsert))})"
+        what = "all rows" if pinned.upsert.is_history else "the latest row"
+        has = f"{what} of each key ({' '.join(upsert_words(pinned.upsert))})"
     raise UserError(
         f"the table has {has}, which cannot change (leave out --upsert-by, or load into another "
         f"directory)"
@@ -236,7 +246,8 @@ def upsert_words(upsert: Upsert) -> list[str]:
     """The options of `ottla load` for it."""
     version = ["--version-by", upsert.version] if upsert.version else []
     deletes = ["--delete-when", repr(upsert.delete_when)] if upsert.delete_when else []
-    return ["--upsert-by", ",".join(upsert.key) or UPSERT_KEY, *version, *deletes]
+    history = ["--history"] if upsert.is_history else []
+    return ["--upsert-by", ",".join(upsert.key) or UPSERT_KEY, *version, *deletes, *history]
 
 
 def _check_order(layout: TableLayout) -> None:
@@ -263,7 +274,7 @@ def _repartitioned(layout: TableLayout, asked: LayoutOptions) -> TableLayout:
 
 
 def _placed(asked: Partitioning, layout: TableLayout, *, is_spec: bool) -> Partitioning:
-    rows = row_columns(layout.decoded_types)
+    rows = layout.columns
     return placed(asked, rows, is_spec=is_spec, names=layout.stored_columns.names)
 
 
@@ -314,6 +325,8 @@ def _upsert_fields(upsert: Upsert) -> dict[str, Any]:
         fields["version_by"] = upsert.version
     if upsert.delete_when:
         fields["delete_when"] = upsert.delete_when
+    if upsert.is_history:
+        fields["is_history"] = True
     return fields
 
 
@@ -325,6 +338,7 @@ def _parse_upsert(fields: Mapping[str, Any]) -> Upsert | None:
         key=() if by == UPSERT_KEY else tuple(map(str, by)),
         version=str(fields.get("version_by", "")),
         delete_when=str(fields.get("delete_when", "")),
+        is_history=bool(fields.get("is_history", False)),
     )
 
 

@@ -15,7 +15,6 @@ from ottla.base.extras import needed_for
 from ottla.base.files import FileSystem, join
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import (
     Action,
     DataFile,
@@ -343,7 +342,7 @@ def columns_of(layout: TableLayout) -> "pa.Schema":
     import pyarrow as pa
 
     parted = layout.partitioning
-    rows = row_columns(layout.decoded_types)
+    rows = layout.columns
     in_names = {} if parted is None else parted.column_types(rows)
     return pa.schema([*layout.stored_columns, *in_names.items()])
 

@@ -3,12 +3,10 @@ the record of the highest version.
 """
 
 import json
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -30,203 +28,25 @@ from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.forgetting import ForgetOptions, forget
-from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
+from ottla.tables.maintenance.optimize import optimize
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
 from ottla.tables.upserts import upserting
 from ottla.tables.values.decoder import Decoding, ValueFormat
-from ottla.tables.writing.engine import OnTasks, Work
-from ottla.tables.writing.progress import Progress, Step
 from ottla.tables.writing.record_writer import OnError
+from tests.support.merged_tables import JOBS, KEYS, VALUES, Model, Reader, merged_table
 
-PARTITIONS = 3
-JOBS = ("load", "load", "load", "rerun", "optimize", "vacuum")
-VALUES = Decoding(
-    format=ValueFormat.JSON, schema="id int, country string, at bigint, op string", is_rescuing=True
-)
-KEYS = Decoding(format=ValueFormat.JSON, schema="id bigint, country string", is_rescuing=True)
 BY_FIELDS = Upsert(
     key=("value.id", "value.country"), version="value.at", delete_when=".op = delete"
 )
-
-
-class Stopped(BaseException):
-    """Ends work on the spot, as a kill does, but leaves the process."""
-
-
-class StoppingEngine(LocalEngine):
-    """Stops before a task."""
-
-    def __init__(self, last: int | None) -> None:
-        super().__init__()
-        self._left = last
-
-    def run(self, tasks: Sequence[Work], on_tasks: OnTasks) -> list[str]:
-        return super().run([self._counted(one) for one in tasks], on_tasks)
-
-    def _counted(self, task: Work) -> Work:
-        def run() -> Sequence[str]:
-            if self._left is not None:
-                self._left -= 1
-                if self._left < 0:
-                    raise Stopped
-            return task()
-
-        return run
-
-
-class Change(NamedTuple):
-    """A record; `id` is `None` for one that has no key."""
-
-    partition: int
-    offset: int
-    id: int
-    country: str
-    at: int | None
-    op: str | None
-
-    @property
-    def key(self) -> tuple[int, str]:
-        return self.id, self.country
-
-
-class Model:
-    """A log, its table, and what the table must have at each of its versions."""
-
-    def __init__(self, path: Path, table: str, seed: int, layout: LayoutOptions) -> None:
-        self.chance = random.Random(seed)
-        self._log, self._table, self._layout = str(path / "log"), table, layout
-        assert layout.upsert is not None
-        self._is_by_time = layout.upsert.version == "timestamp"
-        self.changes: list[list[Change]] = [[] for _ in range(PARTITIONS)]
-        with ottla.open(self._log) as log:
-            log.create_topic("orders", partitions=PARTITIONS, config={"retention.ms": -1})
-        self.append()
-        self.do("load", is_stopped=False)
-
-    def append(self) -> None:
-        """New keys, changed ones, late ones, and deletes of both kinds."""
-        with ottla.open(self._log) as log:
-            for number in self.chance.choices(range(PARTITIONS), k=25):
-                some = self.changes[number]
-                op = self.chance.choice(["set", "set", "set", "delete", None])
-                if not self._is_by_time and op is None:
-                    op = "delete"
-                one = Change(
-                    number,
-                    len(some),
-                    self.chance.randrange(-3, 3),
-                    self.chance.choice(["de", "a\x00b", ""]),
-                    self.chance.randrange(40),
-                    op,
-                )
-                some.append(one)
-                value = {name: getattr(one, name) for name in ("id", "country", "at", "op")}
-                log.append(
-                    "orders",
-                    None if op is None else json.dumps(value).encode(),
-                    key=json.dumps({"id": one.id, "country": one.country}).encode(),
-                    partition=number,
-                    timestamp_ms=one.at,
-                )
-
-    def do(self, job: str, *, is_stopped: bool = True) -> None:
-        """Perhaps with a stop at one of its steps, or before one of its tasks."""
-        step = self.chance.choice([*Step, None, None, None]) if is_stopped else None
-        task = self.chance.choice([None, None, self.chance.randrange(12)]) if is_stopped else None
-
-        def stop(progress: Progress) -> None:
-            if progress.step is step:
-                raise Stopped
-
-        place = LoadRoute(self._log, "orders", self._table)
-        engine = StoppingEngine(task)
-        options = LoadOptions(
-            layout=self._layout,
-            min_partitions=self.chance.randrange(1, 5),
-            target_size=self.chance.choice([4000, 2**27]),
-        )
-        with suppress(Stopped):
-            match job:
-                case "load":
-                    load(load_job(place, engine, stop, options))
-                case "rerun":
-                    wanted = rerun_range(str(self.chance.randrange(30)), None, "orders")
-                    with suppress(UserError):  # From an offset that is not there yet.
-                        rerun(load_job(place, engine, stop, options), wanted)
-                case "optimize":
-                    size = self.chance.choice([3000, 2**27])
-                    optimize(self._table, engine, stop, OptimizeOptions(target_size=size))
-                case "vacuum":
-                    vacuum(self._table, SystemClock(), retention_ms=0)
-
-    def loaded(self) -> list[Change]:
-        """The records that the table is of, in no order."""
-        ends: dict[int, int] = {}
-        for entry in Table(self._table).entries():
-            ends |= {one.partition: one.until_offset for one in entry.partitions}
-        return [one for number, end in ends.items() for one in self.changes[number][:end]]
-
-    def latest(self) -> list[tuple[int, int]]:
-        """Partition and offset of the last record of each key, unless that deletes it."""
-        last: dict[tuple[int, str], Change] = {}
-        for one in sorted(self.loaded(), key=lambda one: (one.at, one.offset, one.partition)):
-            last[one.key] = one
-        return sorted((one.partition, one.offset) for one in last.values() if one.op == "set")
-
-    def check(self, rows_of: "Reader") -> None:
-        assert sorted(rows_of(self._table)) == self.latest()
-        log = open_log(topic_options(self._log, "orders"))
-        assert audit(Table(self._table), log, "orders", compare_all=True).differences == []
-
-
-Reader = Callable[[str], list[tuple[int, int]]]
-
-
-def by_duckdb(table: str) -> list[tuple[int, int]]:
-    import duckdb
-
-    rows = deltalake.DeltaTable(table).to_pyarrow_dataset()
-    prefix = "_" if "_offset" in rows.schema.names else ""
-    with duckdb.connect() as connection:
-        connection.register("orders", rows)
-        query = f'select "{prefix}partition", "{prefix}offset" from orders'
-        return connection.execute(query).fetchall()
 
 
 @pytest.fixture(params=["delta", "iceberg"])
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[str, Reader]]:
-    """A table's address, and who reads it."""
-    if request.param == "delta":
-        yield str(tmp_path / "table"), by_duckdb
-        return
-    pytest.importorskip("pyiceberg")
-    from pyiceberg.catalog import load_catalog
-
-    properties = {
-        "type": "sql",
-        "uri": f"sqlite:///{tmp_path}/catalog.db",
-        "warehouse": f"file://{tmp_path}/warehouse",
-    }
-    for name, value in properties.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name.upper()}", value)
-    catalog = load_catalog("lake", **properties)
-    catalog.create_namespace("shop")
-
-    def by_pyiceberg(_: str) -> list[tuple[int, int]]:
-        rows = catalog.load_table("shop.orders").scan().to_arrow()
-        prefix = "_" if "_offset" in rows.column_names else ""
-        return list(
-            zip(
-                rows[f"{prefix}partition"].to_pylist(),
-                rows[f"{prefix}offset"].to_pylist(),
-                strict=True,
-            )
-        )
-
-    yield "iceberg://lake/shop.orders", by_pyiceberg
+    with merged_table(request.param, tmp_path, monkeypatch) as found:
+        yield found
 
 
 @pytest.mark.slow
@@ -256,7 +76,9 @@ def test_whatever_is_done_to_a_table_each_key_has_the_record_of_its_highest_vers
         if model.chance.random() < 0.7:
             model.append()
         model.do(model.chance.choice(JOBS))
-        model.check(reader)
+        prefix = "_" if is_flat else ""
+        assert sorted(reader([f"{prefix}partition", f"{prefix}offset"])) == model.latest()
+        assert model.differences() == []
 
 
 class Orders:

@@ -204,6 +204,13 @@ with_load_options = with_options(
         "'value.op = delete'.",
     ),
     click.option(
+        "--history",
+        is_flag=True,
+        help="Keep all rows of each key, with --upsert-by, in columns valid_from, valid_to and "
+        "is_current: from its version, or timestamp, to that of the next record. Pinned by the "
+        "first load.",
+    ),
+    click.option(
         "--envelope",
         type=click.Choice(["debezium"]),
         help="Change format of values, with --upsert-by and --decode: the table has the rows "
@@ -335,8 +342,8 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 
 def _check_upsert_options(given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options of merges without a merge, or a condition with a mistake."""
-    for name in ("version_by", "delete_when"):
-        if given[name] is not None and given["upsert_by"] is None:
+    for name in ("version_by", "delete_when", "history"):
+        if given[name] and given["upsert_by"] is None:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for merging changes: add --upsert-by key, or fields")
     if given["upsert_by"] is not None and not _names(given["upsert_by"]):
@@ -432,6 +439,7 @@ def _upsert(given: Mapping[str, Any]) -> "Upsert | None":
         key=() if names == ("key",) else names,
         version=given["version_by"] or "",
         delete_when=given["delete_when"] or "",
+        is_history=given["history"],
     )
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.auditing.history import HistoryAudit
 from ottla.loading.auditing.latest import StateAudit, check_merges
 from ottla.loading.auditing.ledger import (
     check_distinct,
@@ -177,7 +178,8 @@ class Audit:
             scopes.setdefault(order.scope(number), {})[number] = offered
         audits: dict[int, StateAudit] = {}
         for offered_there in scopes.values():
-            one = StateAudit(self._table, self._log, self._topic, offered_there, self._login)
+            kind = StateAudit if order.history is None else HistoryAudit
+            one = kind(self._table, self._log, self._topic, offered_there, self._login)
             audits |= dict.fromkeys(offered_there, one)
             some = {number: pieces.get(number, []) for number in offered_there}
             there = [piece for each in some.values() for piece in each]

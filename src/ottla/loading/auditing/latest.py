@@ -7,7 +7,7 @@ retention or compaction cannot be compared.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
@@ -55,13 +55,17 @@ def check_merges(entries: Sequence[LedgerEntry], files: Iterable[DataFile]) -> l
     return [Difference(kind="count", text=f"the table has {found} rows, {stated} expected")]
 
 
-class _Last(NamedTuple):
-    """The last record of a key: its rank, its place, and whether it deletes the row."""
+class KeyRecord(NamedTuple):
+    """A record of a key: its rank, its place, and whether it deletes the row."""
 
-    rank: int | bytes
+    rank: Any
     partition: int
     offset: int
     is_deleted: bool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.partition, self.offset
 
 
 @dataclass(slots=True)
@@ -76,7 +80,7 @@ class StateAudit:
     offered: Mapping[int, LogPartition]
     login: RegistryLogin | None = None
     rows_compared: int = 0
-    _last: dict[bytes, _Last] = field(default_factory=dict)
+    _last: dict[bytes, KeyRecord] = field(default_factory=dict)
     _truncated: int = -1
     _forgotten: set[tuple[int, int]] = field(default_factory=set)
     """Partition and offset of rows that were deleted on purpose."""
@@ -161,11 +165,15 @@ class StateAudit:
                 continue
             if index in decoded.truncations:
                 self._truncated = offset
-                gone = _Last(rank, partition, offset, is_deleted=True)
+                gone = KeyRecord(rank, partition, offset, is_deleted=True)
                 self._last = dict.fromkeys(self._last, gone)
-            elif key is not None and (key not in self._last or self._last[key].rank < rank):
+            elif key is not None:
                 is_gone = is_deleted or (partition, offset) in self._forgotten
-                self._last[key] = _Last(rank, partition, offset, is_gone)
+                self._see(key, KeyRecord(rank, partition, offset, is_gone))
+
+    def _see(self, key: bytes, record: KeyRecord) -> None:
+        if key not in self._last or self._last[key].rank < record.rank:
+            self._last[key] = record
 
     def _compare(
         self, files: Sequence[DataFile], order: RowOrder, ends: Mapping[int, int]
@@ -183,7 +191,7 @@ class StateAudit:
                     text = f"key {key!r:.60} already has a row, from offset {there[key]}"
                     yield Difference.in_row(file.partition, offset, text, file.path)
                 there[key] = offset
-                found = _Last(rank, file.partition, offset, is_deleted)
+                found = KeyRecord(rank, file.partition, offset, is_deleted)
                 yield from self._check_row(key, found, file, ends)
         for key, last in self._last.items():
             if key in there or (last.is_deleted and not order.remembers_deletes):
@@ -196,7 +204,7 @@ class StateAudit:
             )
 
     def _check_row(
-        self, key: bytes, row: _Last, file: DataFile, ends: Mapping[int, int]
+        self, key: bytes, row: KeyRecord, file: DataFile, ends: Mapping[int, int]
     ) -> Iterator[Difference]:
         last, offered = self._last.get(key), self.offered[row.partition]
         if last is None:
@@ -218,10 +226,14 @@ class StateAudit:
                 text += f" of partition {last.partition}"
             yield Difference.in_row(row.partition, row.offset, text, file.path)
 
-    def _is_gone(self, row: _Last, last: _Last) -> bool:
+    def _is_gone(self, row: KeyRecord, last: KeyRecord) -> bool:
         """Whether a row is of a record after the last one that the log still has."""
         if isinstance(row.rank, int) or isinstance(last.rank, int) or row.rank <= last.rank:
             return False
+        return self._is_no_record(row)
+
+    def _is_no_record(self, row: KeyRecord) -> bool:
+        """Whether the log no longer has the record of a row."""
         if row.offset < self.offered[row.partition].start_offset:
             return True
         wanted = OffsetRange(from_offset=row.offset, until_offset=row.offset + 1)

@@ -23,6 +23,9 @@ FLAT_NAMES = {
     "headers": "_headers",
     "header": "_header",
     "commit_id": "_commit_id",
+    "valid_from": "_valid_from",
+    "valid_to": "_valid_to",
+    "is_current": "_is_current",
 }
 """The names of a record's own columns in a flat table."""
 

@@ -39,6 +39,10 @@ class Upsert:
     """A column by which records are ordered; empty for their offsets."""
     delete_when: str = ""
     """A condition of records that delete their row, besides those without a value."""
+    is_history: bool = False
+    """Whether the table has a row for each record, with the time of its validity, instead of the
+    last one of each key.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,8 @@ class RowOrder:
 
     key: tuple[Path, ...] = ()
     version: Path | None = None
+    history: "pa.DataType | None" = None
+    """Of a table with history the type of its times of validity."""
 
     @property
     def remembers_deletes(self) -> bool:
@@ -95,6 +101,49 @@ class RowOrder:
         versions = sortable([leaf_of(rows, self.version)])
         return pc.binary_join_element_wise(versions, fixed_bytes(place), b"")
 
+    def valid_from(self, rows: Any) -> "pa.Array":
+        """The versions of rows of a table with history."""
+        assert self.version is not None
+        return leaf_of(rows, self.version).cast(self.history)
+
+    def as_version(self, numbers: "pa.Array") -> "pa.Array":
+        """Whole numbers, as of `versions_of`, as versions."""
+        import pyarrow as pa
+        import pyarrow.types as types
+
+        is_date = types.is_date32(self.history)
+        return (numbers.cast(pa.int32()) if is_date else numbers).cast(self.history)
+
+
+def numbers_of(versions: "pa.Array") -> "pa.Array":
+    """The inverse of `RowOrder.as_version`."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    is_date = types.is_date32(versions.type)
+    return (versions.cast(pa.int32()) if is_date else versions).cast(pa.int64())
+
+
+def versions_of(ranks: "pa.Array") -> "np.ndarray[Any, Any]":
+    """The versions of ranks of a table with history, as whole numbers: times in microseconds, and
+    dates in days.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pc.binary_slice(ranks, 1, 9).cast(pa.binary(8))
+    _, data = numbers.buffers()
+    found = np.frombuffer(data or b"", ">u8", count=numbers.offset + len(numbers))
+    return (found[numbers.offset :].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+
+
+def version_of(rank: bytes, order: RowOrder) -> Any:
+    """The version of a rank of a table with history."""
+    import pyarrow as pa
+
+    return order.as_version(pa.array(versions_of(pa.array([rank]))))[0].as_py()
+
 
 def places_of(ranks: Any) -> "np.ndarray[Any, Any]":
     """Offset, partition and `is_deleted` of ranks that are bytes, as a structured array."""
@@ -137,15 +186,31 @@ def row_order(upsert: Upsert, rows: "pa.Schema", *, is_flat: bool) -> RowOrder:
                 f"--upsert-by {'.'.join(path)}: rows cannot be told apart by a {kind}; name "
                 f"columns of texts, whole numbers, times or decimals"
             )
-    if not upsert.version:
+    named = upsert.version or ("timestamp" if upsert.is_history else "")
+    if not named:
         return RowOrder(key=key)
-    version = _path(upsert.version, rows, "--version-by", is_flat=is_flat)
+    version = _path(named, rows, "--version-by", is_flat=is_flat)
     if not is_sortable(_kind(rows, version)):
         raise UserError(
             f"--version-by {upsert.version}: a {_kind(rows, version)} has no order; name a column "
             f"of numbers, times or texts"
         )
-    return RowOrder(key=key, version=version)
+    history = _history_type(_kind(rows, version)) if upsert.is_history else None
+    if upsert.is_history and history is None:
+        raise UserError(
+            f"--history: rows are valid from one version to the next, and a {_kind(rows, version)} "
+            f"is none: name a column of times, dates or whole numbers with --version-by"
+        )
+    return RowOrder(key=key, version=version, history=history)
+
+
+def _history_type(kind: "pa.DataType") -> "pa.DataType | None":
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_integer(kind):
+        return pa.int64()  # An int of the table may become a bigint.
+    return kind if types.is_timestamp(kind) or types.is_date32(kind) else None
 
 
 def _path(text: str, rows: "pa.Schema", option: str, *, is_flat: bool) -> Path:

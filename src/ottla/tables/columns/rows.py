@@ -31,6 +31,16 @@ def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schem
     )
 
 
+VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
+
+
+def history_columns(version: "pa.DataType") -> "pa.Schema":
+    """The columns of a table with history: from which version to which a row is valid."""
+    import pyarrow as pa
+
+    return pa.schema([(VALID_FROM, version), (VALID_TO, version), (IS_CURRENT, pa.bool_())])
+
+
 def quarantine_columns(*, with_bytes: bool) -> "pa.Schema":
     """The columns of quarantined records; `with_bytes` includes keys, values and headers."""
     import pyarrow as pa

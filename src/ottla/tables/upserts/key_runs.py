@@ -22,7 +22,8 @@ GROUPS_OF_A_RUN = 64
 
 @dataclass(slots=True)
 class KeyRuns:
-    """Rows of `key` and `change`, of which the highest change of each key is kept.
+    """Rows of `key` and `change`, of which the highest change of each key is kept; with
+    `keeps_all` all of them.
 
     Runs are files `{place}-*.parquet`; the caller removes their directory.
     """
@@ -30,6 +31,7 @@ class KeyRuns:
     store: TableStore
     place: str
     keys_at_once: int
+    keeps_all: bool = False
     runs: list[str] = field(default_factory=list)
     _held: "list[pa.Table]" = field(default_factory=list)
     _held_rows: int = 0
@@ -39,7 +41,7 @@ class KeyRuns:
         self._held_rows += rows.num_rows
         if self._held_rows < self.keys_at_once:
             return
-        found = _folded(self._held)
+        found = _folded(self._held, keeps_all=self.keeps_all)
         self._held, self._held_rows = [found], found.num_rows
         # If fewer keys remain, the same keys change repeatedly and need no run.
         if found.num_rows > self.keys_at_once // 2:
@@ -49,11 +51,11 @@ class KeyRuns:
         """Yields all keys in order, each with its highest change, as tables of limited size."""
         if not self.runs:
             if self._held:
-                yield _folded(self._held).sort_by("key")
+                yield _folded(self._held, keeps_all=self.keeps_all).sort_by("key")
             return
         if self._held_rows:
-            self._write(_folded(self._held).sort_by("key"))
-        yield from _merged(self.store, self.runs, self.keys_at_once)
+            self._write(_folded(self._held, keeps_all=self.keeps_all).sort_by("key"))
+        yield from merged_runs(self.store, self.runs, self.keys_at_once, keeps_all=self.keeps_all)
 
     def _write(self, rows: "pa.Table") -> None:
         import pyarrow.parquet as pq
@@ -75,7 +77,12 @@ class _Group:
     first: bytes
 
 
-def _merged(store: TableStore, runs: list[str], keys_at_once: int) -> "Iterator[pa.Table]":
+def merged_runs(
+    store: TableStore, runs: list[str], keys_at_once: int, *, keeps_all: bool
+) -> "Iterator[pa.Table]":
+    """Yields the rows of sorted files in order of key, as tables of limited size; all rows of a key
+    are in one of them.
+    """
     import pyarrow as pa
 
     groups = sorted(
@@ -94,7 +101,7 @@ def _merged(store: TableStore, runs: list[str], keys_at_once: int) -> "Iterator[
             continue
         # No row group that is still to be read has a key before this one.
         end = None if is_last else groups[number + 1].first
-        ready, rest = _parted(_folded(held), end)
+        ready, rest = _parted(_folded(held, keeps_all=keeps_all), end)
         held, held_rows, rest_rows = [rest], rest.num_rows, rest.num_rows
         if ready.num_rows:
             yield ready.sort_by("key")
@@ -129,8 +136,11 @@ def _parted(rows: "pa.Table", end: bytes | None) -> "tuple[pa.Table, pa.Table]":
     return rows.filter(is_ready), rows.filter(pc.invert(is_ready))
 
 
-def _folded(tables: "list[pa.Table]") -> "pa.Table":
+def _folded(tables: "list[pa.Table]", *, keeps_all: bool) -> "pa.Table":
     import pyarrow as pa
 
-    folded = pa.concat_tables(tables).group_by("key").aggregate([("change", "max")])
+    whole = pa.concat_tables(tables)
+    if keeps_all:
+        return whole
+    folded = whole.group_by("key").aggregate([("change", "max")])
     return folded.rename_columns(["key", "change"])

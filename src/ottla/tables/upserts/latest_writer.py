@@ -7,24 +7,27 @@ truncation; a delete is not a row itself. So changes and rows of the table are t
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
-from ottla.tables.columns.identity import RowOrder
+from ottla.tables.columns.identity import RowOrder, numbers_of
 from ottla.tables.columns.partitions import Partitioning
+from ottla.tables.columns.rows import VALID_TO
 from ottla.tables.entries import DataFile, FileRole, changes_of, deleted_of, inner_directory
 from ottla.tables.files.data_files import DataFiles, part_batches
 from ottla.tables.files.parquet_files import ParquetStyle, open_parquet
 from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore, open_store
+from ottla.tables.upserts.history import Ends, with_validity
 from ottla.tables.upserts.resolution import LatestChanges, Resolution, keyed_rows
 from ottla.tables.writing.change_rows import CHANGE_COLUMNS, MERGE_KEY, RANK
 from ottla.tables.writing.task_files import TaskFiles
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class LatestWriter:
     resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
     beaten: Sequence[str] = ()
+    ends: Mapping[str, str] = field(default_factory=dict)
+    """Of a table with history, the files of `history.Succession` by partition."""
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> list[str]:
         """Merges whole files, of changes and of the table; returns a `BundleReport` as JSON."""
@@ -87,6 +92,8 @@ class _Kept(NamedTuple):
     part: DataFile
     mask: "np.ndarray[Any, Any]"
     columns: list[str]
+    ends: "pa.Array | None" = None
+    """Of a table with history, the ends of all rows of the part."""
 
 
 class _BundleWriter:
@@ -95,6 +102,7 @@ class _BundleWriter:
         self._store = store
         self._files = DataFiles(store)
         self._changes = LatestChanges(store, merge.order, merge.resolutions, merge.beaten)
+        self._ends = Ends(store, merge.ends)
         self._report = BundleReport([], [])
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> BundleReport:
@@ -114,9 +122,13 @@ class _BundleWriter:
         """What to keep of the parts of a file; nothing if a table's file is unchanged."""
         if self._is_change(parts[0]):
             return [kept for part in parts for kept in self._kept_changes(part)]
-        masks = [self._mask_of_rows(part) for part in parts]
-        stay, lost = _counts(masks)
-        if not lost:
+        if self._merge.order.history is not None:
+            kept = [self._kept_of_history(part) for part in parts]
+        else:
+            columns = self._files.columns(parts[0]).names
+            kept = [_Kept(part, self._mask_of_rows(part), columns) for part in parts]
+        stay, lost = _counts([one.mask for one in kept])
+        if not lost and all(one.ends is None for one in kept):
             return []
         self._report.replaced.append(parts[0].path)
         if parts[0].role is FileRole.DELETED:
@@ -125,10 +137,24 @@ class _BundleWriter:
         else:
             self._report.retained_count += stay
             self._report.superseded_count += lost
-        columns = self._files.columns(parts[0]).names
-        return [_Kept(part, mask, columns) for part, mask in zip(parts, masks, strict=True)]
+        return kept
+
+    def _kept_of_history(self, part: DataFile) -> "_Kept":
+        """What to keep of a part; its `ends` are `None` if none has changed."""
+        columns = self._files.columns(part).names
+        is_row = part.role is FileRole.ROWS
+        rows = self._files.rows(part, ["offset", *([VALID_TO] if is_row else [])])
+        offsets = rows["offset"].to_numpy()
+        mask = self._is_not_again(part, offsets)
+        if not is_row:
+            return _Kept(part, mask, columns)
+        has = numbers_of(rows[VALID_TO].combine_chunks())
+        ends = self._ends.of(part, offsets, has)
+        return _Kept(part, mask, columns, None if mask.all() and ends.equals(has) else ends)
 
     def _kept_changes(self, part: DataFile) -> "Iterator[_Kept]":
+        import pyarrow as pa
+
         offsets = self._files.offsets(part)
         rows = self._changes.stay(part, offsets)
         deletes = self._changes.are_deletes(part, offsets)
@@ -137,18 +163,29 @@ class _BundleWriter:
         self._report.deleted_count += deleted_count
         self._report.dropped_count += len(offsets) - count - deleted_count
         there = self._files.columns(part).names
-        yield _Kept(part, rows, [name for name in there if name not in CHANGE_COLUMNS])
+        columns = [name for name in there if name not in CHANGE_COLUMNS]
+        ends = None
+        if self._merge.order.history is not None:
+            ends = self._ends.of(part, offsets, pa.nulls(len(offsets), pa.int64()))
+        yield _Kept(part, rows, columns, ends)
         yield _Kept(part, deletes, _OF_DELETED)
 
     def _mask_of_rows(self, part: DataFile) -> "np.ndarray[Any, Any]":
         rows = keyed_rows(self._store, part, self._merge.order)
         found = self._changes.survive(part, rows)
-        again = self._merge.again.get(part.partition)
-        if again is not None:
-            # Rows at offsets that are read again are replaced by changes.
-            offsets = rows["offset"].to_numpy()
-            found &= (offsets < again.from_offset) | (offsets >= again.until_offset)
+        found &= self._is_not_again(part, rows["offset"].to_numpy())
         return found
+
+    def _is_not_again(
+        self, part: DataFile, offsets: "np.ndarray[Any, Any]"
+    ) -> "np.ndarray[Any, Any]":
+        """A mask of rows besides those at offsets that are read again: changes replace these."""
+        import numpy as np
+
+        again = self._merge.again.get(part.partition)
+        if again is None:
+            return np.ones(len(offsets), bool)
+        return np.asarray((offsets < again.from_offset) | (offsets >= again.until_offset))
 
     def _copy(self, kept: "_Kept", output: TaskFiles) -> None:
         import pyarrow as pa
@@ -156,7 +193,11 @@ class _BundleWriter:
         position, part = 0, kept.part
         with open_parquet(self._store, part.path, part.kept) as opened:
             for batch in part_batches(opened, part, kept.columns):
-                rows = batch.filter(pa.array(kept.mask[position : position + batch.num_rows]))
+                mask = pa.array(kept.mask[position : position + batch.num_rows])
+                rows = batch.filter(mask)
+                if kept.ends is not None:
+                    ends = kept.ends.slice(position, batch.num_rows).filter(mask)
+                    rows = with_validity(rows, self._merge.order, ends)
                 position += batch.num_rows
                 if not rows.num_rows:
                     continue

@@ -77,7 +77,12 @@ class Resolving:
         import pyarrow as pa
 
         name = f"{changes_of(self.directory)}/{{}}-{scope}-{secrets.token_hex(4)}"
-        runs = KeyRuns(store, name.format("run"), self.keys_at_once)
+        runs = KeyRuns(
+            store,
+            name.format("run"),
+            self.keys_at_once,
+            keeps_all=self.order.history is not None,
+        )
         truncated = -1
         for part in parts:
             for changes, truncation in _changes(store, part, self.order):
@@ -87,7 +92,7 @@ class Resolving:
         rank = pa.int64() if self.order.is_by_offset else pa.binary()
         fields = [pa.field("key", pa.binary()), pa.field("change", rank)]
         sets: dict[tuple[str, int], _OffsetSet] = {}
-        with _output(store, latest, pa.schema(fields)) as write:
+        with output_of_columns(store, latest, pa.schema(fields)) as write:
             for rows in runs.windows():
                 write([rows["key"], rows["change"]])
                 for partition, offsets, is_deleted in self._places(scope, rows["change"]):
@@ -120,7 +125,7 @@ class Resolving:
 def _write_offsets(store: TableStore, path: str, found: "_OffsetSet") -> None:
     import pyarrow as pa
 
-    with _output(store, path, pa.schema([pa.field("offset", pa.int64())])) as write:
+    with output_of_columns(store, path, pa.schema([pa.field("offset", pa.int64())])) as write:
         for offsets in found.in_order():
             write([pa.chunked_array([offsets])])
 
@@ -150,7 +155,7 @@ class Meeting:
         places = places_of(pa.chunked_array([one for some in beaten for one in some.chunks]))
         path = f"{changes_of(self.directory)}/beaten-{secrets.token_hex(4)}.parquet"
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
-        with _output(store, path, pa.schema(fields)) as write:
+        with output_of_columns(store, path, pa.schema(fields)) as write:
             write([pa.array(places[one.name].astype(one.type.to_pandas_dtype())) for one in fields])
         return [path]
 
@@ -372,7 +377,7 @@ class _OffsetSet:
 
 
 @contextmanager
-def _output(
+def output_of_columns(
     store: TableStore, path: str, schema: "pa.Schema"
 ) -> "Iterator[Callable[[list[Any]], None]]":
     """Yields a function that writes columns to the file."""

@@ -28,6 +28,7 @@ from ottla.tables.entries import (
     whole_files,
 )
 from ottla.tables.stores.store import TableStore
+from ottla.tables.upserts.history import Succession
 from ottla.tables.upserts.latest_writer import BundleReport, LatestWriter
 from ottla.tables.upserts.resolution import (
     KEYS_AT_ONCE,
@@ -85,7 +86,9 @@ def merge_changes(
     there = table.current_files() if transaction.commit_id else []
     there = [one for one in there if one.role in (FileRole.ROWS, FileRole.DELETED)]
     old = _may_change(table.store, whole_files(there), merge)
-    if not order.is_by_offset:
+    if order.history is not None:
+        merge = replace(merge, ends=_ends(transaction, old, merge))
+    elif not order.is_by_offset:
         merge = replace(merge, beaten=_beaten(transaction, old, merge))
     bundles = _bundles(transaction, old, whole_files(changes))
     texts = engine.run([partial(merge.write, bundle) for bundle in bundles], no_tasks_shown)
@@ -158,6 +161,28 @@ def _beaten(transaction: Transaction, old: Sequence[_File], merge: LatestWriter)
     shares = shared_out(parts, lambda part: part.row_count, MEETING_ROWS)
     work = [partial(meeting.find, share) for share in shares]
     return transaction.options.engine.run(work, no_tasks_shown)
+
+
+def _ends(transaction: Transaction, old: Sequence[_File], merge: LatestWriter) -> dict[str, str]:
+    """The files with the ends of rows, by partition; each scope has a task."""
+    succession = Succession(
+        table=merge.table,
+        directory=merge.directory,
+        order=merge.order,
+        keys_at_once=KEYS_AT_ONCE,
+        again=merge.again,
+    )
+    parts = [part for parts in old for part in parts]
+    work = [
+        partial(
+            succession.find,
+            resolution,
+            [one for one in parts if merge.order.scope(one.partition) == scope],
+        )
+        for scope, resolution in merge.resolutions.items()
+    ]
+    texts = transaction.options.engine.run(work, no_tasks_shown)
+    return {number: path for text in texts for number, path in json.loads(text).items()}
 
 
 def _bundles(

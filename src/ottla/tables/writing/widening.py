@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from ottla.base.events import pass_over
 from ottla.base.values import dataclass
-from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import (
     Action,
     DataFile,
@@ -107,7 +106,7 @@ def _rewritten(
     widening = Widening(
         table=transaction.table.path,
         directory=transaction.directory,
-        columns=row_columns(transaction.layout.decoded_types),
+        columns=transaction.layout.columns,
         style=transaction.style,
     )
     row_count = sum(file.row_count for file in files)
