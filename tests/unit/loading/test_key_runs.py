@@ -70,9 +70,9 @@ def test_what_is_folded_at_once_does_not_grow_with_the_keys(
     sizes: list[int] = []
     fold = key_runs._folded
 
-    def folded(tables: list[Any]) -> Any:
+    def folded(tables: list[Any], *, keeps_all: bool) -> Any:
         sizes.append(sum(one.num_rows for one in tables))
-        return fold(tables)
+        return fold(tables, keeps_all=keeps_all)
 
     monkeypatch.setattr(key_runs, "_folded", folded)
     found = list(windows(tmp_path, changes, 128))
