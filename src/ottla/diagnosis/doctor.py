@@ -19,6 +19,7 @@ from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy, complaint_of
 from ottla.diagnosis.directories import Directories
 from ottla.diagnosis.tiers import check_tier, check_tier_records
+from ottla.metadata.deciding.topic_rules import FIXED_SETTINGS
 from ottla.metadata.image import MetadataImage
 from ottla.storage.diagnosis.directory_check import (
     CHECKPOINTS,
@@ -180,13 +181,17 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
 def check_settings(
     topic: str, config: TopicConfig, broker: BrokerConfig, *, known: Container[str] | None = None
 ) -> Iterator[Complaint]:
-    """Contradictions in a topic's settings; of a tier's own records nothing may be deleted.
+    """Contradictions in a topic's settings; of a tier's own records nothing may be deleted, and
+    what coordinators write they delete themselves.
 
     `known` are the names of settings that are not assumed defaults; `None` means all.
     """
     if topic == REMOTE_LOG_METADATA:
         return
+    fixed = FIXED_SETTINGS.get(topic, {})
     for one in contradictions(config, is_alone=not broker.zookeeper_connect):
+        if not fixed.keys().isdisjoint(one.names):
+            continue
         yield Complaint(
             kind="settings",
             where=f"topic {topic}",

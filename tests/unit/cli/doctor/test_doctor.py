@@ -153,6 +153,17 @@ def test_settings_that_contradict_each_other_are_a_problem_once_they_are_known(
     assert "settings" not in found(directory, "--config", properties)
 
 
+def test_what_coordinators_delete_themselves_needs_no_limit(directory: Path) -> None:
+    unlimited = {"retention.ms": -1, "retention.bytes": -1}
+    with ottla.open(directory) as log:
+        log.create_topic("u", config=unlimited)
+    assert found(directory)["settings"]["what"].startswith("retention.ms=-1 and retention.bytes")
+    with ottla.open(directory) as log:
+        log.delete_topic("u")
+        log.create_topic("__share_group_state", config=unlimited)
+    assert "settings" not in found(directory)
+
+
 @pytest.mark.parametrize(("usable", "kind"), [(200, None), (99, "note"), (49, "problem")])
 def test_a_disk_that_is_nearly_full_is_reported(
     usable: int, kind: str | None, directory: Path, monkeypatch: pytest.MonkeyPatch
