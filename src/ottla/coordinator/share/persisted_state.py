@@ -26,6 +26,8 @@ UNCHANGED: Final = -1
 
 LAST: Final = attrgetter("last")
 
+FINAL: Final = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED})
+
 
 class SharePartitionKey(NamedTuple):
     group_id: str
@@ -91,13 +93,19 @@ class PersistedState(NamedTuple):
         complete_count: int,
         batches: Sequence[StateBatch],
     ) -> "PersistedState":
-        """The state after an update."""
+        """The state after an update.
+
+        Leaders count what was final before it. What it makes final is counted here, or a group that
+        has accepted its last record would seem to be behind until its next.
+        """
         start = self.start_offset if start_offset == UNCHANGED else start_offset
+        merged = merge(self.batches, batches, start)
+        final = sum(one.last + 1 - one.first for one in merged if one.state in FINAL)
         return self._replace(
             leader_epoch=max(self.leader_epoch, leader_epoch),
             start_offset=start,
-            complete_count=complete_count,
-            batches=merge(self.batches, batches, start),
+            complete_count=max(complete_count, final or UNCHANGED),
+            batches=merged,
             update_count=self.update_count + 1,
         )
 

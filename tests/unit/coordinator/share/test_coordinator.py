@@ -197,6 +197,16 @@ def test_a_snapshot_follows_so_many_updates_and_earlier_records_are_needed_no_mo
     assert log.replayed(needed).states == log.shard.states
 
 
+def test_what_a_write_makes_final_counts_at_once() -> None:
+    log = Log()
+    log.initialize(start=10)
+    log.write(StateBatch(10, 19, ACKNOWLEDGED, 1), StateBatch(20, 24, AVAILABLE, 1))
+    assert log.shard.summary(KEY).state.complete_count == 10
+    log.write(start=15)
+    assert log.shard.summary(KEY).state.complete_count == 5
+    assert log.replayed().states == log.shard.states
+
+
 def test_what_is_cold_gets_a_snapshot_and_what_is_gone_an_end() -> None:
     log = Log()
     log.initialize()
