@@ -36,6 +36,7 @@ PAGES = {
     "cluster.md": "kazoo pyspark",
     "load.md": "deltalake pyiceberg",
     "cluster-spark.md": "",
+    "queues.md": "",
     "table.md": "deltalake polars",
     "security.md": "openssl confluent_kafka",
 }

@@ -22,7 +22,7 @@ SAME_THING = (
 """Fields that have different names in Kafka's requests and responses."""
 
 
-ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+ERROR_FIELDS = frozenset({"error_code", "partition_error_code", "acknowledge_error_code"})
 
 
 def error_response(api: ApiKey, version: int, request: Message, error: ErrorCode) -> Message:
