@@ -3,8 +3,9 @@
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
 transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
 `PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs,
-and `PROTOCOL=tiers` one of brokers that share a remote tier.
-Of these three `make sim SEED=0-9999` tries all seeds of a range, on all cores.
+`PROTOCOL=tiers` one of brokers that share a remote tier, and `PROTOCOL=quorum` one of voters of
+KRaft.
+Of these four `make sim SEED=0-9999` tries all seeds of a range, on all cores.
 """
 
 import logging
@@ -23,6 +24,7 @@ from ottla.testing.history.lines import format_operation
 from tests.simulation.cluster_world import World as ClusterWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
+from tests.simulation.quorum_world import World as QuorumWorld
 from tests.simulation.readers_world import STEPS, ReadersWorld
 from tests.simulation.tier_world import TierWorld
 from tests.simulation.transaction_world import TransactionWorld
@@ -72,6 +74,7 @@ WORLDS: dict[str, Callable[[int], Any]] = {
     "cluster": partial(ClusterWorld, has_real_logs=False),
     "replicas": partial(ClusterWorld, has_real_logs=True),
     "tiers": TierWorld,
+    "quorum": QuorumWorld,
 }
 
 

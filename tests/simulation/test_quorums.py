@@ -1,0 +1,142 @@
+"""KRaft's quorum from a seed: what is committed stays, an epoch has one leader, all agree in the
+end; and rules that are broken on purpose."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.quorum.appending import Appending
+from ottla.quorum.election_state import ElectionState
+from ottla.quorum.elections import Elections
+from ottla.quorum.leading import Leading
+from ottla.quorum.lineage import Lineage
+from ottla.quorum.machine import Quorum
+from ottla.quorum.node import Node
+from ottla.quorum.roles import Leader, Prospective, Unattached
+from tests.simulation.quorum_world import World
+
+pytestmark = pytest.mark.slow
+
+FEW = range(3)
+MANY = range(3, 600)
+WITHIN = 12
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_quorum_lives_through_chaos_and_agrees(seed: int) -> None:
+    World(seed).run()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", MANY)
+def test_a_quorum_lives_through_more_chaos(seed: int) -> None:
+    World(seed).run()
+
+
+def test_much_happens_to_a_quorum() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (16, 17):
+        world = World(seed)
+        world.run()
+        counts += world.counts
+    for name in ("leaders", "acknowledged", "crashes", "cuts", "jumps", "lost", "change: NONE"):
+        assert counts[name] > 0, name
+
+
+def _a_vote_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    can_grant = Elections._can_grant
+
+    def forgetful(self: Elections, request: Any) -> bool:
+        role = self._node.role
+        if isinstance(role, Unattached | Prospective) and not request.is_pre_vote:
+            role.voted = None
+        return can_grant(self, request)
+
+    monkeypatch.setattr(Elections, "_can_grant", forgetful)
+
+
+def _logs_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    can_grant = Elections._can_grant
+
+    def blind(self: Elections, request: Any) -> bool:
+        return can_grant(self, request._replace(last=(1 << 30, 1 << 30)))
+
+    monkeypatch.setattr(Elections, "_can_grant", blind)
+
+
+def _nobody_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Appending.append
+
+    def at_once(self: Appending, records: Any) -> None:
+        append(self, records)
+        self._node.log.synced_offset = self._node.log.end_offset
+
+    monkeypatch.setattr(Appending, "append", at_once)
+
+
+def _two_voters_are_a_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of four and five."""
+    end_of = Leading._end_of
+
+    def of_the_best(self: Leading, leader: Leader, key: Any) -> int:
+        ends = sorted(end_of(self, leader, one.key) for one in self._node.voters)
+        return ends[-2] if len(ends) > 1 else ends[0]
+
+    monkeypatch.setattr(Leading, "_end_of", of_the_best)
+
+
+def _a_leader_leads_again_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = Node.begin
+
+    def again(self: Node, election: ElectionState) -> None:
+        if election.leader_id == self.own_id:
+            election = ElectionState(election.epoch - 1)
+        begin(self, election)
+
+    monkeypatch.setattr(Node, "begin", again)
+
+
+def _a_lost_file_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Quorum.start
+
+    def as_new(self: Quorum, election: ElectionState | None, at: Any) -> Any:
+        return start(self, election or ElectionState(), at)
+
+    monkeypatch.setattr(Quorum, "start", as_new)
+
+
+def _a_log_that_diverges_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def always_fits(self: Lineage, offset: int, epoch: int) -> None:
+        return None
+
+    monkeypatch.setattr(Lineage, "check_fetch", always_fits)
+
+
+BROKEN: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
+    (_a_vote_is_given_twice, 26),
+    (_logs_are_not_compared, 0),
+    (_nobody_waits_for_the_disk, 10),
+    (_two_voters_are_a_majority, 59),
+    (_a_leader_leads_again_after_a_crash, 12),
+    (_a_lost_file_is_a_new_one, 126),
+    (_a_log_that_diverges_goes_on, 0),
+]
+
+
+@pytest.mark.parametrize(("break_rule", "first_seed"), BROKEN)
+def test_a_broken_rule_of_a_quorum_is_found(
+    break_rule: Callable[[pytest.MonkeyPatch], None],
+    first_seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within a dozen seeds; the first is one with which chance makes the rule count soonest."""
+    break_rule(monkeypatch)
+    with pytest.raises((AssertionError, ValueError, IndexError, KeyError)):
+        _run_all(range(first_seed, first_seed + WITHIN))
+
+
+def _run_all(seeds: range) -> None:
+    for seed in seeds:
+        World(seed).run()
