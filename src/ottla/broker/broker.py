@@ -190,6 +190,16 @@ class Broker:
         return self._share_groups
 
     @property
+    def has_share_groups(self) -> bool:
+        """Whether they were asked for since the start."""
+        return self._share_groups is not None
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether members have fetched since the start."""
+        return self._shares is not None
+
+    @property
     def end_offsets(self) -> "EndOffsets":
         """Created like `groups`."""
         if self._end_offsets is None:

@@ -25,6 +25,7 @@ from ottla.broker.shares.states import SharePersister, TakeAnswers
 from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.catalog import CatalogTopic
 from ottla.coordinator.consumer.partitions import TopicIdPartition
+from ottla.coordinator.events import RebalanceBegan
 from ottla.coordinator.share.coordinator import ShareStateAnswer
 from ottla.coordinator.share.group import ShareGroup
 from ottla.coordinator.share.persisted_state import SharePartitionKey
@@ -56,6 +57,7 @@ class ShareGroups:
         self._groups = groups
         self._find_persister = find_persister
         self._budget = budget
+        self.rebalance_count = 0
 
     # Members
 
@@ -70,7 +72,9 @@ class ShareGroups:
 
     def _beat(self, request: ShareHeartbeatRequest, at: Timestamps) -> ShareHeartbeatAnswer:
         machine = self._groups.machine_of(request.group_id, at)
-        return self._groups.carry_out(machine.shares.heartbeat(request, at), at)
+        decision = machine.shares.heartbeat(request, at)
+        self.rebalance_count += sum(isinstance(one, RebalanceBegan) for one in decision.events)
+        return self._groups.carry_out(decision, at)
 
     def _begin_states(self, group_id: str, asked: ShareHeartbeatAnswer, at: Timestamps) -> bool:
         """Returns whether states have begun at once."""

@@ -318,12 +318,12 @@ class LedPartitions:
         self.fetches.waiting.wake(led)
 
     def _give_up_all(self, place: TopicPartition, *, epoch: int | None = None) -> None:
-        for led in list(self._all()):
+        for led in list(self):
             its = led.partition
             if (its.topic, its.index) == place and led.machine.leader_epoch != epoch:
                 self._give_up(led)
 
-    def _all(self) -> Iterator[LedPartition]:
+    def __iter__(self) -> Iterator[LedPartition]:
         for group in self._by_group.values():
             yield from group.values()
 
@@ -341,7 +341,7 @@ class LedPartitions:
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         gone = set(names)
-        for led in list(self._all()):
+        for led in list(self):
             if led.partition.topic in gone:
                 self._give_up(led)
 

@@ -240,6 +240,12 @@ SECTIONS = (
         "Groups",
         (
             gauge(
+                "groups",
+                ("protocol",),
+                "Groups by protocol, without those that have committed offsets and no members.",
+                "group-coordinator-metrics group-count",
+            ),
+            gauge(
                 "group_members",
                 ("group", "protocol"),
                 "Members of a group.",
@@ -267,6 +273,39 @@ SECTIONS = (
                 "group_lag_seconds",
                 ("group", *PARTITION),
                 "How long ago the log ended at the committed offset, according to earlier scrapes.",
+            ),
+        ),
+    ),
+    Section(
+        "Share groups",
+        (
+            counter(
+                "share_group_rebalances",
+                NONE,
+                "How often members of share groups, or the topics that they read, have changed.",
+                "group-coordinator-metrics share-group-rebalance-count",
+            ),
+            gauge(
+                "share_sessions",
+                NONE,
+                "Share sessions: one for each member that fetches from this broker.",
+                "ShareSessionCache ShareSessionsCount",
+            ),
+            gauge(
+                "share_group_start_offset",
+                ("group", *PARTITION),
+                "The first record of a partition that a share group has not finished.",
+            ),
+            gauge(
+                "share_group_lag",
+                ("group", *PARTITION),
+                "Records of a partition that a share group has not finished.",
+            ),
+            gauge(
+                "share_group_records_in_flight",
+                ("group", *PARTITION),
+                "Records of a partition that members of a share group have.",
+                "SharePartitionMetrics InFlightMessageCount",
             ),
         ),
     ),

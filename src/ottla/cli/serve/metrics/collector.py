@@ -26,6 +26,7 @@ from ottla.broker.security.authorizer import MAX_COUNTED
 from ottla.broker.topics.topics import Topic
 from ottla.cli.metrics.families import Families
 from ottla.cli.serve.metrics.lag_times import LagTimes
+from ottla.cli.serve.metrics.share_groups import collect_share_groups
 from ottla.client.administration.descriptions import count_from
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS
 from ottla.metadata.quotas import QuotaEntity
@@ -82,6 +83,7 @@ class BrokerCollector:
             self._requests(families),
             self._connections(families),
             self._groups(families),
+            collect_share_groups(self._broker, families),
             self._transactions(families),
             self._replication(families),
             self._retention(families),
@@ -205,11 +207,15 @@ class BrokerCollector:
 
     def _groups(self, families: Families) -> Steps:
         machines = self._broker.groups.known
+        protocols = Counter[str]()
         for group_id, group in (one for each in machines for one in list(each.groups.items())):
             listing = group.listing()
+            protocols[listing.group_type] += 1
             families.add("ottla_group_members", (group_id, listing.group_type), len(group.members))
             families.add("ottla_group_state", (group_id, listing.state), 1)
             yield
+        for protocol, count in protocols.items():
+            families.add("ottla_groups", (protocol,), count)
         known: set[TopicPartition] = set()
         offsets = (
             (each.offsets, one) for each in machines for one in list(each.offsets.group_ids())
