@@ -73,7 +73,7 @@ MOST_MS = 50.0
 ALONE = "none"
 """What the machine does to the waits by itself."""
 
-KNOWN: Mapping[str, int] = {"acks": -1, "resource_type": 2}
+KNOWN: Mapping[str, int] = {"acks": -1, "resource_type": 2, "max_records": 500}
 NAMES = ("name", "topic", "topic_name", "resource_name")
 
 COLUMNS = (

@@ -16,11 +16,13 @@ def test_the_examples_run_as_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    reading, block, strict = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    reading, block, strict, why = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(reading, {})
     assert capsys.readouterr().out.splitlines() == ["b'cut' 1", "b'glue' 1", "b'paint' 1"]
     exec(block, {})
     assert capsys.readouterr().out.splitlines() == ["7", "rejected 1"]
+    exec(why, {})
+    assert capsys.readouterr().out.splitlines() == ["3 AVAILABLE 1 RELEASED"]
     with ottla.open(":memory:") as log:
         exec(strict, names := {})
         ottla.ShareConsumer(log, "workers", settings=names["settings"]).close()

@@ -5,6 +5,7 @@ from typing import Any
 
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
+from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.membership.state_requests import InitializeState
 from ottla.broker.topics.partition import Partition
@@ -18,7 +19,7 @@ from ottla.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from ottla.protocol.messages.share_fetch import ShareFetchRequest
 from ottla.server.dispatching.request_context import PendingResponse
 from tests.support.asking import PEER, Asker
-from tests.support.brokers import at, batch, disk, open_broker
+from tests.support.brokers import NOW_MS, at, batch, disk, open_broker
 
 Range = tuple[int, int, int]
 """First offset, last offset, and a type of acknowledgement or a count of deliveries."""
@@ -75,9 +76,9 @@ class Member:
         self.topic_id = topic_id_of(broker)
         self.lasts: Any = None
 
-    def pass_to(self, monotonic_ms: float) -> None:
+    def pass_to(self, monotonic_ms: float, now_ms: int = NOW_MS) -> None:
         self.asker.pass_to(monotonic_ms)
-        self.broker.answers.advance(at(monotonic_ms))
+        self.broker.answers.advance(Timestamps(now_ms=now_ms, monotonic_ms=monotonic_ms))
         self.broker.appends.write_out()
 
     def fetch_request(

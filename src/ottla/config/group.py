@@ -50,6 +50,13 @@ class GroupConfig:
         "The topic for records that the share group gives up; empty for none.",
         reading=_dead_letter_topic,
     )
+    ottla_share_scheduling_enable: bool = setting(
+        "ottla.share.scheduling.enable",
+        "boolean",
+        False,
+        "Whether the headers ottla.deliver-at (ms since the epoch) and ottla.priority (an integer) "
+        "say when the share group's records are delivered, and which before others.",
+    )
     share_assignment_interval_ms: int = setting(
         "share.assignment.interval.ms",
         "int",

@@ -32,6 +32,7 @@ def test_the_defaults_stand_in_two_places_and_are_the_same() -> None:
     assert without == {
         "errors.deadletterqueue.copy.record.enable",
         "errors.deadletterqueue.topic.name",
+        "ottla.share.scheduling.enable",
         "share.auto.offset.reset",
         "share.isolation.level",
         "share.renew.acknowledge.enable",

@@ -426,6 +426,7 @@ def test_settings_of_groups_have_the_bounds_of_their_brokers() -> None:
         "consumer.session.timeout.ms": 1,
         "errors.deadletterqueue.copy.record.enable": None,
         "errors.deadletterqueue.topic.name": None,
+        "ottla.share.scheduling.enable": None,
         "share.assignment.interval.ms": 0,
         "share.auto.offset.reset": None,
         "share.delivery.count.limit": 2,

@@ -4,9 +4,13 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
+from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.coordinator.share.records_in_flight import AcknowledgeType, DeliveryState, Reason
+from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.record.batch import iter_batches
+from ottla.server.dispatching.metering import Held
+from tests.support.altering import alter_quota
 from tests.support.brokers import NOW_MS, at, disk
 from tests.support.log_transactions import Transactions
 from tests.support.share_asking import Member, acquired, append, begin, errors, share_broker
@@ -352,3 +356,24 @@ def test_what_was_delivered_often_comes_in_parts_and_at_last_is_given_up() -> No
     assert sizes[-1] == 1
     led = broker.shares.led.find("g", (a.topic_id, 0))
     assert led.machine.records.start == 8
+
+
+def test_a_member_over_its_quota_gets_nothing_and_acquires_nothing() -> None:
+    broker = share_broker()
+    begin(broker)
+    for _ in range(20):
+        append(broker, b"x" * 1000)
+    limits = {"consumer_byte_rate": 100.0}
+    anybody = quota_entity({"client-id": None})
+    alter_quota(broker, QuotaAlteration(names=anybody, limits=limits))
+    a, b = Member(broker), Member(broker, "b")
+    later, output = a.asker.send(a.fetch_request(max_records=15), 2)
+    assert isinstance(later, Held), "the connection waits"
+    first = a.asker.decode(a.fetch_request(), 2, output)
+    assert first.throttle_time_ms > 0
+    assert acquired(first)
+    _, output = b.asker.send(b.fetch_request(max_wait_ms=500), 2)
+    other = b.asker.decode(b.fetch_request(), 2, output)
+    assert (other.error_code, acquired(other)) == (0, [])
+    held = broker.shares.in_flight("g", (a.topic_id, 0), at(0.0))
+    assert {one.member for one in held} == {"a"}

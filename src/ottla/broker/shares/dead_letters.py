@@ -63,6 +63,9 @@ class DeadRecords(NamedTuple):
 class CommittingReplicas(Protocol):
     def commit_by(self, deadline_ms: float) -> DelayedOperation | None: ...
 
+    def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
+        """Creates a topic, where that is not the controller's part; raises `ApiError`."""
+
 
 class DeadLetterBroker(Protocol):
     """The parts of the broker that dead letters need."""
@@ -170,7 +173,9 @@ class DeadLetters:
         topic = self._broker.topics.find(name)
         if topic is None and config.errors_deadletterqueue_auto_create_topics_enable:
             enabled = {"errors.deadletterqueue.group.enable": "true"}
-            topic = self._broker.admin.create_topic(NewTopic(name=name, overrides=enabled))
+            topic = self._broker.replicas.make_internal(
+                NewTopic(name=name, overrides=enabled), self._broker.admin
+            )
         if topic is None:
             raise _refusal(
                 f"there is no topic {name}: create it, or set "

@@ -7,9 +7,11 @@ partition stands for all its locks. Kafka's counterparts: `SharePartitionManager
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from operator import itemgetter
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -19,6 +21,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.membership.state_requests import ReadState, StateRequest, WriteState
 from ottla.broker.records.fetches import Fetches
 from ottla.broker.shares.dead_letters import DeadLetterBroker, DeadLetters, DeadRecords
+from ottla.broker.shares.scheduling import Schedule
 from ottla.broker.shares.settings import SettingsOf
 from ottla.broker.shares.start_offsets import StartSearch
 from ottla.broker.shares.states import SharePersister
@@ -28,13 +31,21 @@ from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.share.coordinator import ShareStateAnswer, StateWrite
 from ottla.coordinator.share.in_flight import InFlight, in_flight
 from ottla.coordinator.share.persisted_state import PersistedState, SharePartitionKey
-from ottla.coordinator.share.records_in_flight import Acknowledgement, Limits, Reason
+from ottla.coordinator.share.records_in_flight import (
+    Acknowledgement,
+    DeliveryState,
+    Limits,
+    Offsets,
+    Reason,
+)
 from ottla.coordinator.share.share_partition import (
     COORDINATOR_ERRORS,
     Outcome,
     Phase,
     SharePartition,
 )
+
+LAST_OF: Final = itemgetter(1)
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +65,16 @@ class LedPartition:
     told. `fetch` is what is being read from the remote tier, for `fetched_for`.
     """
 
-    __slots__ = ("failure", "fetch", "fetched_for", "key", "machine", "partition", "search")
+    __slots__ = (
+        "failure",
+        "fetch",
+        "fetched_for",
+        "key",
+        "machine",
+        "partition",
+        "schedule",
+        "search",
+    )
 
     def __init__(self, key: SharePartitionKey, partition: Partition, limits: Limits) -> None:
         self.key = key
@@ -64,6 +84,8 @@ class LedPartition:
         self.search: StartSearch | None = None
         self.fetch: FetchQuery | None = None
         self.fetched_for: Hashable | None = None
+        self.schedule: Schedule | None = None
+        """Where headers of records say when they are delivered."""
 
     @property
     def place(self) -> TopicIdPartition:
@@ -77,6 +99,28 @@ class LedPartition:
         """Where the next records to deliver begin, or `None` while there may be no more."""
         self.machine.records.follow_log_start(self.partition.log.log_start_offset)
         return self.machine.records.next_offset()
+
+    def first_beside(self, deferred: Sequence[Offsets]) -> int | None:
+        """As `next_offset`, of what is not deferred; ranges are in order."""
+        offset = self.next_offset()
+        if offset is None or not deferred:
+            return offset
+        for run in self.machine.records.runs():
+            if run.state == DeliveryState.AVAILABLE and not run.is_being_written:
+                begin = run.first
+                for first, last in deferred[bisect_left(deferred, begin, key=LAST_OF) :]:
+                    if first > begin:
+                        break
+                    begin = last + 1
+                if begin <= run.last:
+                    return begin
+        return None
+
+    def has_room_beyond(self, offset: int) -> bool:
+        """Whether records from an offset on are in flight, or may come."""
+        records = self.machine.records
+        room = records.limits.max_record_locks - records.open_count
+        return offset < min(records.end + max(room, 0), self.partition.log.high_watermark)
 
     def awaited(self) -> list[Hashable]:
         """What wakes those who wait for its state."""
@@ -104,15 +148,17 @@ class LedPartitions:
         self.dead_letters = DeadLetters(broker, timers)
         self._by_group: dict[str, dict[TopicIdPartition, LedPartition]] = {}
         self._locks: Timers[LedPartition] = timers.new_room()
-        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
+        self._due: Timers[LedPartition] = timers.new_room()
+        """When records are delivered that say so."""
+        self.at = Timestamps(now_ms=0, monotonic_ms=0.0)
 
     @property
     def now_ms(self) -> float:
-        return self._at.monotonic_ms
+        return self.at.monotonic_ms
 
     def note_time(self, at: Timestamps) -> None:
         """Sets the time for the following calls."""
-        self._at = at
+        self.at = at
 
     # Finding and reading
 
@@ -175,7 +221,7 @@ class LedPartitions:
                 self.fetches,
                 led.partition,
                 self.settings_of(led.key.group_id).offset_reset,
-                self._at,
+                self.at,
                 partial(self._found_start, led, answer.state),
             )
             led.search.begin()
@@ -255,7 +301,7 @@ class LedPartitions:
             self._ask(WriteState(led.key, write), partial(self._written, led))
 
     def _ask(self, request: StateRequest, done: Callable[[ShareStateAnswer], None]) -> None:
-        self._persister.ask([request], lambda answers: done(answers[0]), self._at)
+        self._persister.ask([request], lambda answers: done(answers[0]), self.at)
 
     def _written(self, led: LedPartition, answer: ShareStateAnswer) -> None:
         if answer.error is not ErrorCode.NONE:
@@ -304,6 +350,13 @@ class LedPartitions:
         else:
             self._locks.set(led, deadline_ms)
 
+    def wake_at(self, led: LedPartition, due_ms: int | None) -> None:
+        """Wakes who waits for a partition at a time of the wall clock, and no more at another."""
+        if due_ms is None:
+            self._due.cancel(led)
+        else:
+            self._due.set(led, self.now_ms + due_ms - self.at.now_ms)
+
     # Leadership
 
     def _give_up(self, led: LedPartition) -> None:
@@ -314,6 +367,7 @@ class LedPartitions:
             if not group:
                 del self._by_group[led.key.group_id]
         self._locks.cancel(led)
+        self._due.cancel(led)
         self._tell(led.machine.fence(self.now_ms))
         self.fetches.waiting.wake(led)
 
@@ -349,8 +403,10 @@ class LedPartitions:
 
     def advance(self, at: Timestamps) -> None:
         """Takes back what was locked for too long."""
-        self._at = at
+        self.at = at
         self.dead_letters.advance(at)
+        for one in self._due.take_all_due(at.monotonic_ms):
+            self.fetches.waiting.wake(one)
         while (led := self._locks.take_due(at.monotonic_ms)) is not None:
             if led.machine.expire(at.monotonic_ms):
                 self._push(led)
@@ -370,7 +426,7 @@ class LedPartitions:
         led = self.known(group_id, place)
         if led is None:
             return []
-        return list(in_flight(led.partition.topic, place, led.machine.records.runs(), self._at))
+        return list(in_flight(led.partition.topic, place, led.machine.records.runs(), self.at))
 
 
 def told(answer: ShareStateAnswer) -> ApiError:

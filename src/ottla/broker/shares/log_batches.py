@@ -11,6 +11,7 @@ from ottla.base.files import FileSlice
 from ottla.coordinator.share.records_in_flight import AcquiredRange, Offsets
 from ottla.record.batch import InvalidBatchError, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, MAGIC_END, struct_of
+from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 FIELDS: Final = struct_of(
@@ -30,13 +31,18 @@ class LogBatches:
     """
 
     def __init__(
-        self, records: FileSlice, offset: int, aborted: Sequence[AbortedTransaction] | None
+        self,
+        records: FileSlice,
+        offset: int,
+        aborted: Sequence[AbortedTransaction] | None,
+        until: int | None = None,
     ) -> None:
-        """The records were read from `offset` on."""
+        """The records were read from `offset` on; those from `until` on are left out."""
         self.left_out: list[Offsets] = []
         self._records = records
         self._next = offset
         self._aborted = aborted or ()
+        self._until = MAX_OFFSET + 1 if until is None else until
         self._walked: list[tuple[int, int, int]] = []
         """The last offset of each batch, and where it begins and ends."""
 
@@ -60,7 +66,9 @@ class LogBatches:
             position += size
             chunk_size = CHUNK_SIZE if size < SMALL_SIZE else HEADER_SIZE
             self._next = last + 1
-            yield first, last
+            if first >= self._until:
+                return
+            yield first, min(last, self._until - 1)
 
     def _batch(self, chunk: bytes, inside: int, position: int) -> tuple[int, int, int]:
         """The first and last offset of a batch, and its size."""

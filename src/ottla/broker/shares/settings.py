@@ -14,13 +14,15 @@ READ_COMMITTED: Final = "read_committed"
 class ShareSettings(NamedTuple):
     """`limits` of deliveries and locks; where a partition begins that was never delivered
     (`share.auto.offset.reset`); which records are delivered (`share.isolation.level`); whether
-    locks may be renewed (`share.renew.acknowledge.enable`).
+    locks may be renewed (`share.renew.acknowledge.enable`); whether records say by headers when
+    they are delivered (`ottla.share.scheduling.enable`).
     """
 
     limits: Limits = Limits()
     offset_reset: str = LATEST
     isolation: Isolation = Isolation.HIGH_WATERMARK
     may_renew: bool = True
+    is_scheduled: bool = False
 
 
 SettingsOf = Callable[[str], ShareSettings]
@@ -40,4 +42,5 @@ def share_settings(settings: BrokerSettings, group_id: str) -> ShareSettings:
         offset_reset=config.share_auto_offset_reset,
         isolation=Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,
         may_renew=config.share_renew_acknowledge_enable,
+        is_scheduled=config.ottla_share_scheduling_enable,
     )

@@ -15,13 +15,15 @@ from ottla.base.files import FileSlice
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import many_in_turns
 from ottla.broker.records.fetches import NO_QUERY, Fetches, LongPoll
-from ottla.broker.shares.led_partitions import LedPartition, LedPartitions
+from ottla.broker.shares.led_partitions import LedPartition, LedPartitions, name_of
 from ottla.broker.shares.log_batches import LogBatches
+from ottla.broker.shares.scheduling import Schedule
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.broker.waiting.rooms import LongFetch
 from ottla.coordinator.consumer.partitions import TopicIdPartition
-from ottla.coordinator.share.records_in_flight import AcquiredRange, Offer, Wanted
+from ottla.coordinator.share.records_in_flight import AcquiredRange, Offer, Offsets, Wanted
 from ottla.coordinator.share.sessions import SessionKey
+from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.storage.log.reader import FetchData
 
 logger = logging.getLogger(__name__)
@@ -30,6 +32,11 @@ MOST_READS: Final = 8
 """Of a partition in one go, if what was read was only of aborted transactions; a next go follows.
 """
 
+SCHEDULED_AT_ONCE: Final = 300
+"""Records whose headers are read in one go, which takes about two milliseconds; a next go follows.
+"""
+
+SCHEDULE_SIZE: Final = 1 << 18
 MAX_READ_SIZE: Final = 8 << 20
 """Of a partition at once, since with `read_committed` it is looked up what was aborted there."""
 
@@ -141,20 +148,23 @@ class ShareFetch:
         led = self._available(place)
         self._has_more = False
         for _ in range(MOST_READS):
-            offset = None if led is None else led.next_offset()
-            if led is None or offset is None:
+            if led is None:
+                return
+            deferred = self._deferred(led) if self._settings.is_scheduled else ()
+            offset = self._first(led, deferred)
+            if offset is None or self._has_more:
                 return
             data = self._read(led, offset, self.query.max_size - self._size)
             if data is None or data.records is None:
                 return
-            delivery = self._acquire(led, offset, data)
+            delivery = self._acquire(led, offset, data, deferred)
             led.partition.bytes_out -= data.records.size
             if delivery is not None:
                 led.partition.bytes_out += delivery.records.size
                 self._size += delivery.records.size
                 self.found[place] = delivery
                 return
-            if led.next_offset() == offset:
+            if self._first(led, deferred) == offset:
                 return
         self._has_more = True
 
@@ -194,15 +204,61 @@ class ShareFetch:
             begun_ms=self._led.now_ms,
         )
 
-    def _acquire(self, led: LedPartition, offset: int, data: FetchData) -> Delivery | None:
+    def _first(self, led: LedPartition, deferred: Sequence[Offsets]) -> int | None:
+        """Where the records to deliver begin."""
+        offset = led.first_beside(deferred)
+        is_unknown = self._settings.is_scheduled and offset == led.machine.records.end
+        return None if is_unknown else offset
+
+    def _deferred(self, led: LedPartition) -> Sequence[Offsets]:
+        """The records that are not to be delivered now, by their headers. Raises `ApiError`."""
+        led.next_offset()
+        schedule, records = led.schedule, led.machine.records
+        if schedule is None:
+            schedule = led.schedule = Schedule(name_of(led), records.start)
+        schedule.forget_before(records.start)
+        count = 0
+        while led.has_room_beyond(schedule.known_until) and count < SCHEDULED_AT_ONCE:
+            data = self._read(led, schedule.known_until, SCHEDULE_SIZE)
+            if data is None or data.records is None:
+                break
+            led.partition.bytes_out -= data.records.size
+            count += self._learn(led, schedule, data.records)
+        self._has_more = count >= SCHEDULED_AT_ONCE
+        records.extend(schedule.known_until)
+        plan = schedule.plan(records.runs(), self._led.at.now_ms)
+        self._led.wake_at(led, plan.next_due_ms)
+        return plan.deferred
+
+    def _learn(self, led: LedPartition, schedule: Schedule, records: FileSlice) -> int:
+        """Reads the headers of the records of some batches; returns their number."""
+        count = 0
+        try:
+            with led.partition.log.health.guarding():
+                content = records.read()
+            for batch in iter_batches(content, allow_torn_tail=True):
+                count += schedule.read(batch) or 1
+                if count >= SCHEDULED_AT_ONCE:
+                    break
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except InvalidBatchError as error:
+            logger.error("cannot read %s: %s", name_of(led), error)
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+        return count
+
+    def _acquire(
+        self, led: LedPartition, offset: int, data: FetchData, deferred: Sequence[Offsets]
+    ) -> Delivery | None:
         assert data.records is not None
-        batches = LogBatches(data.records, offset, data.aborted)
+        until = led.machine.records.end if self._settings.is_scheduled else None
+        batches = LogBatches(data.records, offset, data.aborted, until)
         wanted = self.query.wanted._replace(max_records=self._left_count)
         member = self.query.member.member_id
         offer = Offer(offset, batches, batches.left_out)
         try:
             with led.partition.log.health.guarding():
-                acquired = led.machine.acquire(member, offer, wanted, self._led.now_ms)
+                acquired = led.machine.acquire(member, offer, wanted, self._led.now_ms, deferred)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:

@@ -19,12 +19,12 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.coordinator.share.acknowledgements import checked, pieces_of
 
 
 class DeliveryState(IntEnum):
@@ -327,6 +327,35 @@ class RecordsInFlight:
 
     # Acquisition
 
+    def extend(self, end: int) -> None:
+        """Has the records up to `end` in flight before any member gets them, as far as there is
+        room.
+        """
+        last = min(end, self.end + self.limits.max_record_locks - self._open_count) - 1
+        if last >= self.end:
+            self._append(self.end, last, AVAILABLE, 0)
+            self._tidy(last, last)
+
+    def acquire_but(
+        self,
+        deferred: Sequence[Offsets],
+        member: str,
+        offer: Offer,
+        wanted: Wanted,
+        now_ms: float,
+    ) -> list[AcquiredRange]:
+        """As `acquire`, but leaves ranges of available records as they are."""
+        left: list[Run] = []
+        for first, last in deferred:
+            for run in self._available_in(first, last):
+                run.is_being_written = True
+                left.append(run)
+        try:
+            return self.acquire(member, offer, wanted, now_ms)
+        finally:
+            for run in left:
+                run.is_being_written = False
+
     def acquire(
         self, member: str, offer: Offer, wanted: Wanted, now_ms: float
     ) -> list[AcquiredRange]:
@@ -420,7 +449,7 @@ class RecordsInFlight:
         """
         pieces = [
             (max(first, self.start), last, kind)
-            for first, last, kind in _pieces(_checked(given))
+            for first, last, kind in pieces_of(checked(given))
             if last >= self.start  # Others are final already, or the log has them no more.
         ]
         for first, last, _ in pieces:
@@ -635,42 +664,6 @@ def _add_range(ranges: list[AcquiredRange], run: Run, batch_size: int) -> None:
         ranges[-1] = before._replace(last=run.last)
         return
     ranges.append(AcquiredRange(run.first, run.last, run.delivery_count))
-
-
-def _checked(given: Sequence[Acknowledgement]) -> Sequence[Acknowledgement]:
-    """Raises `ApiError(INVALID_REQUEST)` for ranges that are not in order, or without types."""
-    end = 0
-    for first, last, types in given:
-        if not end <= first <= last:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Ranges of offsets must be in order.")
-        if len(types) not in (1, last - first + 1):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Each range has one type, or one an offset.")
-        if not KINDS.issuperset(types):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "An acknowledgement has an unknown type.")
-        end = last + 1
-    return given
-
-
-KINDS: Final = frozenset(map(int, AcknowledgeType))
-
-
-def _pieces(given: Sequence[Acknowledgement]) -> list[tuple[int, int, int]]:
-    """The neighbouring offsets with the same type, also of different ranges."""
-    pieces: list[tuple[int, int, int]] = []
-    before, before_kind = -1, -1
-    for first, last, types in given:
-        if len(types) == 1:
-            alike = [(types[0], last - first + 1)]
-        else:
-            alike = [(kind, sum(1 for _ in same)) for kind, same in groupby(types)]
-        for kind, count in alike:
-            if before == first and kind == before_kind:
-                pieces[-1] = (pieces[-1][0], first + count - 1, kind)
-            else:
-                pieces.append((first, first + count - 1, kind))
-            first += count
-            before, before_kind = first, kind
-    return pieces
 
 
 def _not_acquired(first: int, last: int) -> ApiError:

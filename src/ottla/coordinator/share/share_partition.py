@@ -20,6 +20,7 @@ from ottla.coordinator.share.records_in_flight import (
     AcquiredRange,
     Limits,
     Offer,
+    Offsets,
     Reason,
     RecordsInFlight,
     StateBatch,
@@ -116,10 +117,19 @@ class SharePartition:
     # Members
 
     def acquire(
-        self, member: str, offer: Offer, wanted: Wanted, now_ms: float
+        self,
+        member: str,
+        offer: Offer,
+        wanted: Wanted,
+        now_ms: float,
+        deferred: Sequence[Offsets] = (),
     ) -> list[AcquiredRange]:
-        """Gives available records to a member; raises `ApiError`."""
+        """Gives available records to a member, but for those that are `deferred`; raises
+        `ApiError`.
+        """
         self.check()
+        if deferred:
+            return self.records.acquire_but(deferred, member, offer, wanted, now_ms)
         return self.records.acquire(member, offer, wanted, now_ms)
 
     def acknowledge(
