@@ -7,6 +7,7 @@ from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.loading.dead_letters import DeadLetters
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.sources.bounds import Bound
 from ottla.sources.log_files import LogFiles
@@ -49,6 +50,8 @@ class LoadOptions:
     ending: Bound | None = None
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     on_error: OnError = OnError.FAIL
+    dead_letters: DeadLetters | None = None
+    """Where records that are set aside are sent too."""
     target_size: int = TARGET_SIZE
     """The size of Parquet files to aim for, in bytes; not to be exceeded."""
     compression: str = "zstd"

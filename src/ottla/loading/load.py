@@ -289,6 +289,8 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
     )
     state, commit_id, files, merged = plan.state, None, written.files, None
     read = ReadRanges(source=job.route.source, partitions=partitions, asked_ms=plan.asked_ms)
+    if job.options.dead_letters is not None:
+        job.options.dead_letters.send(job.table, plan.action, written.files)
     if plan.is_news:
         entry = commit(written.transaction, written.files, read)
         state, commit_id, partitions = plan.state.after(entry), entry.commit_id, entry.partitions

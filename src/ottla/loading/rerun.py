@@ -7,7 +7,7 @@ ones, so readers see either all old or all new rows. Old files stay on the disk 
 vacuum`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
@@ -17,7 +17,7 @@ from ottla.loading.plan import check_same_topic
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables import Action, DataFile, FileRole, Piece, by_partition, covered
+from ottla.tables import Action, FileRole, Piece, by_partition, covered, of_role
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -32,30 +32,39 @@ def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
 
 
 def redrive(job: LoadJob) -> LoadReport | None:
-    """Reads the records in quarantine again, as the table and the options decode them now.
+    """Reads the records in quarantine again, as the table and the options decode them now; those
+    that the dead-letter topic names instead, if the job has one.
 
     Of each partition it reads from the first of them to the last, and in a table of the latest rows
     up to where the table ends. Returns `None` if there are none; raises as `rerun` does.
     """
     job.table.require()
     with claimed(job) as state:
-        aside = [one for one in job.table.current_files() if one.role is FileRole.QUARANTINE]
-        if not aside:
+        ranges = _ranges_aside(job)
+        if not ranges:
             return None
-        wanted = _range_of(aside, job.route.topic, is_latest=state.layout.is_latest)
+        wanted = _range_of(ranges, is_latest=state.layout.is_latest)
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
 
 
-def _range_of(files: Sequence[DataFile], topic: str, *, is_latest: bool) -> RerunRange:
-    parts = by_partition(files)
-    firsts = {
-        TopicPartition(topic, number): min(one.first_offset for one in some)
-        for number, some in parts.items()
+def _ranges_aside(job: LoadJob) -> dict[TopicPartition, OffsetRange]:
+    """From the first record that is set aside to the last, by partition."""
+    topic = job.route.topic
+    if job.options.dead_letters is not None:
+        return job.options.dead_letters.places(topic)
+    files = of_role(job.table.current_files(), FileRole.QUARANTINE)
+    return {
+        TopicPartition(topic, number): OffsetRange(
+            from_offset=min(one.first_offset for one in some),
+            until_offset=max(one.last_offset for one in some) + 1,
+        )
+        for number, some in by_partition(files).items()
     }
-    ends = {
-        TopicPartition(topic, number): max(one.last_offset for one in some) + 1
-        for number, some in parts.items()
-    }
+
+
+def _range_of(ranges: Mapping[TopicPartition, OffsetRange], *, is_latest: bool) -> RerunRange:
+    firsts = {place: one.from_offset for place, one in ranges.items()}
+    ends = {place: one.until_offset for place, one in ranges.items()}
     return RerunRange(
         begin=Bound(option="--redrive", for_each=firsts),
         end=None if is_latest else Bound(option="--redrive", for_each=ends),

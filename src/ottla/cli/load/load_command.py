@@ -52,6 +52,7 @@ def load_command(
     """
     quicken(given["engine"])
     topics = (*topic_arguments, *topics)
+    given["source"] = source
     check_load_options(topics, given)
     console = new_console(is_quiet=output.is_quiet)
     named = named_routes(source, topics, given)

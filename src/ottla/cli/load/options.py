@@ -23,6 +23,7 @@ from ottla.cli.terminal import parse_seconds, parse_size, with_options
 from ottla.cli.tiers import tier_of, tier_options
 
 if TYPE_CHECKING:
+    from ottla.loading.dead_letters import DeadLetters
     from ottla.loading.follow import FollowRule
     from ottla.loading.job import LoadOptions
     from ottla.tables import Decoding, LayoutOptions, Projection, Upsert, ValueFormat
@@ -225,6 +226,18 @@ with_load_options = with_options(
         "the reason, or keep only its position and the reason.",
     ),
     click.option(
+        "--dead-letter-topic",
+        metavar="NAME",
+        help="Also send records that are set aside to this topic, at least once, with headers that "
+        "say where they are from and what is wrong; with --on-error quarantine. With --redrive, "
+        "read again what this topic names.",
+    ),
+    click.option(
+        "--dead-letter-target",
+        metavar="DIR-OR-BOOTSTRAP",
+        help="Where the dead-letter topic is; by default beside the topic that is loaded.",
+    ),
+    click.option(
         "--partition-by",
         metavar="COLUMN-OR-TRANSFORM,...",
         help="Partitions of the table: day or hour (in UTC), columns such as value.country, and "
@@ -393,11 +406,26 @@ def load_options(given: Mapping[str, Any], topic: str) -> "LoadOptions":
         ending=None if end is None else parse_place("--to", end, topic),
         layout=_layout(given),
         on_error=OnError(given["on_error"]),
+        dead_letters=_dead_letters(given),
         target_size=parse_size("--target-size", given["target_size"]),
         min_partitions=given["min_partitions"],
         is_long=given["follow"],
         client=read_client_settings(given["source_config"]),
     )
+
+
+def _dead_letters(given: Mapping[str, Any]) -> "DeadLetters | None":
+    from ottla.loading.dead_letters import DeadLetters
+
+    topic, source = given["dead_letter_topic"], given["source"]
+    if topic is None:
+        if given["dead_letter_target"] is not None:
+            raise UserError("--dead-letter-target is the place of a topic: add --dead-letter-topic")
+        return None
+    if given["on_error"] != "quarantine" and not given["redrive"]:
+        raise UserError("--dead-letter-topic gets what is set aside: add --on-error quarantine")
+    client = read_client_settings(given["source_config"])
+    return DeadLetters(topic=topic, target=given["dead_letter_target"] or source, settings=client)
 
 
 def follow_rule(given: Mapping[str, Any]) -> "FollowRule":

@@ -1,0 +1,134 @@
+"""The dead-letter topic of loads: what is set aside is there too, at least once, and read again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("deltalake")
+
+import ottla
+import ottla.table
+from ottla.base.errors import UserError
+from ottla.cli.main import cli
+from ottla.loading.dead_letters import DeadLetters
+from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
+from ottla.loading.load import load, load_job
+from ottla.loading.local_engine import LocalEngine
+from ottla.loading.rerun import redrive, rerun
+from ottla.loading.rerun_plan import rerun_range
+from ottla.tables.layout import LayoutOptions
+from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.writing.progress import Progress, Step
+from ottla.tables.writing.record_writer import OnError
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(BaseException):
+    """Ends work on the spot, as a kill does, but leaves the process."""
+
+
+class Orders:
+    def __init__(self, path: Path) -> None:
+        self.log, self.table = str(path / "log"), str(path / "table")
+        with ottla.open(self.log) as log:
+            log.create_topic("orders", partitions=2)
+            log.create_topic("dead")
+
+    def append(self, *values: bytes) -> None:
+        with ottla.open(self.log) as log:
+            for number, value in enumerate(values):
+                headers = [("shop", b"%d" % number)]
+                log.append("orders", value, key=b"k", partition=number % 2, headers=headers)
+
+    def job(self, schema: str = "id int", topic: str = "dead") -> LoadJob:
+        decoding = Decoding(format=ValueFormat.JSON, schema=schema)
+        options = LoadOptions(
+            layout=LayoutOptions(decoding=decoding),
+            on_error=OnError.QUARANTINE,
+            dead_letters=DeadLetters(topic=topic, target=self.log),
+        )
+        return load_job(LoadRoute(self.log, "orders", self.table), LocalEngine(), options=options)
+
+    def letters(self) -> list[tuple[bytes | None, int, int]]:
+        with ottla.open(self.log) as log:
+            found = []
+            for record in log.read("dead", 0):
+                told = dict(record.headers)
+                assert told["__dlq.errors.topic"] == b"orders"
+                assert told["__dlq.errors.message"]
+                assert record.key == b"k"
+                assert "shop" in told
+                place = (told["__dlq.errors.partition"], told["__dlq.errors.offset"])
+                found.append((record.value, *(int(one or b"") for one in place)))
+            return sorted(found, key=lambda one: one[1:])
+
+    def ids(self) -> list[int]:
+        rows = ottla.table.dataset(self.table).to_table()["value"].combine_chunks()
+        return sorted(rows.field("id").to_pylist())
+
+
+WIDE = b'{"id": 3000000000}'
+
+
+def test_what_is_set_aside_is_sent_with_its_place_and_read_again_after_a_fix(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path)
+    orders.append(b'{"id": 1}', WIDE, b"{", b'{"id": 2}')
+    load(orders.job())
+    assert orders.letters() == [(b"{", 0, 1), (WIDE, 1, 0)]
+    orders.append(b'{"id": 3}')
+    load(orders.job())
+    rerun(orders.job(), rerun_range(None, None, "orders"))
+    assert len(orders.letters()) == 2
+    report = redrive(orders.job("id bigint"))
+    assert report is not None
+    assert orders.ids() == [1, 2, 3, 3000000000]
+    assert ottla.table.quarantine(orders.table).count_rows() == 1
+    assert len(orders.letters()) == 2
+
+
+def test_a_letter_is_sent_before_the_commit_so_none_is_lost(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.append(b"{", b'{"id": 2}')
+
+    def kill(progress: Progress) -> None:
+        if progress.step is Step.SYNCED:
+            raise Killed
+
+    job = orders.job()
+    with pytest.raises(Killed):
+        load(load_job(job.route, LocalEngine(), kill, job.options))
+    assert len(orders.letters()) == 1
+    load(orders.job())
+    assert orders.letters() == [(b"{", 0, 0)] * 2
+
+
+def test_a_load_whose_letters_are_refused_changes_nothing(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.append(b"{")
+    with pytest.raises(UserError, match="nowhere"):
+        load(orders.job(topic="nowhere"))
+    assert not Path(orders.table, "_delta_log").exists()
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["load", *arguments, "--engine", "local"])
+
+
+def test_the_command_sends_letters_and_reads_them_again(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    orders.append(WIDE)
+    asked = (orders.log, "orders", "--into", orders.table, "--decode", "json")
+    where = ("--dead-letter-topic", "dead")
+    refused = run(*asked, "--schema", "id int", *where)
+    assert "add --on-error quarantine" in refused.output
+    done = run(*asked, "--schema", "id int", *where, "--on-error", "quarantine", "--json")
+    assert json.loads(done.stdout)["quarantined"] == 1, done.output
+    assert orders.letters() == [(WIDE, 0, 0)]
+    again = run(*asked, "--schema", "id bigint", *where, "--redrive")
+    assert again.exit_code == 0, again.output
+    assert orders.ids() == [3000000000]
