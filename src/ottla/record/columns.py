@@ -6,6 +6,7 @@ by `read_records`, some twenty times slower. numpy and pyarrow are imported when
 called. Kafka has no counterpart.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -16,17 +17,17 @@ from ottla.base.values import dataclass
 from ottla.record.batch import (
     Batch,
     RecordBatch,
-    TimestampType,
     iter_batches,
 )
+from ottla.record.layout import HEADER_SIZE
 from ottla.record.record import Record, read_records
 from ottla.record.walk import IS_COMPILED
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
-    from ottla.record.scan import Fields, RecordScan
+    from ottla.record.header_columns import BatchHeaders, PlainBatches
+    from ottla.record.scan import Fields, Payloads, RecordScan
 
 COLUMNS: Final = ("offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 
@@ -47,6 +48,7 @@ They fit into a processor's cache; for numpy, they are enough for many batches i
 """
 
 _FEW_BYTES: Final = 256 * 1024
+_ARROW_FUNCTIONS: Final = "pyarrow.compute"
 
 
 def schema(columns: Sequence[str] = COLUMNS) -> Any:
@@ -97,8 +99,15 @@ def iter_columns(
     max_rows: int = MAX_ROWS,
 ) -> "Iterator[pa.RecordBatch]":
     """As `decode_columns`, in record batches of one to `max_rows` rows."""
+    from ottla.record.header_columns import plain_batches
+
     selection = Selection(schema(columns), start_offset, end_offset)
-    yield from _pieces(selection, selection.batches(buffer), max_rows)
+    plain = plain_batches(buffer)
+    if plain is None:
+        yield from _pieces(selection, selection.batches(buffer), max_rows)
+        return
+    for some in plain.within(start_offset, end_offset).pieces(SCAN_ROWS, SCAN_SIZE):
+        yield from _sliced(_of_plain(some, selection), max_rows)
 
 
 def columns_of(
@@ -113,9 +122,12 @@ def _pieces(
     selection: "Selection", batches: Iterable[Batch], max_rows: int
 ) -> "Iterator[pa.RecordBatch]":
     for group in _groups(batches):
-        decoded = selection.decode(group)
-        for start in range(0, decoded.num_rows, max_rows):
-            yield decoded.slice(start, max_rows)
+        yield from _sliced(selection.decode(group), max_rows)
+
+
+def _sliced(decoded: "pa.RecordBatch", max_rows: int) -> "Iterator[pa.RecordBatch]":
+    for start in range(0, decoded.num_rows, max_rows):
+        yield decoded.slice(start, max_rows)
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
@@ -221,18 +233,53 @@ def numbers(values: Any, kind: Any = None) -> Any:
 
 
 def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.RecordBatch":
+    from ottla.record.header_columns import BatchHeaders
+    from ottla.record.scan import plain_payloads
+
+    headers = BatchHeaders.of(batches)
+    if _are_offsets(headers, selection):
+        return _offsets(headers, selection)
+    return _columns(*plain_payloads(batches), headers, selection)
+
+
+def _of_plain(batches: "PlainBatches", selection: Selection) -> "pa.RecordBatch":
+    from ottla.record.scan import Payloads
+
+    headers = batches.headers
+    if _are_offsets(headers, selection):
+        return _offsets(headers, selection)
+    first, until = int(batches.start[0]), int(batches.end[-1])
+    payloads = Payloads(
+        start=batches.start - first + HEADER_SIZE,
+        end=batches.end - first,
+        record_count=headers.record_count,
+    )
+    return _columns(batches.buffer[first:until], payloads, headers, selection)
+
+
+def _are_offsets(headers: "BatchHeaders", selection: Selection) -> bool:
+    return bool(selection.schema.names == ["offset"]) and headers.are_dense
+
+
+def _offsets(headers: "BatchHeaders", selection: Selection) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    offsets = headers.dense_offsets()
+    if not headers.are_within(selection.start_offset, selection.end_offset):
+        offsets = offsets[(offsets >= selection.start_offset) & (offsets < selection.end_offset)]
+    return pa.RecordBatch.from_arrays([numbers(offsets)], schema=selection.schema)
+
+
+def _columns(
+    buffer: Buffer, payloads: "Payloads", headers: "BatchHeaders", selection: Selection
+) -> "pa.RecordBatch":
     import numpy as np
     import pyarrow as pa
 
-    from ottla.record.scan import RecordScan, plain_payloads
+    from ottla.record.scan import RecordScan
 
-    if selection.schema.names == ["offset"] and all(map(_is_dense, batches)):
-        return pa.RecordBatch.from_arrays(
-            [numbers(_dense_offsets(batches, selection))], schema=selection.schema
-        )
-    buffer, payloads = plain_payloads(batches)
     scan = RecordScan.begin(buffer, payloads)
-    found = _places(batches, scan, selection)
+    found = _places(headers, scan, selection)
     names = set(selection.schema.names)
     source = pa.py_buffer(buffer)
     # Fields are read in order; those after the last requested one are not read.
@@ -253,50 +300,28 @@ def _scanned(batches: Sequence[RecordBatch], selection: Selection) -> "pa.Record
     return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
 
 
-def _is_dense(batch: RecordBatch) -> bool:
-    """Whether each offset from the first to the last has a record, as in all that is not compacted.
-
-    The offsets then follow from the header, and the records need not be decompressed or scanned.
+def _places(headers: "BatchHeaders", scan: "RecordScan", selection: Selection) -> dict[str, Any]:
+    """Offset, timestamp and timestamp type of each record as far as selected, and the offset if the
+    range cuts a batch; drops the rows outside the range.
     """
-    return batch.last_offset - batch.base_offset + 1 == batch.record_count
-
-
-def _dense_offsets(batches: Sequence[RecordBatch], selection: Selection) -> Any:
     import numpy as np
 
-    runs: list[tuple[int, int]] = []
-    for one in batches:
-        first = max(one.base_offset, selection.start_offset)
-        end = min(one.last_offset + 1, selection.end_offset)
-        if runs and runs[-1][1] == first:
-            runs[-1] = runs[-1][0], max(first, end)
-        else:
-            runs.append((first, max(first, end)))
-    return np.concatenate([np.arange(first, end, dtype=np.int64) for first, end in runs])
-
-
-def _places(
-    batches: Sequence[RecordBatch], scan: "RecordScan", selection: Selection
-) -> dict[str, Any]:
-    """Offset, timestamp and timestamp type of each record; drops the rows outside the range."""
-    import numpy as np
-
-    counts = [one.record_count for one in batches]
-
-    def of_each_record(of_batches: Iterable[int], kind: "type[np.signedinteger[Any]]") -> Any:
-        return np.repeat(np.array(list(of_batches), dtype=kind), counts)
-
+    names, found = selection.schema.names, dict[str, Any]()
     timestamp_delta, offset_delta = scan.deltas()
-    offset = offset_delta + of_each_record((one.base_offset for one in batches), np.int64)
-    timestamp_ms = timestamp_delta + of_each_record(
-        (one.base_timestamp_ms for one in batches), np.int64
-    )
-    kind = of_each_record((one.timestamp_type.value for one in batches), np.int32)
-    if kind.any():
-        append_time_ms = of_each_record((one.max_timestamp_ms for one in batches), np.int64)
-        is_append_time = kind == TimestampType.LOG_APPEND_TIME.value
-        timestamp_ms = np.where(is_append_time, append_time_ms, timestamp_ms)
-    found = {"offset": offset, "timestamp_ms": timestamp_ms, "timestamp_type": kind}
+    if "timestamp_type" in names:
+        found["timestamp_type"] = headers.of_each_record(headers.has_append_time.astype(np.int32))
+    if "timestamp_ms" in names:
+        timestamp_ms = timestamp_delta + headers.of_each_record(headers.base_timestamp_ms)
+        if headers.has_append_time.any():
+            is_append_time = headers.of_each_record(headers.has_append_time)
+            append_time_ms = headers.of_each_record(headers.max_timestamp_ms)
+            timestamp_ms = np.where(is_append_time, append_time_ms, timestamp_ms)
+        found["timestamp_ms"] = timestamp_ms
+    is_cut = not headers.are_within(selection.start_offset, selection.end_offset)
+    if not is_cut and "offset" not in names:
+        return found
+    offset = offset_delta + headers.of_each_record(headers.base_offset)
+    found["offset"] = offset
     rows = (offset >= selection.start_offset) & (offset < selection.end_offset)
     if rows.all():
         return found
@@ -315,7 +340,7 @@ def _binary(source: Any, fields: "Fields") -> Any:
     if fields.is_null.all():
         return pa.nulls(count, pa.binary())
     sizes = np.where(fields.is_null, 0, fields.end - fields.start)
-    if sizes.sum() <= _FEW_BYTES:
+    if _ARROW_FUNCTIONS not in sys.modules and sizes.sum() <= _FEW_BYTES:
         return _gathered(source, fields, sizes)
     bounds = np.empty(2 * count, dtype=np.int32)
     bounds[0::2] = fields.start

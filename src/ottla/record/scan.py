@@ -51,15 +51,15 @@ RECORD_SIZES: Final = np.where((SIZES < 3) & (NUMBERS >= 0), SIZES + NUMBERS, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
-    """The bounds of a batch's decompressed records in the scanned bytes, and their number."""
+class Payloads:
+    """The bounds of each batch's decompressed records in the scanned bytes, and their number."""
 
-    start: int
-    end: int
-    record_count: int
+    start: Positions
+    end: Positions
+    record_count: Positions
 
 
-def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload]]:
+def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, Payloads]:
     """The decompressed records of all batches in one buffer.
 
     It is the buffer of the batches if none is compressed. Raises `ValueError` for more bytes than
@@ -79,10 +79,9 @@ def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, list[Payload
         shift = 0
     if len(buffer) > MAX_SCAN_SIZE:
         raise ValueError(f"{len(buffer)} bytes are too many for one Arrow column")
-    return buffer, [
-        Payload(start=start - shift, end=end - shift, record_count=batch.record_count)
-        for (start, end), batch in zip(places, batches, strict=True)
-    ]
+    bounds = np.array(places, np.int64) - shift
+    counts = np.array([one.record_count for one in batches], np.int64)
+    return buffer, Payloads(start=bounds[:, 0], end=bounds[:, 1], record_count=counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ class RecordScan:
     end: Positions
 
     @staticmethod
-    def begin(buffer: Buffer, payloads: Sequence[Payload]) -> "RecordScan":
+    def begin(buffer: Buffer, payloads: Payloads) -> "RecordScan":
         data = np.frombuffer(buffer, dtype=np.uint8)
         if walk.IS_COMPILED:
             return _CompiledScan.of(data, payloads)
@@ -172,13 +171,13 @@ class _CompiledScan(RecordScan):
     _next: int = walk.KEY_START
 
     @classmethod
-    def of(cls, data: Data, payloads: Sequence[Payload]) -> "_CompiledScan":
+    def of(cls, data: Data, payloads: Payloads) -> "_CompiledScan":
         _check_counts(payloads)
         found, reason = walk.find_all_fields(
             data.data,
-            [one.start for one in payloads],
-            [one.end for one in payloads],
-            [one.record_count for one in payloads],
+            payloads.start.tolist(),
+            payloads.end.tolist(),
+            payloads.record_count.tolist(),
         )
         if reason:
             raise InvalidBatchError(REASONS[reason])
@@ -282,13 +281,10 @@ def _read_into(fields: Fields, slots: Positions, data: Data, position: Positions
     return found.end
 
 
-def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, Positions]:
+def _follow_sizes(data: Data, payloads: Payloads) -> tuple[Positions, Positions]:
     """The start and end of every record."""
     _check_counts(payloads)
-    counts, starts, stops = (
-        np.array([getattr(one, name) for one in payloads], np.int64)
-        for name in ("record_count", "start", "end")
-    )
+    counts, starts, stops = payloads.record_count, payloads.start, payloads.end
     first = np.cumsum(counts) - counts
     ends = np.empty(int(counts.sum()), np.int64)
     reached, steps = _lock_step(data, starts, counts, ends)
@@ -305,14 +301,14 @@ def _follow_sizes(data: Data, payloads: Sequence[Payload]) -> tuple[Positions, P
     return begins, ends
 
 
-def _check_counts(payloads: Sequence[Payload]) -> None:
+def _check_counts(payloads: Payloads) -> None:
     """Raises `InvalidBatchError` for a record count that does not fit into the payload."""
     # Before memory is allocated by that count.
-    for one in payloads:
-        if not 0 <= one.record_count * MIN_RECORD_SIZE <= one.end - one.start:
-            raise InvalidBatchError(
-                f"{one.record_count} records do not fit into {one.end - one.start} bytes"
-            )
+    sizes, counts = payloads.end - payloads.start, payloads.record_count
+    wrong = np.flatnonzero((counts < 0) | (counts * MIN_RECORD_SIZE > sizes))
+    if wrong.size:
+        count, size = counts[wrong[0]], sizes[wrong[0]]
+        raise InvalidBatchError(f"{count} records do not fit into {size} bytes")
 
 
 def _lock_step(

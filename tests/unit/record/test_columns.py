@@ -130,6 +130,7 @@ def test_offsets_alone_are_those_of_the_records_with_gaps_and_without(
 def test_fields_are_the_same_however_they_are_copied(
     monkeypatch: pytest.MonkeyPatch, few_bytes: int
 ) -> None:
+    monkeypatch.setattr(columns, "_ARROW_FUNCTIONS", "imported by nobody")
     monkeypatch.setattr(columns, "_FEW_BYTES", few_bytes)
     builder = RecordBatchBuilder()
     rows: list[tuple[bytes | None, bytes | None]] = [

@@ -4,6 +4,7 @@ Read from files or a broker as the loads read it (`sources`), with bounded memor
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UnknownNameError, UserError
@@ -107,6 +108,7 @@ def topics_of(target: Target) -> list[str]:
         return sorted(cluster.topic_names())
 
 
+@cache
 def export_schema() -> Any:
     """The columns of an exported file, as `import` reads them."""
     import pyarrow as pa

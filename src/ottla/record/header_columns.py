@@ -1,0 +1,188 @@
+"""The headers of many v2 batches as numpy arrays: a region has hundreds of small batches, and a
+view of each takes longer than the columns of its records. Imports numpy; `columns` imports it when
+it is called.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ottla.base.files import Buffer
+from ottla.base.values import dataclass
+from ottla.codec.crc32c import crc32c
+from ottla.record.batch import CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, RecordBatch
+from ottla.record.layout import (
+    ATTRIBUTES_POSITION,
+    BASE_OFFSET,
+    FIELDS,
+    HEADER_SIZE,
+    LENGTH_END,
+    struct_of,
+)
+
+Numbers = NDArray[np.int64]
+
+_LENGTH: Final = struct_of("length")
+
+_PLAIN: Final = CODEC_MASK | CONTROL_BIT
+"""The attributes that a batch of uncompressed records has none of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHeaders:
+    """What the columns of records need of the headers of their batches, in order."""
+
+    base_offset: Numbers
+    last_offset: Numbers
+    base_timestamp_ms: Numbers
+    max_timestamp_ms: Numbers
+    has_append_time: NDArray[np.bool_]
+    record_count: Numbers
+
+    @classmethod
+    def of(cls, batches: Sequence[RecordBatch]) -> "BatchHeaders":
+        def numbers(name: str) -> Numbers:
+            return np.array([getattr(one, name) for one in batches], np.int64)
+
+        return cls(
+            base_offset=numbers("base_offset"),
+            last_offset=numbers("last_offset"),
+            base_timestamp_ms=numbers("base_timestamp_ms"),
+            max_timestamp_ms=numbers("max_timestamp_ms"),
+            has_append_time=(numbers("attributes") & LOG_APPEND_TIME_BIT) != 0,
+            record_count=numbers("record_count"),
+        )
+
+    def are_within(self, start_offset: int, end_offset: int) -> bool:
+        """Whether no batch has offsets before or after a range."""
+        return bool(
+            (self.base_offset >= start_offset).all() and (self.last_offset < end_offset).all()
+        )
+
+    @property
+    def are_dense(self) -> bool:
+        """Whether each offset from a batch's first to its last has a record, as in all that is not
+        compacted: offsets then follow from headers, and records need not be scanned.
+        """
+        return bool((self.last_offset - self.base_offset + 1 == self.record_count).all())
+
+    def of_each_record(self, values: Any) -> Any:
+        """Values of the batches, repeated for their records."""
+        return np.repeat(values, self.record_count)
+
+    def dense_offsets(self) -> Numbers:
+        first = np.cumsum(self.record_count) - self.record_count
+        found: Numbers = self.of_each_record(self.base_offset - first)
+        found += np.arange(len(found))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainBatches:
+    """Uncompressed v2 batches with records, one after the other in a buffer, and all sound."""
+
+    buffer: memoryview
+    start: Numbers
+    """The position of each batch."""
+    end: Numbers
+    headers: BatchHeaders
+
+    def pieces(self, max_rows: int, max_size: int) -> "Iterator[PlainBatches]":
+        """Consecutive parts of at most so many rows, unless one batch has more, and about so many
+        bytes.
+        """
+        rows = np.cumsum(self.headers.record_count)
+        first, count = 0, len(self.start)
+        while first < count:
+            before = rows[first - 1] if first else 0
+            by_rows = np.searchsorted(rows, before + max_rows, side="right")
+            by_size = np.searchsorted(self.end, self.start[first] + max_size) + 1
+            until = int(max(first + 1, min(by_rows, by_size)))
+            yield self._part(slice(first, until))
+            first = until
+
+    def within(self, start_offset: int, end_offset: int) -> "PlainBatches":
+        """The batches that overlap with a range of offsets."""
+        first = int(np.searchsorted(self.headers.last_offset, start_offset))
+        until = int(np.searchsorted(self.headers.base_offset, end_offset))
+        return self._part(slice(first, max(first, until)))
+
+    def _part(self, which: slice) -> "PlainBatches":
+        headers = self.headers
+        return PlainBatches(
+            buffer=self.buffer,
+            start=self.start[which],
+            end=self.end[which],
+            headers=BatchHeaders(
+                base_offset=headers.base_offset[which],
+                last_offset=headers.last_offset[which],
+                base_timestamp_ms=headers.base_timestamp_ms[which],
+                max_timestamp_ms=headers.max_timestamp_ms[which],
+                has_append_time=headers.has_append_time[which],
+                record_count=headers.record_count[which],
+            ),
+        )
+
+
+def plain_batches(buffer: Buffer) -> PlainBatches | None:
+    """The batches of a buffer; `None` unless all of them are as `PlainBatches` says.
+
+    Whoever gets `None` looks at one batch after the other, and finds what is wrong.
+    """
+    view = memoryview(buffer)
+    starts = _starts(view)
+    if starts is None:
+        return None
+    start = np.array(starts[:-1], np.int64)
+    end = np.array(starts[1:], np.int64)
+    data = np.frombuffer(view, np.uint8)
+    found = data[start[:, None] + np.arange(HEADER_SIZE)].view(_header_type())[:, 0]
+    base, count = found["base_offset"], found["record_count"].astype(np.int64)
+    last = base + found["last_offset_delta"]
+    is_plain = (
+        (found["magic"] == 2).all()
+        and not (found["attributes"] & _PLAIN).any()
+        and (found["last_offset_delta"] >= 0).all()
+        and ((count > 0) & (count <= last - base + 1)).all()
+        and (base[1:] > last[:-1]).all()
+    )
+    if not is_plain or _checksums(view, starts) != found["crc"].tolist():
+        return None
+    headers = BatchHeaders(
+        base_offset=base.astype(np.int64),
+        last_offset=last.astype(np.int64),
+        base_timestamp_ms=found["base_timestamp"].astype(np.int64),
+        max_timestamp_ms=found["max_timestamp"].astype(np.int64),
+        has_append_time=(found["attributes"] & LOG_APPEND_TIME_BIT) != 0,
+        record_count=count,
+    )
+    return PlainBatches(buffer=view, start=start, end=end, headers=headers)
+
+
+def _starts(view: memoryview) -> list[int] | None:
+    """The position of each batch, and the end; `None` if they do not fill the buffer."""
+    starts, position, size = [0], 0, len(view)
+    unpack = _LENGTH.unpack_from
+    while position < size:
+        if position + HEADER_SIZE > size:
+            return None
+        length: int = unpack(view, position + BASE_OFFSET.size)[0]
+        if length < HEADER_SIZE - LENGTH_END:
+            return None
+        position += length + LENGTH_END
+        starts.append(position)
+    return starts if position == size and size else None
+
+
+def _checksums(view: memoryview, starts: Sequence[int]) -> list[int]:
+    begin = ATTRIBUTES_POSITION
+    return [crc32c(view[start + begin : end]) for start, end in pairwise(starts)]
+
+
+@cache
+def _header_type() -> Any:
+    return np.dtype([(name, f">{code}") for name, code in FIELDS.items()])
