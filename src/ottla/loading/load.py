@@ -199,7 +199,13 @@ def load_state(
 
 
 def _requested(job: LoadJob, state: TableState) -> TableLayout:
-    asked = replace(job.options.layout, has_transforms=job.table.log.has_transforms)
+    log = job.table.log
+    asked = replace(job.options.layout, has_transforms=log.has_transforms)
+    if asked.has_change_feed and not log.has_change_feed:
+        raise UserError(
+            f"{job.table.address}: --change-feed is for Delta tables in a directory: Iceberg has "
+            f"no such feed, and into object stores Delta's library writes none; leave it out"
+        )
     return requested_layout(state, asked, job.route.topic)
 
 

@@ -94,7 +94,7 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
     try:
         merged = merge_changes(transaction, files, again)
         aside = _quarantined(transaction, again)
-        return transaction.publish(
+        return replace(transaction, change_data=merged.change_data).publish(
             (*merged.files, *copy_others(transaction, aside, again)),
             (*merged.replaced, *aside),
             read,

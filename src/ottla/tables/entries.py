@@ -270,6 +270,11 @@ def deleted_of(directory: str) -> str:
     return f"{DELETED_DIRECTORY}/{directory.rpartition('/')[2]}"
 
 
+def change_data_of(directory: str) -> str:
+    """The directory of a commit for the rows that it changed, as Delta's change data feed."""
+    return f"_change_data/{directory.rpartition('/')[2]}"
+
+
 def changes_of(directory: str) -> str:
     """The directory for changes to be merged, whose files no commit names."""
     return f"{directory}/changes"

@@ -60,6 +60,8 @@ class TableLayout:
     """Not placed yet while the schema is to be inferred."""
     upsert: Upsert | None = None
     """How rows replace each other; `None` in a table with a row for each record."""
+    has_change_feed: bool = False
+    """Whether commits say which rows they changed, in Delta's change data feed."""
     is_flat: bool = False
     """Whether the fields of values are columns (`columns.flat`)."""
     statistics: tuple[str, ...] = ()
@@ -153,6 +155,7 @@ class LayoutOptions:
     has_transforms: bool = False
     """Whether the table's format has transforms of its own, and may change them."""
     upsert: Upsert | None = None
+    has_change_feed: bool = False
     statistics: tuple[str, ...] | None = None
     is_growing: bool = False
     """Whether JSON fields that are not in the schema become columns."""
@@ -180,6 +183,7 @@ def first_layout(asked: LayoutOptions) -> TableLayout:
         decodings=decodings,
         partitioning=_asked_partitioning(asked),
         upsert=asked.upsert,
+        has_change_feed=asked.has_change_feed,
         is_flat=bool(asked.is_flat),
         statistics=asked.statistics or (),
     )
@@ -230,6 +234,11 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
 
 def _check_upsert(pinned: TableLayout, asked: LayoutOptions) -> None:
     """Raises `UserError` if rows are to replace each other otherwise than they do."""
+    if asked.has_change_feed and not pinned.has_change_feed:
+        raise UserError(
+            "the table has no change feed, as its first load asked for none: leave out "
+            "--change-feed, or load into another directory"
+        )
     if asked.upsert in (None, pinned.upsert):
         return
     has = "a row for each record"
@@ -312,6 +321,8 @@ def layout_fields(layout: TableLayout) -> dict[str, Any]:
         fields["partitioning"] = partitioning_fields(layout.partitioning)
     if layout.upsert is not None:
         fields |= _upsert_fields(layout.upsert)
+    if layout.has_change_feed:
+        fields["has_change_feed"] = True
     if layout.is_flat:
         fields["columns"] = "flat"
     if layout.statistics:
@@ -366,6 +377,7 @@ def parse_layout(fields: Mapping[str, Any]) -> TableLayout:
         decodings=tuple(_parse_pinned(pinned) for pinned in fields["decodings"]),
         partitioning=None if parted is None else parse_partitioning_fields(parted),
         upsert=_parse_upsert(fields),
+        has_change_feed=bool(fields.get("has_change_feed", False)),
         is_flat=fields.get("columns") == "flat",
         statistics=tuple(map(str, fields.get("statistics", ()))),
     )

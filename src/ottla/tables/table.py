@@ -182,6 +182,7 @@ class Table:
         entry: LedgerEntry,
         replaced: Sequence[DataFile] = (),
         pinned: PinnedLayout | None = None,
+        change_data: Sequence[DataFile] = (),
     ) -> LedgerEntry:
         """Publishes durable files: their rows are then part of the table. Returns the entry made.
 
@@ -193,7 +194,9 @@ class Table:
         if not state.commit_count or layout != state.layout:
             entry = replace(entry, layout=layout_fields(layout))
         change = change_of(entry, layout, replaced)
-        change = replace(change, partitioned_before=state.layout.partitioning)
+        change = replace(
+            change, partitioned_before=state.layout.partitioning, change_data=change_data
+        )
         if pinned is not None:
             change = replace(change, field_ids=pinned.field_ids)
         # The log first: it decides which of two writers made this commit, and it has the entry's
@@ -363,6 +366,7 @@ def change_of(entry: LedgerEntry, layout: TableLayout, replaced: Sequence[DataFi
         committed_ms=entry.committed_ms,
         is_flat=layout.is_flat,
         statistics=layout.statistics,
+        has_change_feed=layout.has_change_feed,
     )
 
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,13 +16,11 @@ import deltalake
 import ottla
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadOptions, LoadRoute
-from ottla.loading.load import LoadReport, load, load_job
+from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
-from ottla.sources.opening import open_log, topic_options
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions
@@ -34,7 +31,16 @@ from ottla.tables.table import Table
 from ottla.tables.upserts import upserting
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.record_writer import OnError
-from tests.support.merged_tables import JOBS, KEYS, VALUES, Model, Reader, merged_table
+from tests.support.merged_tables import (
+    JOBS,
+    KEYS,
+    VALUES,
+    Model,
+    Orders,
+    Reader,
+    merged_table,
+    order,
+)
 
 BY_FIELDS = Upsert(
     key=("value.id", "value.country"), version="value.at", delete_when=".op = delete"
@@ -79,45 +85,6 @@ def test_whatever_is_done_to_a_table_each_key_has_the_record_of_its_highest_vers
         prefix = "_" if is_flat else ""
         assert sorted(reader([f"{prefix}partition", f"{prefix}offset"])) == model.latest()
         assert model.differences() == []
-
-
-class Orders:
-    """A log of JSON values in one partition, and its table."""
-
-    def __init__(self, path: Path, upsert: Upsert, partitions: int = 1, **layout: Any) -> None:
-        self._log, self.table = str(path / "log"), str(path / "table")
-        self._layout = LayoutOptions(**{"decoding": VALUES, "upsert": upsert, **layout})
-        with ottla.open(self._log) as log:
-            log.create_topic("orders", partitions=partitions)
-
-    def load(self, *values: Any, on_error: OnError = OnError.QUARANTINE) -> LoadReport:
-        with ottla.open(self._log) as log:
-            for one in values:
-                log.append("orders", None if one is None else json.dumps(one).encode())
-        place = LoadRoute(self._log, "orders", self.table)
-        options = LoadOptions(layout=self._layout, on_error=on_error)
-        return load(load_job(place, LocalEngine(), options=options))
-
-    def rows(self) -> list[dict[str, Any]]:
-        found = deltalake.DeltaTable(self.table).to_pyarrow_table(columns=["value"])
-        rows = found["value"].to_pylist()
-        return sorted(
-            ({name: one[name] for name in one if name != "_rescued"} for one in rows),
-            key=lambda one: str(one["id"]),
-        )
-
-    def reasons(self) -> list[str]:
-        found = ottla.table.quarantine(self.table).to_table()
-        return list(found.sort_by("offset")["reason"].to_pylist())
-
-    def differences(self) -> list[str]:
-        log = open_log(topic_options(self._log, "orders"))
-        found = audit(Table(self.table), log, "orders", compare_all=True).differences
-        return [one.text for one in found]
-
-
-def order(number: int | None, at: int | None = 0, country: str = "de", **more: Any) -> Any:
-    return {"id": number, "country": country, "at": at, "op": None, **more}
 
 
 def test_a_late_record_changes_nothing_and_of_equal_versions_the_later_one_wins(

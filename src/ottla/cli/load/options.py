@@ -205,6 +205,12 @@ with_load_options = with_options(
         "'value.op = delete'.",
     ),
     click.option(
+        "--change-feed",
+        is_flag=True,
+        help="Write Delta's change data feed, with --upsert-by: which rows each load inserted, "
+        "updated and deleted. Pinned by the first load.",
+    ),
+    click.option(
         "--history",
         is_flag=True,
         help="Keep all rows of each key, with --upsert-by, in columns valid_from, valid_to and "
@@ -355,7 +361,7 @@ def check_load_options(topics: Sequence[str], given: Mapping[str, Any]) -> None:
 
 def _check_upsert_options(given: Mapping[str, Any]) -> None:
     """Raises `UserError` for options of merges without a merge, or a condition with a mistake."""
-    for name in ("version_by", "delete_when", "history"):
+    for name in ("version_by", "delete_when", "history", "change_feed"):
         if given[name] and given["upsert_by"] is None:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for merging changes: add --upsert-by key, or fields")
@@ -451,6 +457,7 @@ def _layout(given: Mapping[str, Any]) -> "LayoutOptions":
         is_flat=None if given["columns"] is None else given["columns"] == "flat",
         partitioning=None if by is None else parse_partitioning(by, given["partition_field"]),
         upsert=_upsert(given),
+        has_change_feed=given["change_feed"],
         statistics=_names(given["statistics"]),
         is_growing=given["grow"],
         login=read_registry_login(given["registry_config"]),

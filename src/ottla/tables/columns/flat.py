@@ -26,6 +26,7 @@ FLAT_NAMES = {
     "valid_from": "_valid_from",
     "valid_to": "_valid_to",
     "is_current": "_is_current",
+    "_change_type": "_change_type",
 }
 """The names of a record's own columns in a flat table."""
 

@@ -109,6 +109,11 @@ class DeltaLog:
                 f"{found[0]} in its path; choose another one"
             )
 
+    @property
+    def has_change_feed(self) -> bool:
+        """The library writes no actions of change data, and stores have no files of one writer."""
+        return isinstance(self._store, LocalStore)
+
     def state(self) -> LogState | None:
         tail = self._followed()
         if tail is not None and (last := tail.transactions[COMMITS]) is not None:
@@ -389,13 +394,16 @@ class DeltaLog:
         ]
         added = [self._add(change, parts) for parts in whole_files(change.added)]
         schema = _grown(table, change) if change.added else table.schema()
-        if removed and schema != table.schema():
+        if (removed or change.change_data) and schema != table.schema():
             # The library cannot remove files and change the schema in one transaction. After a
             # crash here, a table has files with narrower types than its columns, until
             # `_restore_columns`.
             self._replace_columns(table, schema, change.commit_id)
             if schema != table.schema():
                 raise commit_taken(self._store.address, change)
+        if change.change_data:
+            self._write_entry(table.version() + 1, change)
+            return
         # Only mode "overwrite" accepts another schema; with this filter it replaces no file.
         is_as_before = schema == table.schema()
         table.create_write_transaction(
@@ -407,6 +415,13 @@ class DeltaLog:
             commit_properties=_properties(change),
             post_commithook_properties=_no_hooks(),
         )
+
+    def _write_entry(self, version: int, change: Change) -> None:
+        """Writes an entry with change data, which the library does not."""
+        assert isinstance(self._store, LocalStore)
+        content = "".join(json.dumps(one) + "\n" for one in entry_of(change)).encode()
+        if not self._store.put_new(entry_path(version), content):
+            raise commit_taken(self._store.address, change)
 
     def _replace_columns(self, table: "DeltaTable", schema: "Schema", commit_id: int) -> None:
         table.create_write_transaction(
@@ -552,6 +567,8 @@ def _schema(schema: "pa.Schema") -> "Schema":
 def _settings(change: Change) -> dict[str, str | None]:
     """The properties of a new table."""
     settings: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
+    if change.has_change_feed:
+        settings["delta.enableChangeDataFeed"] = "true"
     if change.statistics:
         # So that other writers write the same.
         always = [f"_{name}" if change.is_flat else name for name in ALWAYS]

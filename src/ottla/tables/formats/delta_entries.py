@@ -57,15 +57,17 @@ def facts_of(change: Change) -> dict[str, Any]:
 
 
 def entry_of(change: Change) -> list[dict[str, Any]]:
-    """The actions of a commit that only adds files."""
+    """The actions of a commit, which has no other columns than those before it."""
+    is_append = not change.removed and not change.change_data
+    mode = {
+        "mode": "Append",
+        "partitionBy": json.dumps(list(change.partition_columns)),
+    }
     info = {
         "timestamp": change.committed_ms,
-        "operation": "WRITE",
-        "operationParameters": {
-            "mode": "Append",
-            "partitionBy": json.dumps(list(change.partition_columns)),
-        },
-        "isBlindAppend": True,
+        "operation": "WRITE" if is_append else "MERGE",
+        "operationParameters": mode if is_append else {},
+        "isBlindAppend": is_append,
         "engineInfo": "ottla",
         FACTS: facts_of(change),
     }
@@ -74,6 +76,8 @@ def entry_of(change: Change) -> list[dict[str, Any]]:
     return [
         {"commitInfo": info},
         *({"add": one} for one in added),
+        *({"remove": _remove(change, parts)} for parts in whole_files(change.removed)),
+        *({"cdc": _changed(parts)} for parts in whole_files(change.change_data)),
         *({"txn": {"appId": name, "version": version}} for name, version in versions),
     ]
 
@@ -87,6 +91,27 @@ def _add(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
         "modificationTime": change.committed_ms,
         "dataChange": change.has_new_rows,
         "stats": statistics_of(parts),
+    }
+
+
+def _remove(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
+    return {
+        "path": parts[0].path,
+        "deletionTimestamp": change.committed_ms,
+        "dataChange": change.has_new_rows,
+        "extendedFileMetadata": True,
+        "partitionValues": partition_values(parts[0]),
+        "size": parts[0].size,
+    }
+
+
+def _changed(parts: Sequence[DataFile]) -> dict[str, Any]:
+    """A file of the rows that a commit changed."""
+    return {
+        "path": parts[0].path,
+        "partitionValues": partition_values(parts[0]),
+        "size": parts[0].size,
+        "dataChange": False,
     }
 
 

@@ -99,6 +99,7 @@ class IcebergLog:
 
     directory = METADATA_DIRECTORY
     has_transforms = True
+    has_change_feed = False
     is_widened_by_readers = True
     replaces_masked = True
 

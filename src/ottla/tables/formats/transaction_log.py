@@ -57,6 +57,9 @@ class Change:
     is_flat: bool = False
     statistics: Sequence[str] = ()
     """The columns that are to have statistics, if they are named."""
+    change_data: Sequence[DataFile] = ()
+    """Of a table with a change feed, the files of the rows that changed."""
+    has_change_feed: bool = False
     field_ids: Mapping[str, int] = field(default_factory=dict)
     """The field ids with which the files were written, from `TransactionLog.field_ids`."""
 
@@ -88,6 +91,10 @@ class TransactionLog(Protocol):
     @property
     def has_transforms(self) -> bool:
         """Whether files are partitioned by transforms that readers apply, and these may change."""
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Whether commits may say which rows they changed."""
 
     @property
     def is_widened_by_readers(self) -> bool:

@@ -20,8 +20,21 @@ from ottla.tables.files.data_files import DataFiles, part_batches
 from ottla.tables.files.parquet_files import ParquetStyle, open_parquet
 from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore, open_store
+from ottla.tables.upserts.change_feed import (
+    AFTER,
+    BEFORE,
+    DELETE,
+    INSERT,
+    ChangedRows,
+    ChangeFeed,
+)
 from ottla.tables.upserts.history import Ends, with_validity
-from ottla.tables.upserts.resolution import LatestChanges, Resolution, keyed_rows
+from ottla.tables.upserts.resolution import (
+    LatestChanges,
+    Resolution,
+    keyed_rows,
+    offsets_by_partition,
+)
 from ottla.tables.writing.change_rows import CHANGE_COLUMNS, MERGE_KEY, RANK
 from ottla.tables.writing.task_files import TaskFiles
 
@@ -44,6 +57,10 @@ class LatestWriter:
     resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
     beaten: Sequence[str] = ()
+    feed: ChangeFeed | None = None
+    """Of a table with a change feed."""
+    met: Sequence[str] = ()
+    """Of a table with a change feed, the files of changes whose keys had a row."""
     ends: Mapping[str, str] = field(default_factory=dict)
     """Of a table with history, the files of `history.Succession` by partition."""
 
@@ -65,6 +82,8 @@ class BundleReport:
     superseded_count: int = 0
     dropped_count: int = 0
     deleted_count: int = 0
+    change_data: list[str] = field(default_factory=list)
+    """The files of the change feed."""
     undeleted_count: int = 0
     """Deleted keys of the table that a change supersedes."""
 
@@ -104,6 +123,8 @@ class _BundleWriter:
         self._changes = LatestChanges(store, merge.order, merge.resolutions, merge.beaten)
         self._ends = Ends(store, merge.ends)
         self._report = BundleReport([], [])
+        self._met = offsets_by_partition(store, merge.met)
+        self._fed: list[ChangedRows] = []
 
     def write(self, bundle: Sequence[Sequence[DataFile]]) -> BundleReport:
         kept = [one for parts in bundle for one in self._kept(parts) if one.mask.any()]
@@ -116,6 +137,8 @@ class _BundleWriter:
                     outputs[shape] = stack.enter_context(self._task_files(one))
                 self._copy(one, outputs[shape])
         self._report.written += [path for one in outputs.values() for path in one.paths]
+        if self._merge.feed is not None:
+            self._report.change_data += self._merge.feed.write(self._store, self._fed)
         return self._report
 
     def _kept(self, parts: Sequence[DataFile]) -> "list[_Kept]":
@@ -130,6 +153,7 @@ class _BundleWriter:
         stay, lost = _counts([one.mask for one in kept])
         if not lost and all(one.ends is None for one in kept):
             return []
+        self._feed_replaced(kept)
         self._report.replaced.append(parts[0].path)
         if parts[0].role is FileRole.DELETED:
             self._report.deleted_count += stay
@@ -139,20 +163,42 @@ class _BundleWriter:
             self._report.superseded_count += lost
         return kept
 
+    def _feed_replaced(self, kept: "Sequence[_Kept]") -> None:
+        """Notes the rows of a replaced file that change."""
+        import numpy as np
+
+        for one in kept if self._merge.feed is not None else ():
+            if one.part.role is not FileRole.ROWS:
+                continue
+            if self._merge.order.history is None:
+                rows = keyed_rows(self._store, one.part, self._merge.order)
+                is_updated = self._changes.are_updated(one.part, rows)
+                kinds = np.where(is_updated, BEFORE, DELETE).astype(object)
+                self._fed.append(ChangedRows(one.part, ~one.mask, kinds))
+                continue
+            self._fed.append(ChangedRows(one.part, ~one.mask, DELETE))
+            if one.ends is not None:
+                changed = one.mask & _are_unlike(one.ends, self._ends_there(one.part))
+                self._fed.append(ChangedRows(one.part, changed, BEFORE))
+                self._fed.append(ChangedRows(one.part, changed, AFTER, one.ends))
+
+    def _ends_there(self, part: DataFile) -> "pa.Array":
+        """The ends of rows as they are in the table."""
+        return numbers_of(self._files.rows(part, [VALID_TO])[VALID_TO].combine_chunks())
+
     def _kept_of_history(self, part: DataFile) -> "_Kept":
         """What to keep of a part; its `ends` are `None` if none has changed."""
         columns = self._files.columns(part).names
-        is_row = part.role is FileRole.ROWS
-        rows = self._files.rows(part, ["offset", *([VALID_TO] if is_row else [])])
-        offsets = rows["offset"].to_numpy()
+        offsets = self._files.offsets(part)
         mask = self._is_not_again(part, offsets)
-        if not is_row:
+        if part.role is not FileRole.ROWS:
             return _Kept(part, mask, columns)
-        has = numbers_of(rows[VALID_TO].combine_chunks())
+        has = self._ends_there(part)
         ends = self._ends.of(part, offsets, has)
         return _Kept(part, mask, columns, None if mask.all() and ends.equals(has) else ends)
 
     def _kept_changes(self, part: DataFile) -> "Iterator[_Kept]":
+        import numpy as np
         import pyarrow as pa
 
         offsets = self._files.offsets(part)
@@ -167,6 +213,10 @@ class _BundleWriter:
         ends = None
         if self._merge.order.history is not None:
             ends = self._ends.of(part, offsets, pa.nulls(len(offsets), pa.int64()))
+        if self._merge.feed is not None:
+            is_known = np.isin(offsets, self._met.get(part.partition, []))
+            kinds = np.where(is_known, AFTER, INSERT).astype(object)
+            self._fed.append(ChangedRows(part, rows, kinds, ends))
         yield _Kept(part, rows, columns, ends)
         yield _Kept(part, deletes, _OF_DELETED)
 
@@ -224,6 +274,16 @@ class _BundleWriter:
 
     def _is_change(self, part: DataFile) -> bool:
         return part.path.startswith(changes_of(self._merge.directory))
+
+
+def _are_unlike(ones: "pa.Array", others: "pa.Array") -> "np.ndarray[Any, Any]":
+    """A mask of values that differ, or of which one is null."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    differs = pc.fill_null(pc.not_equal(ones, others), False)
+    found = pc.or_(differs, pc.xor(ones.is_null(), others.is_null()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
 def _counts(masks: "Sequence[np.ndarray[Any, Any]]") -> tuple[int, int]:

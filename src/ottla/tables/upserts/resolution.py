@@ -39,6 +39,9 @@ _GROUP_ROWS = 65_536
 _GROUPS_AT_ONCE = 16
 _CHUNK_OFFSETS = 1 << 20
 
+_Found = tuple[int, Any]
+"""A partition, and ranks that were found for rows of it."""
+
 _Places = tuple[int, "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 """Of a partition, the offsets of changes, and which of them are deletes."""
 
@@ -132,37 +135,57 @@ def _write_offsets(store: TableStore, path: str, found: "_OffsetSet") -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """The task that finds the rows of a table that beat the last changes of their keys."""
+    """The task that finds the rows of a table that beat the last changes of their keys; with
+    `has_feed` also those that these change.
+    """
 
     table: str
     directory: str
     order: RowOrder
     resolutions: Mapping[int, Resolution]
     again: Mapping[int, OffsetRange]
+    has_feed: bool = False
 
     def find(self, parts: Sequence[DataFile]) -> list[str]:
-        """Writes where the beaten changes are, if any; returns the file's path."""
-        import pyarrow as pa
-
+        """Writes where the beaten changes are, and those whose keys had a row, if any; returns the
+        paths of both files, which are empty for none.
+        """
         store = open_store(self.table)
         changes = LatestChanges(store, self.order, self.resolutions)
-        beaten: list[pa.ChunkedArray] = []
+        beaten: list[_Found] = []
+        met: list[_Found] = []
         for part in parts:
-            if changes.may_change(part):
-                beaten += self._beaten(changes, part)
-        if not beaten:
-            return []
-        places = places_of(pa.chunked_array([one for some in beaten for one in some.chunks]))
-        path = f"{changes_of(self.directory)}/beaten-{secrets.token_hex(4)}.parquet"
-        fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
-        with output_of_columns(store, path, pa.schema(fields)) as write:
-            write([pa.array(places[one.name].astype(one.type.to_pandas_dtype())) for one in fields])
-        return [path]
+            if not changes.may_change(part):
+                continue
+            rows = keyed_rows(store, part, self.order)
+            if not self.order.is_by_offset:
+                left = without_offsets_of(rows, self.again.get(part.partition))
+                beaten += ((part.partition, one) for one in changes.beaten(part, left))
+            if self.has_feed and part.role is FileRole.ROWS:
+                met += ((part.partition, one) for one in changes.met(part, rows))
+        return [self._written(store, "beaten", beaten), self._written(store, "met", met)]
 
-    def _beaten(self, changes: "LatestChanges", part: DataFile) -> "list[pa.ChunkedArray]":
-        rows = keyed_rows(open_store(self.table), part, self.order)
-        rows = without_offsets_of(rows, self.again.get(part.partition))
-        return [one for one in changes.beaten(part, rows) if len(one)]
+    def _written(self, store: TableStore, name: str, found: "Sequence[_Found]") -> str:
+        import numpy as np
+        import pyarrow as pa
+
+        partitions, offsets = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for partition, ranks in found:
+            if self.order.is_by_offset:
+                offsets.append(ranks.to_numpy() >> 1)
+                partitions.append(np.full(len(ranks), partition, np.int32))
+            else:
+                places = places_of(ranks)
+                offsets.append(places["offset"].astype(np.int64))
+                partitions.append(places["partition"].astype(np.int32))
+        if not any(map(len, offsets)):
+            return ""
+        path = f"{changes_of(self.directory)}/{name}-{secrets.token_hex(4)}.parquet"
+        columns = {"partition": np.concatenate(partitions), "offset": np.concatenate(offsets)}
+        rows = pa.table(columns)
+        with output_of_columns(store, path, rows.schema) as write:
+            write(rows.columns)
+        return path
 
 
 def without_offsets_of(rows: "pa.Table", again: OffsetRange | None) -> "pa.Table":
@@ -190,7 +213,7 @@ class LatestChanges:
         self._store = store
         self._order = order
         self._resolutions = resolutions
-        self._lost = _offsets_by_partition(store, beaten)
+        self._lost = offsets_by_partition(store, beaten)
         self._read: dict[tuple[str, tuple[int, ...]], pa.Table] = {}
 
     def stay(self, part: DataFile, offsets: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
@@ -225,6 +248,27 @@ class LatestChanges:
         found = self._resolutions.get(self._order.scope(part.partition))
         for last in () if found is None else self._last_changes(found, part, rows):
             yield last.filter(pc.fill_null(pc.greater(rows["rank"], last), False))
+
+    def met(self, part: DataFile, rows: "pa.Table") -> "Iterator[pa.ChunkedArray]":
+        """The ranks of last changes that have a row of the same key."""
+        found = self._resolutions.get(self._order.scope(part.partition))
+        for last in () if found is None else self._last_changes(found, part, rows):
+            yield last.drop_null()
+
+    def are_updated(self, part: DataFile, rows: "pa.Table") -> "np.ndarray[Any, Any]":
+        """A mask of the rows in a table's file whose last change is another row."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        found = self._resolutions.get(self._order.scope(part.partition))
+        updated = np.zeros(rows.num_rows, dtype=bool)
+        for last in () if found is None else self._last_changes(found, part, rows):
+            if self._order.is_by_offset:
+                is_row = pc.equal(pc.bit_wise_and(last, 1), 0)
+            else:
+                is_row = pc.equal(pc.binary_slice(last, -1), b"\x00")
+            updated |= pc.fill_null(is_row, False).to_numpy()
+        return updated
 
     def may_change(self, part: DataFile) -> bool:
         """Whether a table's file may have rows of changed keys, according to its bounds."""
@@ -334,7 +378,7 @@ def _changes(
             yield rows.filter(is_keyed), int(pc.max(truncations).as_py())
 
 
-def _offsets_by_partition(
+def offsets_by_partition(
     store: TableStore, paths: Sequence[str]
 ) -> "dict[int, np.ndarray[Any, Any]]":
     import numpy as np

@@ -28,6 +28,7 @@ from ottla.tables.entries import (
     whole_files,
 )
 from ottla.tables.stores.store import TableStore
+from ottla.tables.upserts.change_feed import ChangeFeed
 from ottla.tables.upserts.history import Succession
 from ottla.tables.upserts.latest_writer import BundleReport, LatestWriter
 from ottla.tables.upserts.resolution import (
@@ -60,6 +61,8 @@ class MergedFiles:
     files: tuple[DataFile, ...]
     replaced: tuple[DataFile, ...]
     counts: MergeCounts
+    change_data: tuple[DataFile, ...] = ()
+    """The files of the change feed, if the table has one."""
 
 
 def merge_changes(
@@ -88,14 +91,21 @@ def merge_changes(
     old = _may_change(table.store, whole_files(there), merge)
     if order.history is not None:
         merge = replace(merge, ends=_ends(transaction, old, merge))
-    elif not order.is_by_offset:
-        merge = replace(merge, beaten=_beaten(transaction, old, merge))
+    elif not order.is_by_offset or transaction.layout.has_change_feed:
+        merge = _met(transaction, old, merge)
+    if old and transaction.layout.has_change_feed:
+        merge = replace(merge, feed=_feed(transaction, order))
     bundles = _bundles(transaction, old, whole_files(changes))
     texts = engine.run([partial(merge.write, bundle) for bundle in bundles], no_tasks_shown)
     reports = [BundleReport(**json.loads(text)) for text in texts]
     files = transaction.written(path for report in reports for path in report.written)
     gone = {path for report in reports for path in report.replaced}
     replaced = tuple(part for parts in old for part in parts if part.path in gone)
+    fed = [path for report in reports for path in report.change_data]
+    if not replaced:
+        # All that changes are rows that are added, as the files of rows say.
+        table.remove_files(fed)
+        fed = []
     _check(transaction.directory, (*changes, *replaced), files, reports)
     return MergedFiles(
         files=(*files, *(file for file in written if file.role is FileRole.QUARANTINE)),
@@ -104,6 +114,7 @@ def merge_changes(
             upserted=sum(report.upserted_count for report in reports),
             superseded=sum(report.superseded_count for report in reports),
         ),
+        change_data=tuple(part for path in fed for part in table.files.described(path)),
     )
 
 
@@ -148,19 +159,33 @@ def _resolved(
     return {resolution.scope: resolution for resolution in found}
 
 
-def _beaten(transaction: Transaction, old: Sequence[_File], merge: LatestWriter) -> list[str]:
-    """The files with the changes that rows of the table beat, in tasks of many rows."""
+def _met(transaction: Transaction, old: Sequence[_File], merge: LatestWriter) -> LatestWriter:
+    """The merge with the files of changes that rows of the table beat, and of those that have rows,
+    by tasks of many rows.
+    """
     meeting = Meeting(
         table=merge.table,
         directory=merge.directory,
         order=merge.order,
         resolutions=merge.resolutions,
         again=merge.again,
+        has_feed=transaction.layout.has_change_feed,
     )
     parts = [part for parts in old for part in parts]
     shares = shared_out(parts, lambda part: part.row_count, MEETING_ROWS)
     work = [partial(meeting.find, share) for share in shares]
-    return transaction.options.engine.run(work, no_tasks_shown)
+    found = transaction.options.engine.run(work, no_tasks_shown)
+    beaten, met = ([path for path in found[start::2] if path] for start in (0, 1))
+    return replace(merge, beaten=beaten, met=met)
+
+
+def _feed(transaction: Transaction, order: RowOrder) -> ChangeFeed:
+    return ChangeFeed(
+        directory=transaction.directory,
+        style=transaction.style,
+        partitioning=transaction.layout.partitioning,
+        order=order,
+    )
 
 
 def _ends(transaction: Transaction, old: Sequence[_File], merge: LatestWriter) -> dict[str, str]:

@@ -67,6 +67,8 @@ class Transaction:
     options: WriteOptions
     pinned: PinnedLayout | None = None
     directory: str = ""
+    change_data: tuple[DataFile, ...] = ()
+    """The files of the rows that it changes, of a table with a change feed."""
 
     @classmethod
     def after(
@@ -130,7 +132,8 @@ class Transaction:
         Raises `CommitTakenError` then.
         """
         read = read or ReadRanges()
-        progress, paths = self.options.progress, [file.path for file in files]
+        progress = self.options.progress
+        paths = [file.path for file in (*files, *self.change_data)]
         is_of_records = self.action in (Action.LOAD, Action.RERUN)
         has_schema = self.layout.decodings and is_of_records
         progress(Progress(step=Step.VERIFIED))
@@ -152,7 +155,7 @@ class Transaction:
             forgotten=forgotten,
         )
         try:
-            entry = self.table.commit(entry, replaced, self.pinned)
+            entry = self.table.commit(entry, replaced, self.pinned, self.change_data)
         except CommitTakenError:
             # Only after this error: after any other the commit may have succeeded.
             self.table.remove_files(paths)

@@ -205,6 +205,8 @@ def test_rows_are_updated_by_fields_in_the_order_of_versions(tmp_path: Path) -> 
     ("words", "said"),
     [
         (["--version-by", "value.at"], "--version-by is for merging changes: add --upsert-by key"),
+        (["--history"], "--history is for merging changes: add --upsert-by key"),
+        (["--change-feed"], "--change-feed is for merging changes: add --upsert-by key"),
         (["--upsert-by", "value.no", "--decode", "json"], "no such column; it has key, value.id"),
         (["--upsert-by", "value.id"], "--upsert-by value.id: the table has no such column"),
         (
