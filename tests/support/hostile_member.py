@@ -17,7 +17,7 @@ from tests.support.brokers import NOW_MS
 from tests.support.hostile_requests import SETTINGS, HostileClient, keyed_batch
 from tests.support.lonely_member import ME, LonelyMember
 
-INTERNAL = ("__consumer_offsets", "__transaction_state")
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class AllocatingMember(LonelyMember):

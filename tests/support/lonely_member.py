@@ -12,6 +12,7 @@ from ottla.broker.control.registered_access import (
     found_rules,
 )
 from ottla.broker.membership.marker_requests import MarkerRequest
+from ottla.broker.membership.state_requests import ShareStateRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.orders import OrderWriter
 from ottla.codec.schema import Message
@@ -138,6 +139,9 @@ class LonelyMember:
 
     def send_markers(self, request: MarkerRequest) -> None:
         raise AssertionError("no transaction ends here")
+
+    def ask_share_coordinator(self, request: ShareStateRequest) -> None:
+        raise AssertionError("no partition of a share group is led here")
 
     @property
     def has_answers(self) -> bool:

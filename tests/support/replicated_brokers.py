@@ -522,6 +522,7 @@ class Unasked:
 
     ask = run = create_topics = _refuse
     change_settings = change_acls = change_token = send_markers = _refuse
+    ask_share_coordinator = _refuse
 
     def allocate_producer_ids(self) -> Waiting[ProducerIdBlock]:
         waiting: Waiting[ProducerIdBlock] = Waiting()

@@ -31,7 +31,7 @@ class PartitionResult(Struct):
     state_epoch: int = int32("0+")
     leader_epoch: int = int32("0+")
     start_offset: int = int64("0+")
-    delivery_complete_count: int = int32("1+", default=-1)
+    delivery_complete_count: int = int32("1+", default=-1, ignorable=True)
 
 
 class ReadStateSummaryResult(Struct):

@@ -14,10 +14,12 @@ from ottla.broker.membership.state_requests import (
     WriteState,
 )
 from ottla.broker.shares.persister import GIVE_UP_MS
+from ottla.cluster.share_state_channels import message_of
 from ottla.coordinator.share.coordinator import StateWrite
 from ottla.coordinator.share.records_in_flight import DeliveryState, StateBatch
 from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.testing import CrashMode
+from tests.support.replicated_brokers import Asked
 from tests.support.share_cluster import KEY, ShareCluster
 from tests.support.share_states import accepted
 
@@ -52,6 +54,18 @@ def test_a_broker_asks_the_coordinator_on_another(cluster: ShareCluster) -> None
     (refused,) = cluster.answers(2, write(5))
     assert refused.error is ErrorCode.INVALID_REQUEST
     assert refused.message == "The state of the partition was not initialized."
+
+
+def test_the_first_versions_have_no_number_of_final_records(cluster: ShareCluster) -> None:
+    cluster.answers(2, InitializeState(KEY, 1, 0))
+    change = StateWrite(1, 0, -1, [StateBatch(2, 4, DeliveryState.ACKNOWLEDGED, 1)], 0)
+    written = Asked(cluster, 1, message_of([WriteState(KEY, change)]), 0)
+    cluster.replicate()
+    assert written.response is not None
+    found = cluster.ask(1, message_of([SummarizeState(KEY)]), 0).results[0].partitions[0]
+    assert (found.error_code, found.start_offset, found.delivery_complete_count) == (0, 0, -1)
+    newest = cluster.ask(1, message_of([SummarizeState(KEY)]), 1).results[0].partitions[0]
+    assert newest.delivery_complete_count == 3
 
 
 def test_an_answer_waits_until_the_replicas_have_the_record(cluster: ShareCluster) -> None:
