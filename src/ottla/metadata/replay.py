@@ -8,7 +8,7 @@ does not.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -241,8 +241,31 @@ class MetadataReplay:
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._brokers.pop(record.broker_id, None)
 
+    def _fence(self, record: FenceBrokerRecord) -> None:
+        self._change_broker(record.id, is_fenced=True)
+
+    def _unfence(self, record: UnfenceBrokerRecord) -> None:
+        self._change_broker(record.id, is_fenced=False)
+
+    def _change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
+        """Each number is -1 or 1 for a change, and 0 for none; so are no directories."""
+        changes: dict[str, object] = {}
+        if record.fenced:
+            changes["is_fenced"] = record.fenced > 0
+        if record.in_controlled_shutdown:
+            changes["is_shutting_down"] = record.in_controlled_shutdown > 0
+        if record.log_dirs:
+            changes["directories"] = tuple(record.log_dirs)
+        self._change_broker(record.broker_id, **changes)
+
+    def _change_broker(self, broker_id: int, **changes: Any) -> None:
+        """A broker whose registration has a version that is not known here is passed over."""
+        broker = self._brokers.get(broker_id)
+        if broker is not None:
+            self._brokers[broker_id] = replace(broker, **changes)
+
     def _pass_over(self, record: Message) -> None:
-        """Ignores fenced brokers and eligible leaders, which only matter in the cluster."""
+        """Ignores eligible leaders, which only matter in the cluster."""
 
     def image(self) -> MetadataImage:
         """What the records have made; nothing is replayed afterwards."""
@@ -295,9 +318,9 @@ REPLAYS: Mapping[type[Message], Callable[[MetadataReplay, Any], None]] = {
     RegisterBrokerRecord: MetadataReplay._register_broker,
     UnregisterBrokerRecord: MetadataReplay._unregister_broker,
     RegisterControllerRecord: MetadataReplay._register_controller,
-    BrokerRegistrationChangeRecord: MetadataReplay._pass_over,
-    FenceBrokerRecord: MetadataReplay._pass_over,
-    UnfenceBrokerRecord: MetadataReplay._pass_over,
+    BrokerRegistrationChangeRecord: MetadataReplay._change_registration,
+    FenceBrokerRecord: MetadataReplay._fence,
+    UnfenceBrokerRecord: MetadataReplay._unfence,
     ClearElrRecord: MetadataReplay._pass_over,
     NoOpRecord: MetadataReplay._pass_over,
 }

@@ -19,15 +19,19 @@ from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    FenceBrokerRecord,
     PartitionChangeRecord,
     PartitionRecord,
     QuotaEntity,
+    RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnfenceBrokerRecord,
 )
 from ottla.metadata.replay import MetadataReplay
 from ottla.record.builder import RecordBatchBuilder
@@ -162,3 +166,20 @@ def test_a_change_of_what_nobody_made_is_damage() -> None:
     change = encode_record(RemoveTopicRecord(topic_id=ONE))
     with pytest.raises(CorruptionError, match="no earlier record has created"):
         read_log(None, [log(batch(0, change))], may_be_torn=False).image()
+
+
+def test_a_broker_is_fenced_and_unfenced_by_three_kinds_of_records() -> None:
+    replay = MetadataReplay()
+    replay.replay(RegisterBrokerRecord(broker_id=1, broker_epoch=7))
+    replay.replay(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=7, fenced=-1))
+    replay.replay(FenceBrokerRecord(id=2, epoch=7))
+    for record, state in (
+        (BrokerRegistrationChangeRecord(broker_id=1, in_controlled_shutdown=1), (False, True)),
+        (FenceBrokerRecord(id=1, epoch=7), (True, True)),
+        (UnfenceBrokerRecord(id=1, epoch=7), (False, True)),
+        (BrokerRegistrationChangeRecord(broker_id=1, fenced=1), (True, True)),
+    ):
+        replay.replay(record)
+        broker = replay._brokers[1]
+        assert (broker.is_fenced, broker.is_shutting_down) == state
+    assert set(replay.image().brokers) == {1}
