@@ -12,6 +12,7 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.events import OnEvent
 from ottla.base.open_files import OpenFiles
@@ -255,6 +256,10 @@ class Broker:
             if not isinstance(self.replicas, OnlyReplicas):
                 self.replicas.listeners.append(led)
         return self._shares
+
+    def dead_letters_answered(self, number: int, error: ErrorCode | None, at: Timestamps) -> None:
+        """Another broker has answered dead letters that were sent to it."""
+        self.shares.led.dead_letters.answered(number, error, at)
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Has groups forget topics that are gone."""

@@ -30,6 +30,7 @@ from ottla.cluster.access import Access
 from ottla.cluster.channels import ChannelParts
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
+from ottla.cluster.dead_letter_channels import dead_letter_channels
 from ottla.cluster.end_offset_channels import end_offset_channels
 from ottla.cluster.fetch_session import FetchLimits
 from ottla.cluster.fetchers import FetcherParts, Fetchers
@@ -192,6 +193,7 @@ class ClusterBroker:
             ),
             markers=marker_channels(parts, broker.transactions, self._version),
             share_states=share_state_channels(parts, broker.share_persister.answered),
+            dead_letters=dead_letter_channels(parts, broker.dead_letters_answered),
             ends=end_offset_channels(parts, broker.end_offsets.answered),
             metadata=None
             if broker.remote_logs is None
@@ -279,6 +281,7 @@ class ClusterBroker:
             self._running.fetchers.stop()
             self._running.markers.stop()
             self._running.share_states.stop()
+            self._running.dead_letters.stop()
             self._running.ends.stop()
             if self._running.metadata is not None:
                 self._running.metadata.stop()

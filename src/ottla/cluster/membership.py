@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
@@ -135,6 +136,9 @@ class ClusterMembership:
 
     def ask_share_coordinator(self, request: ShareStateRequest) -> None:
         self._running().share_states.send(request)
+
+    def send_dead_letters(self, request: DeadLetterRequest) -> None:
+        self._running().dead_letters.send(request)
 
     def ask_for_ends(self, request: EndOffsetsRequest) -> None:
         self._running().ends.send(request)

@@ -9,6 +9,7 @@ from ottla.broker.control.registered_access import RegisteredAccess
 from ottla.broker.replicas.replicas import Replicas
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink
+from ottla.cluster.dead_letter_channels import DeadLetterChannels
 from ottla.cluster.end_offset_channels import EndOffsetChannels
 from ottla.cluster.fetchers import Fetchers
 from ottla.cluster.marker_channels import MarkerChannels
@@ -46,6 +47,7 @@ class Running:
     channels: ControllerChannels
     markers: MarkerChannels
     share_states: ShareStateChannels
+    dead_letters: DeadLetterChannels
     ends: EndOffsetChannels
     metadata: MetadataChannels | None
     """`None` without a remote tier."""

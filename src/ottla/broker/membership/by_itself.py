@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
     from ottla.broker.membership.end_requests import EndOffsetsRequest
     from ottla.broker.membership.marker_requests import MarkerRequest
     from ottla.broker.membership.metadata_requests import MetadataRequest
@@ -24,6 +25,9 @@ class NoMembership:
 
     def ask_share_coordinator(self, request: "ShareStateRequest") -> None:
         raise AssertionError("all partitions are led here: no coordinator is asked")
+
+    def send_dead_letters(self, request: "DeadLetterRequest") -> None:
+        raise AssertionError("all partitions are led here: no leader is asked")
 
     def ask_for_ends(self, request: "EndOffsetsRequest") -> None:
         raise AssertionError("all partitions are led here: no leader is asked")

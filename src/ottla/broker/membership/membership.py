@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.membership.metadata_requests import MetadataRequest
@@ -67,6 +68,9 @@ class Membership(Protocol):
 
     def ask_share_coordinator(self, request: ShareStateRequest) -> None:
         """Sends a request to the broker in it; `Persister.answered` gets the answers."""
+
+    def send_dead_letters(self, request: DeadLetterRequest) -> None:
+        """Sends a request to the broker in it; `DeadLetters.answered` gets the answer."""
 
     def ask_for_ends(self, request: EndOffsetsRequest) -> None:
         """Sends a request to the broker in it; `EndOffsets.answered` gets the answer."""

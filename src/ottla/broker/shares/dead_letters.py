@@ -10,14 +10,17 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from typing import Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
 from ottla.broker.configs.settings import BrokerSettings
+from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.records.appends import Appends
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic, TopicCreator, Topics
@@ -39,6 +42,10 @@ COPY_SIZE: Final = 1 << 20
 """Bytes that are read at once of records that are copied."""
 
 PREFIX: Final = "__dlq.errors."
+MOST_TRIES: Final = 5
+PAUSE_MS: Final = 1000.0
+"""Between two tries to reach a leader."""
+
 MESSAGES: Final = {
     Reason.REJECTED: "Record was rejected by a member",
     Reason.RELEASED: "Delivery count limit reached, after it was released",
@@ -58,13 +65,22 @@ class DeadRecords(NamedTuple):
     delivery_count: int
     reason: Reason
     done: Callable[[int, int], None]
+    tries: int = 0
 
 
-class CommittingReplicas(Protocol):
+class LettersReplicas(Protocol):
     def commit_by(self, deadline_ms: float) -> DelayedOperation | None: ...
+
+    def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
+        """The leader and its epoch; -1 for none."""
 
     def make_internal(self, new: NewTopic, creator: TopicCreator) -> Topic:
         """Creates a topic, where that is not the controller's part; raises `ApiError`."""
+
+
+class LettersChannel(Protocol):
+    def send_dead_letters(self, request: DeadLetterRequest) -> None:
+        """Sends a request to another broker; `DeadLetters.answered` gets the answer."""
 
 
 class DeadLetterBroker(Protocol):
@@ -75,8 +91,13 @@ class DeadLetterBroker(Protocol):
     settings: BrokerSettings
     budget: Budget
 
+    node_id: int
+
     @property
-    def replicas(self) -> CommittingReplicas: ...
+    def replicas(self) -> LettersReplicas: ...
+
+    @property
+    def membership(self) -> LettersChannel: ...
 
     @property
     def admin(self) -> TopicCreator: ...
@@ -90,8 +111,11 @@ class DeadLetters:
     def __init__(self, broker: DeadLetterBroker, timers: AllTimers) -> None:
         self._broker = broker
         self._waiting: deque[DeadRecords] = deque()
-        self._timer: Timers[str] = timers.new_room()
-        self._said: set[str] = set()
+        self._timer: Timers[str | DeadRecords] = timers.new_room()
+        """`NEXT`, and what is tried again."""
+        self._sent: dict[int, DeadRecords] = {}
+        self._numbers = count()
+        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self.written_count = 0
         self.failed_count = 0
 
@@ -100,11 +124,26 @@ class DeadLetters:
         self._timer.set(NEXT, 0.0)
 
     def advance(self, at: Timestamps) -> None:
+        self._at = at
+        for one in self._timer.take_all_due(at.monotonic_ms):
+            if isinstance(one, DeadRecords):
+                self._waiting.append(one)
         while self._waiting:
             self._write_some(at)
             if self._broker.budget.is_spent():
+                self._timer.set(NEXT, 0.0)
                 return
-        self._timer.cancel(NEXT)
+
+    def answered(self, number: int, error: ErrorCode | None, at: Timestamps) -> None:
+        """Takes the answer of the broker that leads the partition; `None` if none came."""
+        dead = self._sent.pop(number)
+        if error is ErrorCode.NONE:
+            self._finish(dead, None)
+        elif dead.tries < MOST_TRIES:
+            self._timer.set(dead._replace(tries=dead.tries + 1), at.monotonic_ms + PAUSE_MS)
+        else:
+            what = "its leader did not answer" if error is None else error.description
+            self._finish(dead, what)
 
     def _write_some(self, at: Timestamps) -> None:
         dead = self._waiting.popleft()
@@ -123,7 +162,13 @@ class DeadLetters:
         builder = RecordBatchBuilder()
         for record in self._letters(dead):
             builder.append(record.key, record.value, at.now_ms, record.headers)
-        partition = _led(topic, dead.partition.index)
+        index = dead.partition.index % topic.partition_count
+        place = TopicPartition(topic.name, index)
+        leader, _ = self._broker.replicas.leader_of(place)
+        if leader != self._broker.node_id:
+            self._send(dead, leader, place, topic, builder)
+            return
+        partition = topic.partition(index)
         info = self._broker.appends.append(
             partition, memoryview(builder.build_writable()), now_ms=at.now_ms
         )
@@ -137,16 +182,34 @@ class DeadLetters:
         partition.replication.await_commit(pending, info.last_offset + 1)
         pending.all_awaited()
 
+    def _send(
+        self,
+        dead: DeadRecords,
+        leader: int,
+        place: TopicPartition,
+        topic: Topic,
+        builder: RecordBatchBuilder,
+    ) -> None:
+        number = next(self._numbers)
+        self._sent[number] = dead
+        if leader < 0:
+            self.answered(number, None, self._at)
+            return
+        records = builder.build()
+        self._broker.membership.send_dead_letters(
+            DeadLetterRequest(number, leader, place, topic.topic_id, records)
+        )
+
     def _committed(self, dead: DeadRecords, pending: DelayedOperation) -> None:
         error = next(iter(pending.errors.values()), None)
         self._finish(dead, None if error is None else error.description)
 
     def _finish(self, dead: DeadRecords, failure: str | None) -> None:
-        count = dead.last - dead.first + 1
+        number = dead.last - dead.first + 1
         if failure is None:
-            self.written_count += count
+            self.written_count += number
         else:
-            self.failed_count += count
+            self.failed_count += number
             logger.error(
                 "share group %s gives up %s-%d, offsets %d to %d, without a dead letter: %s",
                 dead.group_id,
@@ -178,7 +241,7 @@ class DeadLetters:
             )
         if topic is None:
             raise _refusal(
-                f"there is no topic {name}: create it, or set "
+                f"there is no topic {name} on this broker: create it, or set "
                 "errors.deadletterqueue.auto.create.topics.enable=true"
             )
         if not topic.config.errors_deadletterqueue_group_enable:
@@ -246,23 +309,6 @@ def _originals(dead: DeadRecords) -> Iterator[Record]:
                 error,
             )
             return
-
-
-def _led(topic: Topic, index: int) -> Partition:
-    """A partition that this broker leads, for the records of one partition if possible the same.
-    Raises `ApiError`.
-    """
-    count = topic.partition_count
-    for number in range(count):
-        partition = topic.partitions.get((index + number) % count)
-        if partition is None or partition.directory.is_offline:
-            continue
-        try:
-            partition.check_leader()
-        except ApiError:
-            continue
-        return partition
-    raise _refusal(f"this broker leads no partition of topic {topic.name}")
 
 
 def _refusal(reason: str) -> ApiError:

@@ -9,6 +9,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.configs.config_changes import Alteration, ConfigChange
+from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.state_requests import (
     InitializeState,
     ReadState,
@@ -16,6 +18,7 @@ from ottla.broker.membership.state_requests import (
     WriteState,
 )
 from ottla.broker.shares.states import TakeAnswers
+from ottla.cluster.dead_letter_channels import error_of, message_of
 from ottla.coordinator.share.coordinator import (
     Answered,
     ShareCoordinatorConfig,
@@ -24,11 +27,18 @@ from ottla.coordinator.share.coordinator import (
 )
 from ottla.coordinator.share.persisted_state import SharePartitionKey
 from ottla.coordinator.share.records_in_flight import AcknowledgeType, Reason
-from tests.support.brokers import at
-from tests.support.replicated_brokers import TOPIC_ID, ClusterInProcess
+from ottla.protocol.messages.produce import ProduceRequest
+from tests.support.brokers import at, id_of
+from tests.support.replicated_brokers import (
+    TOPIC_ID,
+    ClusterInProcess,
+    PartitionOrders,
+    Unasked,
+)
 from tests.support.share_asking import Member, acquired, errors
 
 ACCEPT, RELEASE = int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE)
+REJECT = int(AcknowledgeType.REJECT)
 PLACE = TopicPartition("t", 0)
 MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER
 AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -178,3 +188,71 @@ def test_a_deleted_topic_has_nothing_in_flight(leaders: Leaders) -> None:
     (answer,) = [waiting.answer()]
     assert errors(answer)[0][0] in (MOVED, ErrorCode.UNKNOWN_TOPIC_ID)
     assert a.broker.shares.led.known("g", (TOPIC_ID, 0)) is None
+
+
+# Dead letters whose topic another broker leads
+
+
+class Letters(Unasked):
+    """Keeps what is to be sent to other brokers."""
+
+    def __init__(self) -> None:
+        self.sent: list[DeadLetterRequest] = []
+
+    def send_dead_letters(self, request: DeadLetterRequest) -> None:
+        self.sent.append(request)
+
+
+def rejected(leaders: Leaders) -> tuple[Member, Letters]:
+    """A member whose records were all rejected; broker 2 leads the topic of their dead letters."""
+    cluster = leaders.cluster
+    orders = PartitionOrders(TopicPartition("dlq.t", 0), (1, 2), topic_id=id_of(80))
+    orders.lead(2, cluster.brokers)
+    broker = cluster.brokers[1]
+    enabled = ConfigChange(name="errors.deadletterqueue.group.enable", value="true")
+    broker.admin.alter_topic("dlq.t", Alteration(changes=[enabled]))
+    broker.settings.groups.change("g", {"errors.deadletterqueue.topic.name": "dlq.t"})
+    letters = Letters()
+    broker.membership = letters  # type: ignore[assignment]
+    a = leaders.member(1)
+    a.fetch()
+    a.fetch([(0, 4, REJECT)], max_records=0)
+    a.pass_to(1.0)
+    return a, letters
+
+
+def in_flight(member: Member) -> list[str]:
+    found = member.broker.shares.in_flight("g", (TOPIC_ID, 0), at(0.0))
+    return [one.state.name for one in found]
+
+
+def test_dead_letters_are_sent_to_the_broker_that_leads_their_topic(leaders: Leaders) -> None:
+    a, letters = rejected(leaders)
+    (request,) = letters.sent
+    assert (request.broker, request.place) == (2, TopicPartition("dlq.t", 0))
+    message = message_of(request)
+    assert isinstance(message, ProduceRequest)
+    message.acks = 1
+    response = leaders.cluster.askers[2].ask(message, 9)
+    assert error_of(response) is ErrorCode.NONE
+    assert in_flight(a) == ["ARCHIVING"]
+    a.broker.shares.led.dead_letters.answered(request.number, ErrorCode.NONE, at(2.0))
+    assert in_flight(a) == []
+    written = leaders.cluster.brokers[2].topics.get("dlq.t").partition(0).log
+    assert written.log_end_offset == 5
+
+
+def test_a_leader_that_does_not_answer_is_asked_again_before_records_are_given_up(
+    leaders: Leaders, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, letters = rejected(leaders)
+    for number in range(6):
+        (request,) = letters.sent
+        letters.sent.clear()
+        now_ms = 2000.0 * (number + 1)
+        a.broker.shares.led.dead_letters.answered(request.number, None, at(now_ms))
+        a.pass_to(now_ms + 999)
+        assert letters.sent == []
+        a.pass_to(now_ms + 1000)
+    assert letters.sent == in_flight(a) == []
+    assert "without a dead letter: its leader did not answer" in caplog.text
