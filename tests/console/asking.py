@@ -25,7 +25,11 @@ from ottla.console.state import ConsoleState
 from ottla.console.state_directory import StateDirectory
 from ottla.console.targets import Place
 
-FEW_LOGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+FEW_LOGS = {
+    "offsets.topic.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+}
 """Internal topics of one partition each: fifty take a while to make."""
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -55,6 +59,7 @@ PLACES = (
     "/create-topic",
     "/groups",
     "/group?name=billing",
+    "/queues",
     "/transactions",
     "/transactions?topic=orders",
     "/users",

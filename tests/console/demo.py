@@ -69,6 +69,8 @@ def fill(broker: LocalBroker) -> None:
         for group, share in (("billing", 500), ("kitchen", 590), ("statistics", 0)):
             places = {ottla.TopicPartition("orders", index): share for index in range(3)}
             admin.alter_group_offsets(group, places)
+        start = {ottla.TopicPartition("payments", 0): 25}
+        admin.alter_share_group_offsets("jobs", start)
 
 
 @contextmanager

@@ -232,6 +232,7 @@ def test_hostile_strings_are_only_text_on_every_page(broker: LocalBroker, browse
         "/topics/orders/messages?order=oldest",
         "/topics/orders/tail",
         "/groups",
+        "/queues",
         "/transactions",
         *(f"/topics/orders/messages/0/{offset}" for offset in range(3, 9)),
         *(f"/group?name={one}" for one in asked[:4]),

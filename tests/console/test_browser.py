@@ -42,6 +42,8 @@ PAGES = (
     "/groups",
     "/group?name=billing",
     "/group/reset?name=billing&to=beginning",
+    "/queues",
+    "/queue?name=jobs",
     "/transactions",
     "/users",
     "/users/set?user=ana",
@@ -450,6 +452,7 @@ def test_hostile_strings_run_nothing_on_any_page(broker: LocalBroker, page: Any)
     broker.create_topic("hostile")
     with admin_of(broker) as admin:
         admin.alter_group_offsets(HOSTILE, {ottla.TopicPartition("hostile", 0): 0})
+        admin.alter_share_group_offsets(f"{HOSTILE}s", {ottla.TopicPartition("hostile", 0): 0})
         admin.fence(HOSTILE, timeout_ms=60_000)
     broker.produce("hostile", HOSTILE, key=HOSTILE, headers=[(HOSTILE, HOSTILE.encode())])
     name = quote(HOSTILE, safe="")
@@ -461,6 +464,8 @@ def test_hostile_strings_run_nothing_on_any_page(broker: LocalBroker, page: Any)
         "/groups",
         f"/group?name={name}",
         f"/group/reset?name={name}&to={name}",
+        "/queues",
+        f"/queue?name={name}s",
         "/transactions",
         f"/topics?q={name}&done={name}",
         f"/settings?q={name}",

@@ -48,6 +48,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
         with admin_of(found) as admin:
             for name in (HOSTILE, UNREADABLE):
                 admin.alter_group_offsets(name, {ottla.TopicPartition("__proto__", 0): 0})
+                start = {ottla.TopicPartition("__proto__", 0): 0}
+                admin.alter_share_group_offsets(f"{name}s", start)
                 admin.fence(name, timeout_ms=60_000)
                 admin.alter_quotas({"user": name, "client-id": name}, {"request_percentage": 5})
                 password = {"mechanism": "SCRAM-SHA-256", "password": "x"}

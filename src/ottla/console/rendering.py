@@ -33,6 +33,7 @@ NAVIGATION = (
     ("cluster", "/cluster", "Cluster"),
     ("topics", "/topics", "Topics"),
     ("groups", "/groups", "Groups"),
+    ("queues", "/queues", "Queues"),
     ("transactions", "/transactions", "Transactions"),
     ("access", "/users", "Access"),
     ("schemas", "/schemas", "Schemas"),

@@ -16,6 +16,7 @@ from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, counted, print_json, yes_option
+from ottla.coordinator.requests import SHARE
 
 if TYPE_CHECKING:
     from ottla.client.administration.admin import Admin
@@ -74,6 +75,8 @@ def reset_command(
     A share group then delivers all records from there on, also those it has finished.
     """
     from ottla.client.administration.group_resets import (
+        begin_at,
+        begins_of,
         check_nobody_reads,
         places_to_reset,
         planned_reset,
@@ -84,7 +87,7 @@ def reset_command(
         known = KnownGroups(admin)
         if not topics and csv_path is None:
             known.check_has(group)
-        committed = _committed(admin, group, known) if group in known.names else {}
+        committed = begins_of(admin, group, known.kind_of(group)) if group in known.names else {}
         if csv_path is not None:
             planned = _planned_by_file(admin, csv_path, committed)
         else:
@@ -95,10 +98,7 @@ def reset_command(
         if is_executed:
             check_nobody_reads(admin, group, known.names)
             offsets = {one.place: one.after for one in planned}
-            if known.is_shared(group):
-                admin.alter_share_group_offsets(group, offsets)
-            else:
-                admin.alter_group_offsets(group, offsets)
+            begin_at(admin, group, known.kind_of(group), offsets)
     _show(group, planned, is_executed=is_executed, **options)
 
 
@@ -119,19 +119,21 @@ def commit_command(
 
     A share group begins at them.
     """
-    from ottla.client.administration.group_resets import check_nobody_reads, check_there
+    from ottla.client.administration.group_resets import (
+        begin_at,
+        check_nobody_reads,
+        check_there,
+    )
 
     wanted = dict(_commit(one) for one in offsets)
     with target.admin() as admin:
         check_there(admin, list(wanted))
         known = KnownGroups(admin)
         check_nobody_reads(admin, group, known.names)
-        if is_share and group in known.names and not known.is_shared(group):
+        kind = known.kind_of(group)
+        if is_share and kind not in ("", SHARE):
             raise UserError(f"group {group} is no share group; leave out --share")
-        if is_share or known.is_shared(group):
-            admin.alter_share_group_offsets(group, wanted)
-        else:
-            admin.alter_group_offsets(group, wanted)
+        begin_at(admin, group, SHARE if is_share else kind, wanted)
     output.say(
         f"{group}: committed {counted(len(wanted), 'offset')}",
         *(
@@ -174,7 +176,7 @@ def delete_command(
 
     A group must have no members. At a terminal the command asks first.
     """
-    from ottla.client.administration.group_resets import places_to_reset
+    from ottla.client.administration.group_resets import begins_of, forget, places_to_reset
 
     with target.admin() as admin:
         known = KnownGroups(admin)
@@ -193,36 +195,15 @@ def delete_command(
             admin.delete_groups(names)
             gone += ({"group": name, "is_deleted": True} for name in names)
         for name in names if topics else ():
-            committed = _committed(admin, name, known)
+            committed = begins_of(admin, name, known.kind_of(name))
             places = places_to_reset(admin, name, topics, committed)
-            if known.is_shared(name):
-                _forget_topics(admin, name, topics)
-            else:
-                admin.delete_group_offsets(name, places)
+            forget(admin, name, known.kind_of(name), places)
             gone += (
                 {"group": name, "topic": topic, "partition": index, "is_deleted": True}
                 for topic, index in places
             )
     output.say(f"deleted {offsets}{what}{of}", *gone)
     known.end()
-
-
-def _committed(admin: "Admin", group: str, known: KnownGroups) -> dict[TopicPartition, int]:
-    """What a group has committed, or where a share group is."""
-    if known.is_shared(group):
-        found = admin.share_group_offsets(group).items()
-        return {key: one.start_offset for key, one in found if one.start_offset is not None}
-    return {key: one.offset for key, one in admin.group_offsets(group).items()}
-
-
-def _forget_topics(admin: "Admin", group: str, topics: tuple[str, ...]) -> None:
-    for text in topics:
-        topic, numbers = parse_places(text)
-        if numbers is not None:
-            raise UserError(
-                f"{text}: share group {group} forgets whole topics; name {topic} without partitions"
-            )
-    admin.delete_share_group_offsets(group, topics)
 
 
 def _reset(place: str | None, shift: int | None, csv_path: Path | None) -> "Reset | None":

@@ -10,7 +10,6 @@ from ottla.base.errors import UnknownNameError, UnreachableError
 from ottla.base.texts import matching
 from ottla.cli.endings import EXIT_FAILED
 from ottla.cli.losses import Losses
-from ottla.coordinator.requests import SHARE
 
 if TYPE_CHECKING:
     from ottla.client.administration.groups import GroupAdmin
@@ -35,7 +34,7 @@ class KnownGroups:
         self._unreachable: list[UnreachableError] = []
         listed = admin.list_groups(states=states, on_unreachable=self._leave_out)
         self.names = [one.group for one in listed if not kinds or one.kind in kinds]
-        self._shared = {one.group for one in listed if one.kind == SHARE}
+        self._kinds = {one.group: one.kind for one in listed}
 
     def matching(self, patterns: Sequence[str]) -> list[str]:
         """Returns the names that match the patterns, or all without patterns; raises
@@ -57,9 +56,9 @@ class KnownGroups:
                     self._say(f"no broker that answers has a group {pattern}")
         return sorted(found)
 
-    def is_shared(self, group: str) -> bool:
-        """Whether it is a share group, which has start offsets in place of committed ones."""
-        return group in self._shared
+    def kind_of(self, group: str) -> str:
+        """Its protocol, and nothing of a group that is not known."""
+        return self._kinds.get(group, "")
 
     def end(self) -> None:
         """Exits with 1 after a warning."""

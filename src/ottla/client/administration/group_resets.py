@@ -5,10 +5,11 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ottla.base.errors import RefusalError, UnknownNameError
+from ottla.base.errors import RefusalError, UnknownNameError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.texts import parse_places
 from ottla.client.administration.admin import Admin
+from ottla.client.administration.group_members import SHARE
 from ottla.diagnosis.offset_reset import PlannedOffset, Reset, ResetKind, plan_reset
 
 NAMES_SHOWN = 3
@@ -53,6 +54,36 @@ def planned_reset(
         listed = admin.list_offsets(places, reset.number)
         at_time = {place: one.offset for place, one in listed.items()}
     return plan_reset(reset, committed, admin.bounds(places), at_time)
+
+
+def begins_of(admin: Admin, group: str, kind: str) -> dict[TopicPartition, int]:
+    """What a group has committed, or the start offsets of a share group."""
+    if kind == SHARE:
+        found = admin.share_group_offsets(group).items()
+        return {key: one.start_offset for key, one in found if one.start_offset is not None}
+    return {key: one.offset for key, one in admin.group_offsets(group).items()}
+
+
+def begin_at(admin: Admin, group: str, kind: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commits offsets, or sets those where a share group begins."""
+    if kind == SHARE:
+        admin.alter_share_group_offsets(group, offsets)
+    else:
+        admin.alter_group_offsets(group, offsets)
+
+
+def forget(admin: Admin, group: str, kind: str, places: Collection[TopicPartition]) -> None:
+    """Deletes offsets; a share group forgets whole topics, and raises `UserError` for less."""
+    if kind != SHARE:
+        admin.delete_group_offsets(group, places)
+        return
+    topics = sorted({one.topic for one in places})
+    for place in admin.share_group_offsets(group):
+        if place.topic in topics and place not in places:
+            raise UserError(
+                f"share group {group} forgets whole topics; name {place.topic} without partitions"
+            )
+    admin.delete_share_group_offsets(group, topics)
 
 
 def check_nobody_reads(admin: Admin, group: str, known: Collection[str]) -> None:

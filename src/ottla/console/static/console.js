@@ -5,7 +5,7 @@ document.documentElement.classList.add("scripted");
 
 // The paths of the pages of one of several clusters begin with its root.
 const root = document.documentElement.dataset.root ?? "";
-const places = { o: "/", c: "/cluster", t: "/topics", g: "/groups", x: "/transactions", a: "/users", r: "/schemas", j: "/jobs", s: "/settings" };
+const places = { o: "/", c: "/cluster", t: "/topics", g: "/groups", q: "/queues", x: "/transactions", a: "/users", r: "/schemas", j: "/jobs", s: "/settings" };
 let awaitsPlace = false;
 
 // On a narrow screen the menu is one line, which is moved to the entry of this page.

@@ -8,9 +8,13 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.texts import whole_number
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import GroupDescription, PartitionLag
+from ottla.client.administration.group_members import SHARE
 from ottla.client.administration.group_resets import (
+    begin_at,
+    begins_of,
     check_nobody_reads,
     check_there,
+    forget,
     places_to_reset,
     planned_reset,
 )
@@ -110,7 +114,8 @@ def _reset(ask: Ask, group: str, data: Fields, pinned: str) -> Change:
         with ask.place.changing() as cluster:
             admin = Admin(cluster)
             check_nobody_reads(admin, group, {one.group for one in admin.list_groups()})
-            admin.alter_group_offsets(group, {one.place: one.after for one in planned})
+            offsets = {one.place: one.after for one in planned}
+            begin_at(admin, group, _kind_of(admin, group), offsets)
         return Redirect(_path_of(group), done)
 
     return Change(
@@ -181,11 +186,16 @@ def _pinned(
     return planned
 
 
-def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
-    known = {one.group for one in admin.list_groups()}
+def _kind_of(admin: Admin, group: str) -> str:
+    known = {one.group: one.kind for one in admin.list_groups()}
     if group not in known:
         raise UnknownNameError("group", group, known)
-    return {key: one.offset for key, one in admin.group_offsets(group).items()}
+    return known[group]
+
+
+def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
+    """What a group has committed; of a share group where it begins."""
+    return begins_of(admin, group, _kind_of(admin, group))
 
 
 def _wanted(text: str, now_ms: int) -> Reset:
@@ -263,7 +273,7 @@ def _deletion(
         lines=(
             f"{counted(len(committed), 'committed offset')} of {counted(topics, 'topic')} "
             f"{'is' if len(committed) == 1 else 'are'} lost.",
-            "A consumer of this group then begins where its auto.offset.reset says.",
+            _ITS_NEXT_BEGINNING[described.kind == SHARE],
             *_not_shown(committed),
         ),
         plan=_lost(committed, lags),
@@ -288,7 +298,7 @@ def _forgetting(
 
     def deed() -> Redirect:
         with ask.place.changing() as cluster:
-            Admin(cluster).delete_group_offsets(name, list(gone))
+            forget(Admin(cluster), name, described.kind, list(gone))
         return Redirect(_path_of(name), f"{counted(len(gone), 'offset')} deleted")
 
     readers = {one for member in described.members for one in member.topics}
@@ -296,7 +306,7 @@ def _forgetting(
     return Change(
         title=f"Delete offsets of group {name}",
         lines=(
-            "A consumer of this group then begins there where its auto.offset.reset says.",
+            _ITS_NEXT_BEGINNING[described.kind == SHARE],
             *_not_shown(gone),
         ),
         plan=_lost(gone, lags),
@@ -312,6 +322,12 @@ def _forgetting(
         section="groups",
         deed=deed,
     )
+
+
+_ITS_NEXT_BEGINNING = (
+    "A consumer of this group then begins there where its auto.offset.reset says.",
+    "The share group then begins there where its share.auto.offset.reset says.",
+)
 
 
 def _lost(gone: Mapping[TopicPartition, int], lags: Mapping[TopicPartition, PartitionLag]) -> Plan:

@@ -23,8 +23,8 @@ def groups(ask: Ask) -> Page:
         number = ask.number("page", 1, least=1, most=pages)
         shown = []
         for one in found[(number - 1) * PER_PAGE : number * PER_PAGE]:
-            shown.append(row := _row(one.group, one.state, one.kind))
-            _add_lags(known, row, one, ask.now_ms, lost)
+            shown.append(row := group_row(one.group, one.state, one.kind))
+            add_lags(known, row, one, ask.now_ms, lost)
     shown.sort(key=lambda row: (-(row["lag"] or 0), row["name"]))
     return Page(
         template="groups.html",
@@ -41,12 +41,12 @@ def groups(ask: Ask) -> Page:
     )
 
 
-def _row(name: str, state: str = "", kind: str = "") -> Fields:
+def group_row(name: str, state: str = "", kind: str = "") -> Fields:
     return {"name": name, "shown": visible(name), "state": state, "kind": kind, "lag": None,
             "uncommitted": 0, "late_ms": None, "members": None, "topics": []}  # fmt: skip
 
 
-def _add_lags(known: Admin, row: Fields, one: ListedGroup, now_ms: int, lost: list[str]) -> None:
+def add_lags(known: Admin, row: Fields, one: ListedGroup, now_ms: int, lost: list[str]) -> None:
     try:
         (described,) = known.describe_groups([one])
         row["members"] = len(described.members)
