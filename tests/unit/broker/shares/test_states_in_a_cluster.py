@@ -209,3 +209,24 @@ def test_no_answered_write_is_lost_while_brokers_die_and_coordinators_move(seed:
     (found,) = cluster.answers(1, ReadState(KEY, 0))
     assert answered
     assert answered <= {batch.first for batch in found.state.batches}
+
+
+def test_replicas_delete_what_their_leader_prunes() -> None:
+    cluster = ShareCluster(
+        share_coordinator_snapshot_update_records_per_snapshot="1",
+        share_coordinator_state_topic_prune_interval_ms="1000",
+        log_flush_interval_messages="1",
+    )
+    cluster.lead(1)
+    cluster.answers(2, InitializeState(KEY, 1, 0))
+    for offset in range(6):
+        cluster.answers(2, accepted(KEY, offset))
+    before = cluster.states(1)
+    for _ in range(6):
+        cluster.go_on(500)
+    starts = {one: cluster.log(one).log_start_offset for one in cluster.brokers}
+    assert starts == dict.fromkeys((1, 2, 3), before[KEY].snapshot_offset)
+    assert before[KEY].snapshot_offset > 3
+    cluster.lead(2)
+    cluster.load()
+    assert cluster.states(2) == before
