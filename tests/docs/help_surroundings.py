@@ -56,9 +56,13 @@ MADE = (
     "ottla export data/ orders -o orders.parquet",
 )
 
+TAKE_ONE = "ottla queue consume localhost:9092 workers orders --from beginning -n 1"
 BEFORE = {
     "topics create localhost:9092": "ottla topics delete localhost:9092 orders --yes",
     "topics create data/": "ottla topics delete data/ orders --yes",
+    "queue describe localhost": TAKE_ONE,
+    "queue explain localhost": TAKE_ONE,
+    "queue redrive localhost": "ottla topics create localhost:9092 dlq.orders",
     "log give-up": "rm -r data/orders-3",
     "snapshot list": "ottla snapshot create data/ before-upgrade",
     "snapshot restore": "ottla snapshot create data/ before-upgrade",

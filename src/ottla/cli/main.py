@@ -185,6 +185,30 @@ groups_group = LazyGroup(
     help="See how far consumer groups are behind, and set where they continue.",
 )
 
+queue_group = LazyGroup(
+    "queue",
+    {
+        "consume": (
+            "ottla.cli.records.share_group:consume_command",
+            "Take records, and say what became of each.",
+        ),
+        "describe": (
+            "ottla.cli.queue.show:describe_command",
+            "Describe members, offsets, and what is in flight.",
+        ),
+        "explain": (
+            "ottla.cli.queue.show:explain_command",
+            "Explain which record is where, and why again.",
+        ),
+        "redrive": (
+            "ottla.cli.queue.redrive:redrive_command",
+            "Send dead letters back to their topics.",
+        ),
+    },
+    examples=("ottla queue explain localhost:9092 workers",),
+    help="Work with share groups: queues over topics, with locks and dead letters.",
+)
+
 configs_group = LazyGroup(
     "configs",
     {
@@ -387,6 +411,7 @@ COMMANDS = {
     ),
     "topics": ("ottla.cli.main:topics_group", "List, create, change and delete topics."),
     "groups": ("ottla.cli.main:groups_group", "See consumer groups' lag, and reset them."),
+    "queue": ("ottla.cli.main:queue_group", "Take records one by one; see who has which, and why."),
     "configs": ("ottla.cli.main:configs_group", "See and change settings."),
     "quotas": ("ottla.cli.main:quotas_group", "Limit users, client ids and addresses."),
     "users": ("ottla.cli.main:users_group", "Set clients' passwords."),

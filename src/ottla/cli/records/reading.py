@@ -93,17 +93,7 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
             metavar="REGEX",
             help="Print only what matches an expression of RE2, and highlight it.",
         ),
-        click.option(
-            "--format",
-            "-F",
-            "template",
-            default=default_format,
-            show_default=True,
-            metavar="FORMAT",
-            help="value, line, json, kcat's letters such as '%k: %s\\n', or fields such as "
-            "'{offset} {key} {.total}'.",
-        ),
-        click.option("--json", "-J", "as_json", is_flag=True, help="Print JSON lines."),
+        *format_options(default_format),
         click.option(
             "--key-separator", "-K", metavar="TEXT", help="Print keys too, before this separator."
         ),
@@ -115,6 +105,23 @@ def reading_options(*, default_format: str) -> Callable[[Any], Any]:
         *schema_options,
         *registry_options("which values name by id (and keys, with --key registry)"),
         quiet_option(),
+    )
+
+
+def format_options(default_format: str) -> tuple[Callable[[Any], Any], ...]:
+    """The options that say in which form a record is printed."""
+    return (
+        click.option(
+            "--format",
+            "-F",
+            "template",
+            default=default_format,
+            show_default=True,
+            metavar="FORMAT",
+            help="value, line, json, kcat's letters such as '%k: %s\\n', or fields such as "
+            "'{offset} {key} {.total}'.",
+        ),
+        click.option("--json", "-J", "as_json", is_flag=True, help="Print JSON lines."),
     )
 
 
@@ -158,13 +165,7 @@ def parse_plan(
     Raises `UserError`.
     """
     now_ms = round(time.time() * 1000)
-    registry = _registry(given, settings)
-    style = Style(
-        key=given_encoding("key", given, registry),
-        value=given_encoding("value", given, registry),
-        null=b"NULL" if given["null"] else b"",
-        separator=_separator(given["key_separator"]),
-    )
+    style = _style(given, settings)
     if given["is_following"] and given["is_ending"]:
         raise UserError("--follow and --exit exclude each other")
     until = given["until"]
@@ -177,9 +178,29 @@ def parse_plan(
         filter=all_of([parse_filter(one, now_ms) for one in given["tests"]]),
         fields=field_reader(style.key, style.value),
     )
-    template = "json" if given["as_json"] else given["template"]
-    piece = parse_template(template, style)
+    piece = _piece(given, style)
     return plan, Printer(piece, given["grep"], given["count"], is_quiet=given["is_quiet"])
+
+
+def parse_printer(given: dict[str, Any]) -> "Printer":
+    """The printer of a command with `format_options` alone; raises `UserError`."""
+    plain = {side: encoding_of(side, None, None) for side in ("key", "value")}
+    style = Style(key=plain["key"], value=plain["value"], null=b"", separator=None)
+    return Printer(_piece(given, style), count=given["count"], is_quiet=given["is_quiet"])
+
+
+def _style(given: dict[str, Any], settings: Mapping[str, str]) -> Style:
+    registry = _registry(given, settings)
+    return Style(
+        key=given_encoding("key", given, registry),
+        value=given_encoding("value", given, registry),
+        null=b"NULL" if given["null"] else b"",
+        separator=_separator(given["key_separator"]),
+    )
+
+
+def _piece(given: dict[str, Any], style: Style) -> Piece:
+    return parse_template("json" if given["as_json"] else given["template"], style)
 
 
 def given_encoding(

@@ -1,0 +1,1 @@
+"""`ottla queue`: what share groups have in flight, and why; dead letters."""
