@@ -92,6 +92,10 @@ class LedPartition:
         return self.key.topic_id, self.key.partition
 
     @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.partition.topic, self.partition.index)
+
+    @property
     def is_active(self) -> bool:
         return self.machine.phase is Phase.ACTIVE
 
@@ -147,6 +151,7 @@ class LedPartitions:
         self._budget = broker.budget
         self.dead_letters = DeadLetters(broker, timers)
         self._by_group: dict[str, dict[TopicIdPartition, LedPartition]] = {}
+        self._by_partition: dict[TopicPartition, dict[LedPartition, None]] = {}
         self._locks: Timers[LedPartition] = timers.new_room()
         self._due: Timers[LedPartition] = timers.new_room()
         """When records are delivered that say so."""
@@ -186,6 +191,7 @@ class LedPartitions:
         if led is None:
             led = LedPartition(SharePartitionKey(group_id, *place), partition, limits)
             self._by_group.setdefault(group_id, {})[place] = led
+            self._by_partition.setdefault(led.name, {})[led] = None
         led.machine.configure(limits)
         if led.machine.wants_state():
             self._ask(ReadState(led.key, led.machine.leader_epoch), partial(self._read, led))
@@ -366,15 +372,18 @@ class LedPartitions:
             del group[led.place]
             if not group:
                 del self._by_group[led.key.group_id]
+            same = self._by_partition[led.name]
+            del same[led]
+            if not same:
+                del self._by_partition[led.name]
         self._locks.cancel(led)
         self._due.cancel(led)
         self._tell(led.machine.fence(self.now_ms))
         self.fetches.waiting.wake(led)
 
     def _give_up_all(self, place: TopicPartition, *, epoch: int | None = None) -> None:
-        for led in list(self):
-            its = led.partition
-            if (its.topic, its.index) == place and led.machine.leader_epoch != epoch:
+        for led in list(self._by_partition.get(place, ())):
+            if led.machine.leader_epoch != epoch:
                 self._give_up(led)
 
     def __iter__(self) -> Iterator[LedPartition]:
@@ -395,9 +404,8 @@ class LedPartitions:
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         gone = set(names)
-        for led in list(self):
-            if led.partition.topic in gone:
-                self._give_up(led)
+        for place in [one for one in self._by_partition if one.topic in gone]:
+            self._give_up_all(place)
 
     # Time
 
