@@ -3,7 +3,7 @@
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import ottla
@@ -15,9 +15,11 @@ from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
 from ottla.tables.columns.identity import Upsert
+from ottla.tables.entries import DataFile, rows_only, total_size
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
 from ottla.tables.maintenance.sorting import SortColumn
+from ottla.tables.table import Table
 
 ROWS = 1_000_000
 CHANGES = 10_000
@@ -50,6 +52,7 @@ def run(scale: Scale) -> Iterator[Report]:
         add_figure(report, "the second over the first", plain.over(latest), "")
         yield report
         yield _merges(scale, directory, count, some)
+        yield _on_read(directory, count, [max(1, some // 100), some, min(some * 10, count)])
 
 
 def _merges(scale: Scale, directory: Path, count: int, some: int) -> Report:
@@ -84,6 +87,70 @@ def _merges(scale: Scale, directory: Path, count: int, some: int) -> Report:
             report, "the one over the other", samples["deltalake"].over(samples["anywhere"]), ""
         )
     return report
+
+
+def _on_read(directory: Path, count: int, changes: Sequence[int]) -> Report:
+    """What merges write, beside what deletion vectors and the new rows alone would take."""
+    chance = random.Random(2)
+    columns = ["changes", "keys", "rewritten", "seconds", "on read", "seconds", "files masked"]
+    report = Report(title=f"Merges into {count:,} rows: rewriting, and on read", columns=columns)
+    for some in changes:
+        first = chance.randrange(count - some + 1)
+        for name, keys in (
+            ("adjacent", list(range(first, first + some))),
+            ("random", sorted(chance.sample(range(count), some))),
+        ):
+            before = rows_only(Table(str(directory / "table")).current_files())
+            seconds = merge_seconds(directory, keys)
+            rewritten = total_size(Table(str(directory / "table")).entries()[-1].files)
+            started = time.monotonic()
+            vectors, added = _vectors(directory, before, keys), _parquet_size(keys)
+            report.add(
+                f"{some:,}",
+                name,
+                f"{rewritten:,} bytes",
+                f"{seconds:.2f} s",
+                f"{sum(vectors) + added:,} bytes",
+                f"{time.monotonic() - started:.2f} s",
+                f"{len(vectors)} of {len(before)}",
+            )
+    report.notes.append(
+        "On read: the new rows, and for each file that has rows of their keys a roaring bitmap of "
+        "places, as Delta's and Iceberg's deletion vectors are; without reading the log."
+    )
+    return report
+
+
+def _vectors(directory: Path, files: Sequence[DataFile], keys: Sequence[int]) -> list[int]:
+    """The sizes of the deletion vectors of files."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyroaring import BitMap
+
+    wanted = pa.array([b"%016d" % one for one in keys], pa.binary())
+    low, high = wanted[0].as_py(), wanted[-1].as_py()
+    found = []
+    for file in files:
+        if file.keys is not None and not (file.keys[0] <= high and low <= file.keys[1]):
+            continue
+        there = Table(str(directory / "table")).files.rows(file, ["key"])["key"]
+        places = np.flatnonzero(pc.is_in(there, wanted).to_numpy())
+        if len(places):
+            found.append(len(BitMap(places.tolist()).serialize()))
+    return found
+
+
+def _parquet_size(keys: Sequence[int]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.table(
+        {"key": [b"%016d" % one for one in keys], "value": [value(one) for one in keys]}
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return int(sink.getvalue().size)
 
 
 def rate(seconds: Samples, count: int) -> Samples:

@@ -52,8 +52,17 @@ def states() -> list[Rows]:
     return found
 
 
-def job_of(log: Path, table: Path, file_system: FileSystem | None = None) -> LoadJob:
-    options = LoadOptions(layout=LayoutOptions(upsert=Upsert()), min_partitions=2)
+LAYOUTS = {
+    "latest": LayoutOptions(upsert=Upsert()),
+    # Deleted keys are kept, and entries of Delta's log are written by Ottla.
+    "fed": LayoutOptions(upsert=Upsert(version="timestamp"), has_change_feed=True),
+}
+
+
+def job_of(
+    log: Path, table: Path, layout: LayoutOptions, file_system: FileSystem | None = None
+) -> LoadJob:
+    options = LoadOptions(layout=layout, min_partitions=2)
     job = load_job(LoadRoute(str(log), "people", str(table)), LocalEngine(1), options=options)
     return job if file_system is None else replace(job, table=Table(str(table), file_system))
 
@@ -74,10 +83,19 @@ def disk_with(directory: Path) -> FakeFileSystem:
     return disk
 
 
-@pytest.mark.parametrize("stride", [16, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("kind", "stride"),
+    [
+        ("latest", 16),
+        ("fed", 24),
+        pytest.param("latest", 1, marks=pytest.mark.long),
+        pytest.param("fed", 1, marks=pytest.mark.long),
+    ],
+)
 def test_whatever_a_power_cut_leaves_of_a_merge_is_the_state_after_a_load(
-    tmp_path: Path, stride: int
+    tmp_path: Path, kind: str, stride: int
 ) -> None:
+    layout = LAYOUTS[kind]
     log, root = tmp_path / "log", tmp_path / "tables" / "people"
     root.mkdir(parents=True)
 
@@ -85,9 +103,9 @@ def test_whatever_a_power_cut_leaves_of_a_merge_is_the_state_after_a_load(
         both: Any = OnBoth(root, file_system)
         for number, changes in enumerate(CHANGES, 1):
             append(log, changes)
-            load(job_of(log, root, both))
+            load(job_of(log, root, layout, both))
             acknowledged.append(number)
-        rerun(job_of(log, root, both), rerun_range("3", None, "people"))
+        rerun(job_of(log, root, layout, both), rerun_range("3", None, "people"))
 
     expected, cuts = states(), 0
     points = every_crash_point(loads, make_file_system=lambda: disk_with(root), seeds=1)
@@ -95,7 +113,7 @@ def test_whatever_a_power_cut_leaves_of_a_merge_is_the_state_after_a_load(
         left = tmp_path / f"left-{number}"
         put_down(point.file_system, str(root), left)
         done = len(point.acknowledged)
-        with job_of(log, left).table.claim():
+        with job_of(log, left, layout).table.claim():
             """As each writer begins: an entry without its end, of no promised commit, goes."""
         if any(left.glob("_delta_log/*.json")):
             newest = deltalake.DeltaTable(str(left)).version() + 1
@@ -105,9 +123,9 @@ def test_whatever_a_power_cut_leaves_of_a_merge_is_the_state_after_a_load(
                 assert rows(left, version) == expected[min(version + 1, 3)], point
         else:
             assert done == 0, point
-        load(job_of(log, left))
+        load(job_of(log, left, layout))
         assert rows(left) == expected[3], point
-        job = job_of(log, left)
+        job = job_of(log, left, layout)
         assert audit(job.table, job.log, "people", compare_all=True).is_equal, point
         shutil.rmtree(left)
         cuts += 1
