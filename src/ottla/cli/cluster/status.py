@@ -48,16 +48,34 @@ PARTITION_COLUMNS = (
     is_flag=True,
     help="List all partitions, not only those with a problem.",
 )
+@click.option(
+    "--controllers",
+    "asks_controllers",
+    is_flag=True,
+    help="Show the quorum of a KRaft cluster; TARGET is a controller or broker.",
+)
 @output_options()
 def status_command(
-    target: Target, patterns: tuple[str, ...], has_partitions: bool, output: Output
+    target: Target,
+    patterns: tuple[str, ...],
+    has_partitions: bool,
+    asks_controllers: bool,
+    output: Output,
 ) -> None:
     """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
 
     Lag is in offsets. Exits with 1 if a broker is missing, or a partition has no leader or a
     replica that is not in sync. Without a controller, for example while ZooKeeper cannot be
     reached, it shows the last state that the brokers know, says so, and exits with 1.
+
+    With --controllers it shows the leader, voters and observers of the metadata log, and how far
+    they are. Exits with 1 if a voter does not fetch.
     """
+    if asks_controllers:
+        from ottla.cli.cluster.quorum import show_quorum
+
+        show_quorum(target, output)
+        return
     from ottla.client.administration.cluster_status import cluster_status
 
     with target.admin() as admin:
