@@ -167,7 +167,7 @@ fairness: $(READY)
 	$(BIN)/python -m benchmarks stretches growth
 
 crash: $(READY)
-	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/broker/log_jobs/test_checkpoints_beyond_the_end.py tests/unit/runtime/test_interrupts.py tests/unit/loading tests/unit/mirror/test_overtaken.py tests/unit/storage/reading/test_overtaking.py tests/integration/loading/test_follow.py tests/integration/benchmarks tests/compat/test_debezium.py --crash-seconds $(or $(SECONDS),600)
+	$(BIN)/python -m pytest -q tests/crash tests/histories tests/simulation tests/spark tests/unit/broker/log_jobs/test_checkpoints_beyond_the_end.py tests/unit/runtime/test_interrupts.py tests/unit/loading tests/unit/mirror/test_overtaken.py tests/unit/storage/reading/test_overtaking.py tests/integration/loading/test_follow.py tests/integration/benchmarks tests/property/test_tables_changed_by_others.py tests/compat/test_debezium.py --crash-seconds $(or $(SECONDS),600)
 
 sim: SEED ?= 0
 sim: $(READY)
