@@ -218,10 +218,10 @@ def _tree_size(root: int) -> int:
             fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
             parents[int(name)] = int(fields["PPid"])
             sizes[int(name)] = int(fields.get("RssAnon", "0").split()[0]) * 1024
-    return sum(size for pid, size in sizes.items() if _is_below(pid, root, parents))
+    return sum(size for pid, size in sizes.items() if is_below(pid, root, parents))
 
 
-def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
+def is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
     while pid not in (root, 0):
         pid = parents.get(pid, 0)
     return pid == root

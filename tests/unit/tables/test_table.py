@@ -340,7 +340,9 @@ def test_a_load_reads_one_entry_however_many_there_are(
     entries = [path for path in read if path.startswith("_ottla/ledger/")]
     assert set(entries) == {f"_ottla/ledger/{4:020d}.json"}
     # The entries of the log up to the last commit are durable, and not read or synced again.
-    assert not [path for path in read if path.startswith("_delta_log/0")]
+    assert {path for path in read if path.startswith("_delta_log/0")} == {
+        f"_delta_log/{4:020d}.json"
+    }
 
 
 def test_a_writer_that_stays_asks_the_library_only_for_checkpoints(
@@ -359,6 +361,24 @@ def test_a_writer_that_stays_asks_the_library_only_for_checkpoints(
     assert counts[2:4] + counts[5:8] == [0] * 5
     assert counts[4] == counts[8] > 0
     assert len(delta_files(table)) == 11
+
+
+def test_a_command_asks_the_library_nothing_about_a_table_of_many_loads(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        add_load(table)
+    asked: list[str] = []
+    monkeypatch.setattr(deltalake.DeltaTable, "__init__", noted("__init__", asked))
+    last = add_load(Table(table.path))
+    assert not asked
+    assert last in delta_files(table)
+    entry = Path(table.path, "_delta_log", f"{3:020d}.json")
+    entry.write_bytes(entry.read_bytes().replace(b'"columns": ', b'"other": '))
+    asked.clear()
+    last = add_load(Table(table.path))
+    assert asked  # what another program has written says less
+    assert last in delta_files(table)
 
 
 def noted(name: str, into: list[str]) -> Any:

@@ -35,6 +35,7 @@ from ottla.tables.formats.delta_entries import (
     LAST_CHECKPOINT,
     LOG_DIRECTORY,
     WIDENING,
+    columns_sum,
     entry_of,
     entry_path,
     facts_of,
@@ -96,8 +97,6 @@ class DeltaLog:
         self._store = store
         self._opened: DeltaTable | None = None
         self._tail: DeltaTail | None = None
-        self._fitting: tuple[pa.Schema, Sequence[str]] | None = None
-        """Columns that the table has, by the last commit that was compared with it."""
         self._durable_version = -1
         """All entries up to this version are durable."""
         with needed_for("a table of Delta Lake"):
@@ -131,10 +130,9 @@ class DeltaLog:
         return self._tail
 
     def _follow(self, table: "DeltaTable", state: LogState) -> None:
-        self._fitting = None
         if isinstance(self._store, LocalStore) and self._asked(lambda: is_plain(table)):
-            commits = {COMMITS: state.commit_count - 1}
-            self._tail = DeltaTail(self._store, state.version, commits)
+            self._tail = DeltaTail(self._store, state.version)
+            self._tail.transactions[COMMITS] = state.commit_count - 1
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
         """Empty: files are matched by column names."""
@@ -178,10 +176,10 @@ class DeltaLog:
         paths = [one.path for one in change.added]
         if tail is None or change.removed or not all(map(is_plain_path, paths)):
             return None
-        if not self._fits(change):
+        if not self._fits(change, tail):
             return None
         while tail.transactions[COMMITS] == change.commit_id - 1:
-            if tail.append(entry_of(change)):
+            if tail.append(entry_of(change, tail.columns)):
                 # Entries of others, too: they came after `repair`.
                 self._sync_entries(self._durable_version + 1, tail.version)
                 version = tail.version + 1
@@ -192,17 +190,17 @@ class DeltaLog:
                 return None
         return None
 
-    def _fits(self, change: Change) -> bool:
+    def _fits(self, change: Change, tail: DeltaTail) -> bool:
         """Whether the table has the columns of a commit already."""
-        fitting = change.schema, change.partition_columns
-        if change.added and self._fitting != fitting:
+        columns = columns_sum(change)
+        if change.added and tail.columns != columns:
             table = self._current()
             if (
                 list(change.partition_columns) != self._asked(table.metadata).partition_columns
                 or _grown(table, change) != table.schema()
             ):
                 return False
-            self._fitting = fitting
+            tail.columns = columns
         return True
 
     def _made(self, version: int) -> None:
@@ -274,10 +272,25 @@ class DeltaLog:
         return known[application]
 
     def repair(self, durable_version: int | None) -> None:
+        if self._tail is None and durable_version is not None:
+            self._resume(durable_version)
         # What is followed was whole, and a power failure since would have ended this process.
         if not self._store.is_shared and self._followed() is None:
             self._remove_torn(-1 if durable_version is None else durable_version)
         self._restore_columns()
+
+    def _resume(self, durable_version: int) -> None:
+        """Follows the log from the last commit, if it was written here, without asking the library:
+        opening the table takes as long as its log.
+
+        Not if there is a later version: its writer may have been killed before it had written a
+        checkpoint.
+        """
+        is_last = not self._store.has(entry_path(durable_version + 1))
+        if isinstance(self._store, LocalStore) and is_last:
+            self._tail = DeltaTail.resumed(self._store, durable_version)
+            if self._tail is not None:
+                self._durable_version = durable_version
 
     def _remove_torn(self, durable_version: int) -> None:
         """Removes a log entry and a checkpoint that a power failure left incomplete."""

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from ottla.codec.crc32c import crc32c
 from ottla.tables.columns.statistics import LeafStatistics, Path, nested, shortened
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.formats.transaction_log import Change, column_statistics, partition_values
@@ -56,20 +57,30 @@ def facts_of(change: Change) -> dict[str, Any]:
     return {"actions": len(transactions_of(change)) + files, "facts": dict(change.facts)}
 
 
-def entry_of(change: Change) -> list[dict[str, Any]]:
-    """The actions of a commit, which has no other columns than those before it."""
+def columns_sum(change: Change) -> int:
+    """A checksum of a commit's columns, and of those in the names of directories."""
+    columns = [*map(str, change.schema), *change.partition_columns]
+    return crc32c("\n".join(columns).encode())
+
+
+def entry_of(change: Change, columns: int | None = None) -> list[dict[str, Any]]:
+    """The actions of a commit, which has no other columns than those before it.
+
+    With `columns`, the `columns_sum`, the next writer need not ask the library about the table.
+    """
     is_append = not change.removed and not change.change_data
     mode = {
         "mode": "Append",
         "partitionBy": json.dumps(list(change.partition_columns)),
     }
+    known = {} if columns is None else {"columns": columns}
     info = {
         "timestamp": change.committed_ms,
         "operation": "WRITE" if is_append else "MERGE",
         "operationParameters": mode if is_append else {},
         "isBlindAppend": is_append,
         "engineInfo": "ottla",
-        FACTS: facts_of(change),
+        FACTS: {**facts_of(change), **known},
     }
     added = [_add(change, parts) for parts in whole_files(change.added)]
     versions = transactions_of(change).items()

@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.patterns import lazy_pattern
-from ottla.tables.formats.delta_entries import entry_path, parsed_actions
+from ottla.tables.formats.delta_entries import (
+    COMMITS,
+    FACTS,
+    WIDENING,
+    entry_path,
+    parsed_actions,
+)
 from ottla.tables.stores.local_store import LocalStore
 
 if TYPE_CHECKING:
@@ -29,11 +35,34 @@ _PLAIN_PATH = lazy_pattern(r"[\w./=-]+")
 class DeltaTail:
     """The last entries of one table's log; to be forgotten when `advance` says so."""
 
-    def __init__(self, store: LocalStore, version: int, transactions: Mapping[str, int]) -> None:
+    def __init__(self, store: LocalStore, version: int) -> None:
         self._store = store
         self.version = version
-        self.transactions: dict[str, int | None] = dict(transactions)
-        """The version by application id, as far as it was asked for."""
+        self.transactions: dict[str, int | None] = {}
+        """The version by application id, as far as it is known."""
+        self.columns: int | None = None
+        """The `columns_sum` of the last commit whose columns the table had."""
+
+    @classmethod
+    def resumed(cls, store: LocalStore, version: int) -> "DeltaTail | None":
+        """The table by the entry of a version that `append` has written; `None` for any other.
+
+        What has to be so for such an entry was so, and the entry has not changed it.
+        """
+        path = entry_path(version)
+        try:
+            actions = list(parsed_actions(store.read(path))) if store.has(path) else []
+        except ValueError:
+            return None
+        infos = [one["commitInfo"] for one in actions if "commitInfo" in one]
+        sums = [one.get(FACTS, {}).get("columns") for one in infos]
+        if len(sums) != 1 or sums[0] is None:
+            return None
+        tail = cls(store, version)
+        # Begun since, it would be in a later entry, with metadata, which `advance` does not take.
+        tail.transactions[WIDENING] = None
+        tail.columns = sums[0]
+        return tail if tail._take(actions) and COMMITS in tail.transactions else None
 
     def advance(self) -> bool:
         """Reads the entries that others have added; whether the table is still known."""
@@ -44,13 +73,19 @@ class DeltaTail:
                 actions = list(parsed_actions(self._store.read(path)))
             except ValueError:
                 return False
-            named = [one for action in actions for one in action.items()]
-            if any(name != "txn" and name not in _OF_ROWS for name, _ in named):
+            if not self._take(actions):
                 return False
-            for name, one in named:
-                if name == "txn":
-                    self.transactions[one["appId"]] = one["version"]
             self.version += 1
+        return True
+
+    def _take(self, actions: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether the columns and settings stay as they are."""
+        named = [one for action in actions for one in action.items()]
+        if any(name != "txn" and name not in _OF_ROWS for name, _ in named):
+            return False
+        for name, one in named:
+            if name == "txn":
+                self.transactions[one["appId"]] = one["version"]
         return True
 
     def append(self, actions: Sequence[Mapping[str, Any]]) -> bool:
