@@ -54,10 +54,12 @@ def _sections() -> Iterator[str]:
         yield f"## `{words}`\n"
         examples = command.examples if isinstance(command, ExampleCommand) else ()
         context = click.Context(command, info_name=words)
-        usage = " ".join(command.collect_usage_pieces(context))
+        # All have options, which the table has.
+        pieces = command.collect_usage_pieces(context)
+        usage = " ".join(one for one in pieces if one != "[OPTIONS]")
         yield "```"
         yield from (f"$ {line}" for line in examples)
-        yield f"usage: {words} {usage}"
+        yield f"usage: {words} {usage}".rstrip()
         yield "```\n"
         yield inspect.cleandoc(command.help or "") + "\n"
         rows = list(_options(command, context))
