@@ -26,6 +26,7 @@ from ottla.embedded.log import Log, RecordMetadata, open_in
 from ottla.protocol.api_keys import ApiKey
 from ottla.testing.broken_disk import BreakableFileSystem
 from ottla.testing.clock import MovableClock
+from ottla.testing.delivered import delivered
 from ottla.testing.injection import Injections
 from ottla.testing.produced import ProducedRecord, describe, matches
 from ottla.testing.secured import USERS, LocalSecurity
@@ -219,6 +220,55 @@ class LocalBroker(Closing):
             raise AssertionError(
                 f"{topic} should have {wanted} with {describe_wanted(value, key, headers)}, and "
                 f"{len(found)} of its {len(there)} match; the last are:{shown}"
+            )
+        return found
+
+    def assert_delivered(
+        self,
+        group: str,
+        topic: str,
+        *,
+        value: Any = ...,
+        key: Any = ...,
+        headers: Any = ...,
+        count: int | None = None,
+        is_finished: bool | None = None,
+        within_s: float = 0.0,
+    ) -> list[ProducedRecord]:
+        """Asserts that members of a share group were given matching records, `count` or at least
+        one; returns them. With `is_finished` true only those that were accepted or given up are
+        meant, with false those that are with a member or are to be delivered again. The rest is as
+        in `assert_produced`; `advance` moves the locks too.
+
+        >>> broker.create_topic("jobs")
+        >>> with ottla.ShareConsumer(broker.address, "workers") as consumer:
+        ...     consumer.subscribe("jobs")
+        ...     while (record := consumer.poll(timeout=0.1)) is None:
+        ...         _ = broker.produce("jobs", "cut")  # A new group begins with what comes now.
+        >>> record, *_ = broker.assert_delivered("workers", "jobs", value="cut", is_finished=True)
+        """
+        __tracebackhide__ = True  # pytest shows the test's line, not this method.
+        until = time.monotonic() + within_s
+        while True:
+            there = [
+                one
+                for one, is_done in delivered(self.log, group, self.records(topic))
+                if is_finished in (None, is_done)
+            ]
+            found = [one for one in there if matches(one, value=value, key=key, headers=headers)]
+            is_enough = bool(found) if count is None else len(found) == count
+            if is_enough or time.monotonic() >= until:
+                break
+            time.sleep(LOOK_S)
+        if not is_enough:
+            wanted = "a record" if count is None else f"{count} records"
+            lines = [describe(one) for one in there[-SHOWN:]] or ["no records"]
+            shown = "".join(f"\n  {line}" for line in lines)
+            how = {None: "delivered", True: "finished", False: "given and not finished"}
+            raise AssertionError(
+                f"{group} should have {wanted} of {topic} with "
+                f"{describe_wanted(value, key, headers)} {how[is_finished]}, and {len(found)} of "
+                f"{len(there)} match; the last are:{shown}"
             )
         return found
 

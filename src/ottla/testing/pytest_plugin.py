@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
+    "group.share.assignment.interval.ms": 0,
     "offsets.topic.num.partitions": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,

@@ -108,3 +108,10 @@ class Shares:
         """What a group has in flight in a partition that this broker leads; raises `ApiError`."""
         self.led.note_time(at)
         return self.led.in_flight(group_id, place)
+
+    def progress(self, group_id: str, place: TopicIdPartition) -> tuple[int, int] | None:
+        """The first record that a group has not finished, and the end of those that it was given;
+        `None` if this broker has not delivered any.
+        """
+        led = self.led.known(group_id, place)
+        return None if led is None else (led.machine.records.start, led.machine.records.end)
