@@ -230,15 +230,14 @@ class LocalBroker(Closing):
         *,
         value: Any = ...,
         key: Any = ...,
-        headers: Any = ...,
-        count: int | None = None,
         is_finished: bool | None = None,
         within_s: float = 0.0,
     ) -> list[ProducedRecord]:
-        """Asserts that members of a share group were given matching records, `count` or at least
-        one; returns them. With `is_finished` true only those that were accepted or given up are
-        meant, with false those that are with a member or are to be delivered again. The rest is as
-        in `assert_produced`; `advance` moves the locks too.
+        """Asserts that members of a share group were given matching records; returns them.
+
+        With `is_finished` true only those that were accepted or given up are meant, with false
+        those that are with a member, or are to be delivered again. The rest is as in
+        `assert_produced`. `advance` lets locks expire.
 
         >>> broker.create_topic("jobs")
         >>> with ottla.ShareConsumer(broker.address, "workers") as consumer:
@@ -255,20 +254,17 @@ class LocalBroker(Closing):
                 for one, is_done in delivered(self.log, group, self.records(topic))
                 if is_finished in (None, is_done)
             ]
-            found = [one for one in there if matches(one, value=value, key=key, headers=headers)]
-            is_enough = bool(found) if count is None else len(found) == count
-            if is_enough or time.monotonic() >= until:
+            found = [one for one in there if matches(one, value=value, key=key, headers=...)]
+            if found or time.monotonic() >= until:
                 break
             time.sleep(LOOK_S)
-        if not is_enough:
-            wanted = "a record" if count is None else f"{count} records"
+        if not found:
             lines = [describe(one) for one in there[-SHOWN:]] or ["no records"]
             shown = "".join(f"\n  {line}" for line in lines)
             how = {None: "delivered", True: "finished", False: "given and not finished"}
             raise AssertionError(
-                f"{group} should have {wanted} of {topic} with "
-                f"{describe_wanted(value, key, headers)} {how[is_finished]}, and {len(found)} of "
-                f"{len(there)} match; the last are:{shown}"
+                f"{group} should have a record of {topic} with {describe_wanted(value, key, ...)} "
+                f"{how[is_finished]}, and 0 of its {len(there)} match; the last are:{shown}"
             )
         return found
 
