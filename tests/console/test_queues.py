@@ -71,3 +71,13 @@ def test_a_group_of_another_protocol_is_no_queue(browser: Browser) -> None:
     answer = browser.get("/queue?name=billing")
     assert answer.status_code == 404
     assert "there is no share group billing" in answer.text
+
+
+def test_a_topic_that_a_queue_reads_is_shown_and_changed_like_others(
+    broker: LocalBroker, browser: Browser
+) -> None:
+    begin(broker, 0, 0)
+    row = browser.json("/topics-figures?names=orders")["topics"]["orders"]
+    assert (row["lag_group"], row["lag"]) == ("jobs", 6)
+    assert browser.get("/topics/orders").status_code == 200
+    assert preview(browser, "/topics/orders/empty", before="end")["problem"] == ""

@@ -109,12 +109,13 @@ def parse_ends(places: Sequence[str], now_ms: int) -> Ends:
 
 def _commits_beyond(log: "Log", cuts: "Sequence[Cut]") -> list[CommitBeyond]:
     from ottla.client.administration.admin import Admin
+    from ottla.client.administration.group_resets import begins_of
 
     ends = {cut.place: cut.end for cut in cuts}
     with Admin(log) as admin:
         return [
-            CommitBeyond(group=listed.group, place=place, offset=one.offset, end=ends[place])
+            CommitBeyond(group=listed.group, place=place, offset=offset, end=ends[place])
             for listed in admin.list_groups()
-            for place, one in sorted(admin.group_offsets(listed.group).items())
-            if place in ends and one.offset > ends[place]
+            for place, offset in sorted(begins_of(admin, listed.group, listed.kind).items())
+            if place in ends and offset > ends[place]
         ]

@@ -9,6 +9,7 @@ from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.values import dataclass
 from ottla.client.connecting.cluster import check
 from ottla.client.connecting.connection import Connection
+from ottla.coordinator.requests import SHARE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import (
@@ -50,10 +51,12 @@ class ReadUpTo(NamedTuple):
 
 
 def committed_here(connection: Connection) -> Iterator[Committed]:
-    """All committed offsets of the groups that one broker coordinates. Raises `ApiError`."""
+    """All committed offsets of the groups that one broker coordinates; share groups have none.
+    Raises `ApiError`.
+    """
     answer = connection.ask(ListGroupsRequest())
     check(answer.error_code)
-    for group in sorted(one.group_id for one in answer.groups):
+    for group in sorted(one.group_id for one in answer.groups if one.group_type != SHARE):
         yield from committed_by(connection, group)
 
 

@@ -35,7 +35,7 @@ def lags_of(
     bounds |= admin.known_bounds([place for place in there if place not in committed])
     found = []
     for place in there:
-        offset, counted = _begins(committed.get(place))
+        offset, counted = begins(committed.get(place))
         start, end = bounds.get(place, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
         late_ms = None
         if now_ms is not None and offset is not None and max(offset, start) < end and counted != 0:
@@ -55,7 +55,7 @@ def lags_of(
     return found
 
 
-def _begins(known: int | ShareGroupOffset | None) -> tuple[int | None, int | None]:
+def begins(known: int | ShareGroupOffset | None) -> tuple[int | None, int | None]:
     """The first record to read, and how many there are, as far as that was counted."""
     if isinstance(known, ShareGroupOffset):
         return known.start_offset, known.lag

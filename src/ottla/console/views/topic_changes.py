@@ -9,6 +9,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.texts import setting_value, size_text, value_text, whole_number
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import led_partitions
+from ottla.client.administration.group_resets import begins_of
 from ottla.client.administration.record_deletions import deleted_count, planned_deletion
 from ottla.client.administration.topics import DEFAULT, check_new_topic
 from ottla.client.refusals import RefusedError
@@ -401,10 +402,10 @@ def _readers(admin: Admin, topic: str) -> Iterator[tuple[str, dict[TopicPartitio
         return
     for one in groups:
         try:
-            offsets = admin.group_offsets(one.group)
+            offsets = begins_of(admin, one.group, one.kind)
         except (ApiError, OttlaError):
             continue
-        committed = {place: at.offset for place, at in offsets.items() if place.topic == topic}
+        committed = {place: offset for place, offset in offsets.items() if place.topic == topic}
         if committed:
             yield one.group, committed
 

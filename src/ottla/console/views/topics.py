@@ -8,12 +8,16 @@ from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import rate_text
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import (
+    ListedGroup,
     PartitionDescription,
     PartitionLag,
+    ShareGroupOffset,
     count_from,
     led_partitions,
     totals,
 )
+from ottla.client.administration.group_members import SHARE
+from ottla.client.administration.lags import begins
 from ottla.client.administration.topics import ListedOffset
 from ottla.client.refusals import RefusedError
 from ottla.config.setting import settings_of
@@ -202,14 +206,12 @@ def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dic
         by_topic.setdefault(place.topic, []).append((place, offsets))
     for group in admin.list_groups()[:GROUPS_ASKED]:
         try:
-            committed = {key: one.offset for key, one in admin.group_offsets(group.group).items()}
-        except ApiError:
+            committed = _committed(admin, group)
+        except (ApiError, RefusedError):
             continue
         for topic in {one.topic for one in committed} & by_topic.keys():
             total = totals(
-                PartitionLag(
-                    place=place, committed=committed.get(place), start_offset=start, end_offset=end
-                )
+                _lag(place, committed.get(place), start, end)
                 for place, (start, end) in by_topic[topic]
             )
             before = found.get(topic, NO_LAG)["lag"]
@@ -220,6 +222,25 @@ def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dic
                     "lag_uncommitted": total["uncommitted"],
                 }
     return found
+
+
+def _committed(admin: Admin, group: ListedGroup) -> Mapping[TopicPartition, int | ShareGroupOffset]:
+    if group.kind == SHARE:
+        return admin.share_group_offsets(group.group)
+    return {key: one.offset for key, one in admin.group_offsets(group.group).items()}
+
+
+def _lag(
+    place: TopicPartition, known: int | ShareGroupOffset | None, start: int, end: int
+) -> PartitionLag:
+    committed, counted = begins(known)
+    return PartitionLag(
+        place=place,
+        committed=committed,
+        start_offset=start,
+        end_offset=end,
+        counted_lag=counted,
+    )
 
 
 def topic(ask: Ask) -> Page:
