@@ -289,13 +289,20 @@ def test_changes_are_merged_by_tasks_of_spark(tmp_path: Path, local_session: Loc
     assert found.is_equal
 
 
+@pytest.mark.parametrize("is_history", [False, True])
 def test_changes_are_merged_by_fields_and_versions_by_tasks_of_spark(
-    tmp_path: Path, local_session: LocalSession
+    tmp_path: Path, local_session: LocalSession, is_history: bool
 ) -> None:
     log, table = str(tmp_path / "log"), str(tmp_path / "table")
     layout = LayoutOptions(
         decoding=Decoding(format=ValueFormat.JSON, schema="id int, at int, op string"),
-        upsert=Upsert(key=("value.id",), version="value.at", delete_when="value.op = d"),
+        upsert=Upsert(
+            key=("value.id",),
+            version="value.at",
+            delete_when="value.op = d",
+            is_history=is_history,
+        ),
+        has_change_feed=is_history,
     )
     options = LoadOptions(layout=layout, min_partitions=2)
     for changes in (["1 5 u", "2 5 u", "3 5 d"], ["1 6 d", "2 4 u", "3 4 u", "4 1 u"]):
@@ -307,7 +314,11 @@ def test_changes_are_merged_by_fields_and_versions_by_tasks_of_spark(
                 value = {"id": int(key), "at": int(at), "op": op}
                 opened.append("orders", json.dumps(value).encode(), partition=number % 2)
         load(log, "orders", table, spark=local_session.spark, options=options)
-    rows = read_table(local_session.spark, table).select("value.id", "value.at").collect()
-    assert sorted((row.id, row.at) for row in rows) == [(2, 5), (4, 1)]
+    rows = read_table(local_session.spark, table)
+    if is_history:
+        assert rows.count() == 5
+        rows = rows.where("is_current")
+    found_rows = rows.select("value.id", "value.at").collect()
+    assert sorted((row.id, row.at) for row in found_rows) == [(2, 5), (4, 1)]
     found = audit(Table(table), open_log(topic_options(log, "orders")), "orders")
     assert found.is_equal

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import UserError
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import Partitioning, placed
 from ottla.tables.columns.rows import row_columns
-from ottla.tables.entries import LedgerEntry
+from ottla.tables.entries import LedgerEntry, MergeCounts
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import RAW, TableLayout
 from ottla.tables.table import Table
 from tests.support import azure_store, stores
+from tests.support.merged_tables import Orders, order
 from tests.unit.tables.test_table import entry
 
 pytestmark = pytest.mark.slow
@@ -97,6 +99,16 @@ def test_the_layout_comes_with_the_commit_that_wins(url: str) -> None:
         with pytest.raises(CommitTakenError):
             one.commit(entry(0), pinned=one.pinned(BY_DAY))
     assert one.layout() == other.layout() == BY_HOUR
+
+
+def test_a_late_record_brings_no_row_back_in_a_store(url: str, tmp_path: Path) -> None:
+    upsert = Upsert(key=("value.id",), version="value.at", delete_when=".op = delete")
+    orders = Orders(tmp_path, upsert)
+    orders.table = url
+    orders.load(order(1, 5, op="delete"), order(2, 1), order(3, 1))
+    report = orders.load(order(1, 4), order(2, 0), order(3, 2))
+    assert report.merged == MergeCounts(upserted=1, superseded=1)
+    assert orders.differences() == []
 
 
 def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:
