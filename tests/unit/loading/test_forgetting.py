@@ -205,6 +205,22 @@ def test_a_deletion_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
         assert people.audited().is_equal
 
 
+@pytest.mark.parametrize("is_history", [False, True])
+def test_a_record_that_comes_late_is_new_though_a_later_row_was_forgotten(
+    tmp_path: Path, is_history: bool
+) -> None:
+    upsert = Upsert(key=("value.person",), version="value.n", is_history=is_history)
+    people = People(tmp_path, LayoutOptions(decoding=DECODING, upsert=upsert))
+    people.forget("value.person = 3")
+    with ottla.open(people.log) as log:
+        log.append("t", b'{"person": 3, "n": 1}', key=b"k3", partition=0)
+    load(people.job())
+    assert people.persons().count(3) == 1
+    assert people.audited().differences == []
+    people.rerun()
+    assert people.audited().differences == []
+
+
 def test_a_ledger_without_the_deletion_is_completed_from_the_tables_log(tmp_path: Path) -> None:
     people = People(tmp_path, LAYOUTS["rows"])
     people.forget("value.person = 3")

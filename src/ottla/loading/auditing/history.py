@@ -98,19 +98,27 @@ class HistoryAudit(StateAudit):
         order: RowOrder,
     ) -> Iterator[Difference]:
         in_order = sorted(records.values(), key=lambda one: one.rank)
-        following = dict(zip([one.place for one in in_order], in_order[1:], strict=False))
+        index = {one.place: number for number, one in enumerate(in_order)}
         for row in rows:
             if row.validity is None:
                 continue
-            end = following.get(row.record.place)
-            expected = (
-                version_of(row.record.rank, order),
-                None if end is None else version_of(end.rank, order),
-                end is None,
-            )
-            if row.validity != expected:
-                text = f"it is valid {_words(row.validity)}, by the log {_words(expected)}"
+            first = version_of(row.record.rank, order)
+            expected = [
+                (first, None if end is None else version_of(end.rank, order), end is None)
+                for end in self._ends(in_order[index[row.record.place] + 1 :])
+            ]
+            if row.validity not in expected:
+                text = f"it is valid {_words(row.validity)}, by the log {_words(expected[0])}"
                 yield Difference.in_row(row.record.partition, row.record.offset, text, row.path)
+
+    def _ends(self, following: Sequence[KeyRecord]) -> Iterator[KeyRecord | None]:
+        """The records that may end a row, of those that follow it; `None` for no end."""
+        for one in following:
+            yield one
+            # A record that comes late does not meet a row that was deleted on purpose before.
+            if one.place not in self._forgotten:
+                return
+        yield None
 
 
 def _words(validity: tuple[Any, Any, bool]) -> str:
