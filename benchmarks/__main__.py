@@ -49,6 +49,7 @@ SUBJECTS = {
     "cluster": "three brokers: replication, a broker's return, failover, a controller's start",
     "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",
+    "queries": "many small segments beside one, and SQL beside DuckDB over Parquet",
     "merges": "changes merged into a table of the latest rows, beside plain loads and MERGE",
     "decoding": "values as columns, in each format that a load decodes",
     "small-loads": "ten thousand small loads into one table: is the last as quick as the second",

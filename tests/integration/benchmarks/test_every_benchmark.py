@@ -41,6 +41,7 @@ SHOWN = {
     "cluster": "A controller that finds 6 partitions",
     "spark": "offsets settled and tasks cut",
     "load": "of a load of a tenth as many rows",
+    "queries": "keys: the first over the second",
     "merges": "a load of the latest rows",
     "decoding": "JSON with a map",
     "small-loads": "the ratio of the means, with checkpoints",

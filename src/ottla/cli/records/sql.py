@@ -95,7 +95,7 @@ def sql_command(
         topics: list[TopicDataset] = []
         try:
             for topic in sorted(_tables(database, query)):
-                topics.append(_register(database, target, topic, value_as))
+                topics.append(register_topic(database, target, topic, value_as))
             _no_files(database)
             found = database.sql(query)
             if found is None:
@@ -166,7 +166,8 @@ def _no_files(database: Any) -> None:
     database.execute("set lock_configuration = true")
 
 
-def _register(database: Any, target: Target, topic: str, value_as: str) -> "TopicDataset":
+def register_topic(database: Any, target: Target, topic: str, value_as: str) -> "TopicDataset":
+    """Makes a topic a view of the database; raises `UnknownNameError` and `UserError`."""
     from ottla.cli.records.topic_dataset import TopicDataset
 
     end = Position(PositionKind.END)
