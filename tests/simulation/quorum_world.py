@@ -5,7 +5,7 @@ voters come and go. `Invariants` says what must hold after each step.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from itertools import count
 from random import Random
 from typing import Any
@@ -81,6 +81,7 @@ class Process:
         self.joins = joins
         self.life = 0
         self.is_up = False
+        self.appends: list[Append] = []
         self.clock_ms = world.chance.random() * 1e6
         """What its clock is ahead of the world's."""
         self.busy_until_ms = 0.0
@@ -95,8 +96,9 @@ class Process:
     # The process
 
     def start(self) -> None:
+        """Also in place of a process that is killed, of which the disk loses nothing."""
         world = self.world
-        self.life += 1
+        self._end()
         self.is_up = True
         options = QuorumOptions(
             key=self.key,
@@ -109,8 +111,6 @@ class Process:
         history = VoterHistory(0, world.settings_voters)
         take_history(self.disk, history)
         self.quorum = Quorum(options, lineage_of(self.disk), history, world.chance.randrange)
-        self.requests: dict[Hashable, Request] = {}
-        self.appends: list[Append] = []
         self.read_offset = self.disk.log_start_offset
         self.seen_high_watermark = self.disk.log_start_offset
         self.wake_ms = float("inf")
@@ -124,11 +124,18 @@ class Process:
     def crash(self, name: str = "crashes") -> None:
         world = self.world
         world.counts[name] += 1
+        self._end()
+        self.disk.crash(world.chance)
+
+    def _end(self) -> None:
         self.is_up = False
         self.life += 1
-        self.disk.crash(world.chance)
+        self._leave_appends()
+
+    def _leave_appends(self) -> None:
+        """Nobody will know whether they were committed."""
         for one in self.appends:
-            world.invariants.sent(one, None)
+            self.world.invariants.sent(one, None)
         self.appends = []
 
     @property
@@ -267,9 +274,7 @@ class Process:
             own_vote = Vote(None, self.key, self.key, effect.epoch, self.quorum.node.log.end, False)
             world.invariants.voted(self.key, own_vote)
             world.invariants.leads(self.key, effect.epoch, self.disk)
-        for one in self.appends:
-            world.invariants.sent(one, None)
-        self.appends = []
+        self._leave_appends()
 
     # What is committed
 
