@@ -19,10 +19,12 @@ class Lineage:
         epochs: list[tuple[int, int]],
         snapshots: list[SnapshotId],
     ) -> None:
-        """`epochs` are (epoch, start offset); everything is on the disk."""
+        """`epochs` are (epoch, start offset). What of it a power failure would leave is not known:
+        a process before this one may have been killed before it had synced what it wrote.
+        """
         self.start_offset = start_offset
         self.end_offset = end_offset
-        self.synced_offset = end_offset
+        self.synced_offset = start_offset
         self.history = 0
         """Counts truncations."""
         self.snapshots = snapshots

@@ -107,6 +107,8 @@ class Quorum:
         if latest is not None and latest.end_offset > 0:
             node.high_watermark = max(node.high_watermark, latest.end_offset)
             node.do(LoadSnapshot(latest))
+        if node.log.end_offset > node.log.start_offset:
+            node.do(SyncLog(node.log.end_offset, node.log.history))
         if election is not None:
             node.begin(election)
         else:

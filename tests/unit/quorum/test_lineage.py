@@ -46,6 +46,7 @@ def test_a_log_that_ends_before_the_start_begins_with_a_snapshot() -> None:
 
 def test_what_is_cut_off_is_not_durable_any_more() -> None:
     log = lineage()
+    log.synced_offset = 12
     log.truncated(8)
     assert (log.end, log.synced_offset, log.history) == (EpochEnd(1, 8), 8, 1)
     log.appended(6, 8, 11)

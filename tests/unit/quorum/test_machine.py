@@ -86,6 +86,9 @@ class Driver:
         history = VoterHistory(kraft_version, VoterSet.of(map(voter, voters)))
         self.quorum = Quorum(options, log or Lineage(0, 0, [], []), history, lambda _: 0)
         self.effects = self.quorum.start(election, self.at)
+        if log is not None:
+            for one in self.all(SyncLog):
+                self.effects += self.quorum.synced(one, self.at)
 
     @property
     def at(self) -> Timestamps:
@@ -411,6 +414,19 @@ def test_the_first_preferred_candidate_stands_at_once() -> None:
         request = EndQuorumEpoch(CLUSTER, 2, 3, preferred, (endpoint(TWO),))
         assert node.ask(request).error is ErrorCode.NONE
         assert isinstance(node.quorum.role, role)
+
+
+def test_what_a_killed_process_left_is_synced_before_it_is_claimed() -> None:
+    options = QuorumOptions(key=ONE, cluster_id=CLUSTER, endpoints=(endpoint(ONE),))
+    history = VoterHistory(1, VoterSet.of(map(voter, (ONE, TWO))))
+    quorum = Quorum(options, Lineage(0, 9, [(1, 0)], []), history, lambda _: 0)
+    at = Timestamps(now_ms=0, monotonic_ms=0)
+    effects = quorum.start(ElectionState(1, 2), at)
+    (sync,) = [one for one in effects if isinstance(one, SyncLog)]
+    assert not any(isinstance(one, Send) for one in effects), "a fetch would acknowledge it"
+    (sent,) = [one for one in quorum.synced(sync, at) if isinstance(one, Send)]
+    assert isinstance(sent.request, Fetch)
+    assert sent.request.offset == 9
 
 
 # Voters
