@@ -47,7 +47,8 @@ WORDS = {"accept": "accepted", "release": "released", "reject": "rejected"}
     cls=TargetCommand,
     examples=(
         "ottla queue consume localhost:9092 workers orders -n 1 --from beginning",
-        "ottla queue consume localhost:9092 workers orders --from beginning --run cat --follow",
+        "ottla queue consume localhost:9092 workers orders --from beginning --run 'grep total' "
+        "--follow",
     ),
 )
 @target_argument()
