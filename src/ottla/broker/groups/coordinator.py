@@ -292,6 +292,10 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
                 one.result = True
                 self._answered.append(one)
 
+    def is_being_changed(self, group_id: str) -> bool:
+        """Whether an operation on the group is suspended."""
+        return group_id in self._changing
+
     def change_of(self, group_id: str) -> Waiting[bool] | None:
         """A wait until the group is not changed in turns any more; `None` if it is not."""
         if group_id not in self._changing:

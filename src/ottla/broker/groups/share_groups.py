@@ -42,6 +42,10 @@ T = TypeVar("T")
 AT_ONCE: Final = 32
 """States that are asked for without letting others have their turn."""
 
+MOST_ASSIGNED_AT_ONCE: Final = 256
+"""Partitions times members for which an assignment is made without letting others have their turn.
+"""
+
 StateAnswers = Mapping[TopicIdPartition, ShareStateAnswer]
 
 
@@ -61,6 +65,16 @@ class ShareGroups:
 
     # Members
 
+    def may_assign_much(self, request: ShareHeartbeatRequest, at: Timestamps) -> bool:
+        """Whether a heartbeat may lead to an assignment that takes long."""
+        group = self._groups.machine_of(request.group_id, at).groups.get(request.group_id)
+        if not isinstance(group, ShareGroup):
+            return False
+        if not request.is_full and group.epoch == group.assignment_epoch:
+            return False
+        count = sum(len(one.partitions) for one in group.initialized.values())
+        return count * (1 + len(group.members)) > MOST_ASSIGNED_AT_ONCE
+
     def heartbeat(self, request: ShareHeartbeatRequest, at: Timestamps) -> ShareHeartbeatAnswer:
         """Handles a heartbeat. If the states of partitions begin at once, the member has the
         partitions at once too; otherwise with a later heartbeat.
@@ -71,10 +85,10 @@ class ShareGroups:
         return self._beat(replace(request, epoch=answer.epoch), at)
 
     def _beat(self, request: ShareHeartbeatRequest, at: Timestamps) -> ShareHeartbeatAnswer:
-        machine = self._groups.machine_of(request.group_id, at)
-        decision = machine.shares.heartbeat(request, at)
-        self.rebalance_count += sum(isinstance(one, RebalanceBegan) for one in decision.events)
-        return self._groups.carry_out(decision, at)
+        with self._groups.changing(request.group_id, at) as machine:
+            decision = machine.shares.heartbeat(request, at)
+            self.rebalance_count += sum(isinstance(one, RebalanceBegan) for one in decision.events)
+            return self._groups.carry_out(decision, at)
 
     def _begin_states(self, group_id: str, asked: ShareHeartbeatAnswer, at: Timestamps) -> bool:
         """Returns whether states have begun at once."""
@@ -89,6 +103,12 @@ class ShareGroups:
         has_begun = False
 
         def take(answers: Sequence[ShareStateAnswer]) -> None:
+            if self._groups.is_being_changed(group_id):  # an assignment is being made, in turns
+                self._budget.run_in_turns(lambda: note(answers))
+            else:
+                note(answers)
+
+        def note(answers: Sequence[ShareStateAnswer]) -> None:
             nonlocal has_begun
             noted = self._note_begun(group_id, requests, answers)
             has_begun = any(not one.error for one in noted.values())
@@ -116,8 +136,9 @@ class ShareGroups:
         if not begun:
             return found
         at = self._groups.latest
-        machine = self._groups.machine_of(group_id, at)
-        noted = self._groups.carry_out(machine.shares.states_have_begun(group_id, begun, at), at)
+        with self._groups.changing(group_id, at) as machine:
+            decision = machine.shares.states_have_begun(group_id, begun, at)
+            noted = self._groups.carry_out(decision, at)
         return _refused(found, noted.error)
 
     # Administrators

@@ -8,6 +8,7 @@ members as it takes for each member to have a partition. Kafka's counterpart: `S
 from collections.abc import Collection, Iterable, Mapping
 
 from ottla.base.ids import Uuid
+from ottla.base.turns import in_turns
 from ottla.coordinator.consumer.assignors import Assignment, Subscriber
 
 Partition = tuple[Uuid, int]
@@ -62,10 +63,10 @@ class _Sharing:
     def keep(self) -> None:
         """Members keep what they still read, as long as it is not too many for a partition."""
         for member_id, target in self._targets.items():
-            for one in target & self._members.keys():
+            for one in in_turns(target & self._members.keys()):
                 if member_id in self._readers[one[0]]:
                     self._give(one, member_id)
-        for partition, members in self._members.items():
+        for partition, members in in_turns(self._members.items()):
             surplus = len(members) - self._wanted(partition[0])
             if surplus > 0:
                 for member_id in sorted(members, key=self._load)[-surplus:]:
@@ -73,7 +74,7 @@ class _Sharing:
 
     def fill(self) -> None:
         """Gives each partition its members, those with the fewest first."""
-        for partition in self._fewest_first():
+        for partition in in_turns(self._fewest_first()):
             free = [one for one in self._readers[partition[0]] if self._is_free(partition, one)]
             missing = self._wanted(partition[0]) - len(self._members[partition])
             for member_id in sorted(free, key=self._load)[: max(0, missing)]:
@@ -92,7 +93,7 @@ class _Sharing:
         has_moved = True
         while has_moved:
             has_moved = False
-            for partition, members in self._members.items():
+            for partition, members in in_turns(self._members.items()):
                 free = [one for one in self._readers[partition[0]] if one not in members]
                 if not free or not members:
                     continue

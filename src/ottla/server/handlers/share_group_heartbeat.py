@@ -22,19 +22,18 @@ def handle(
     broker = context.broker
     broker.groups.prepare(context.may_take_long)
     names = request.subscribed_topic_names
-    answer = broker.share_groups.heartbeat(
-        ShareHeartbeatRequest(
-            group_id=request.group_id,
-            member_id=request.member_id,
-            epoch=request.member_epoch,
-            rack_id=request.rack_id,
-            topic_names=None if names is None else frozenset(names),
-            client_id=context.client_id or "",
-            client_host=f"/{context.client.host}",
-        ),
-        context.at,
+    heartbeat = ShareHeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        rack_id=request.rack_id,
+        topic_names=None if names is None else frozenset(names),
+        client_id=context.client_id or "",
+        client_host=f"/{context.client.host}",
     )
-    return _response(answer)
+    if broker.share_groups.may_assign_much(heartbeat, context.at):
+        context.may_take_long()
+    return _response(broker.share_groups.heartbeat(heartbeat, context.at))
 
 
 def _response(answer: ShareHeartbeatAnswer) -> ShareGroupHeartbeatResponse:
