@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from ottla.quorum.appending import Appending
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.elections import Elections
 from ottla.quorum.leading import Leading
 from ottla.quorum.lineage import Lineage
+from ottla.quorum.machine import Quorum
+from ottla.quorum.membership import Membership
 from ottla.quorum.node import Node
 from ottla.quorum.roles import Leader, Prospective, Unattached
 from tests.simulation.quorum_world import World
@@ -93,12 +96,47 @@ def _a_log_that_diverges_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lineage, "check_fetch", always_fits)
 
 
+def _nobody_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Appending.append
+
+    def at_once(self: Appending, records: Any) -> None:
+        append(self, records)
+        self._node.log.synced_offset = self._node.log.end_offset
+
+    monkeypatch.setattr(Appending, "append", at_once)
+
+
+def _changes_of_voters_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse = Membership._refuse
+
+    def at_any_time(self: Membership, pending_id: Any, request: Any) -> bool:
+        role, history = self._node.role, self._node.history
+        if isinstance(role, Leader) and history.kraft_version:
+            role.change = None
+            return False
+        return refuse(self, pending_id, request)
+
+    monkeypatch.setattr(Membership, "_refuse", at_any_time)
+
+
+def _a_lost_file_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Quorum.start
+
+    def as_new(self: Quorum, election: ElectionState | None, at: Any) -> Any:
+        return start(self, election or ElectionState(), at)
+
+    monkeypatch.setattr(Quorum, "start", as_new)
+
+
 BROKEN: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
     (_a_vote_is_given_twice, 23),
     (_logs_are_not_compared, 0),
     (_two_voters_are_a_majority, 2),
     (_a_leader_leads_again_after_a_crash, 0),
     (_a_log_that_diverges_goes_on, 0),
+    (_nobody_waits_for_the_disk, 19),
+    (_changes_of_voters_do_not_wait, 205),
+    (_a_lost_file_is_a_new_one, 135),
 ]
 
 
