@@ -1,7 +1,7 @@
-"""Writes docs/cli.md, the reference of commands, from what `--help` is made of."""
+"""Writes the two pages of commands, docs/cli.md first, from what `--help` is made of."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import click
@@ -17,14 +17,34 @@ USUAL = (ERRORS_ONLY, NAMES_ONLY, RESULTS_ONLY)
 """Meanings of `-q` that the head of the page explains."""
 
 PAGE = Path(__file__).resolve().parent / "cli.md"
+"""What all commands share, all commands in a table, and the commands up to `sql`."""
+
+UPKEEP_PAGE = PAGE.with_name("cli-upkeep.md")
+"""The commands from `load` on: one page with all would be longer than anybody reads."""
+
+FIRST_OF_UPKEEP = "load"
 
 BEGIN = "<!-- from here on made by `make docs` from the commands in src/ottla/cli -->"
 
+UPKEEP_HEAD = """# Commands for tables and upkeep
 
-def page_text() -> str:
-    """The whole page: what a person wrote, and after that the commands."""
+<!-- made by `make docs` from the commands in src/ottla/cli -->
+
+What all commands share, and a table of them all, is on the [first page](cli.md).
+"""
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page; that of the first begins with what a person wrote."""
+    words = [words for words, _ in commands()]
+    count = next(i for i, one in enumerate(words) if one.split()[1] == FIRST_OF_UPKEEP)
     head = PAGE.read_text().partition(BEGIN)[0]
-    return "\n".join([head + BEGIN, "", *_index(), *_sections()]).rstrip() + "\n"
+    sections = [*_sections()]
+    first = [head + BEGIN, "", *_index({*words[count:]}), *sections[:count]]
+    return {
+        page: "\n".join(parts).rstrip() + "\n"
+        for page, parts in ((PAGE, first), (UPKEEP_PAGE, [UPKEEP_HEAD, *sections[count:]]))
+    }
 
 
 def commands(group: click.Group = cli, words: str = "ottla") -> Iterator[tuple[str, click.Command]]:
@@ -41,31 +61,36 @@ def commands(group: click.Group = cli, words: str = "ottla") -> Iterator[tuple[s
                 yield f"{words} {name} verify", verify_command
 
 
-def _index() -> list[str]:
+def _index(of_upkeep: Set[str]) -> list[str]:
     lines = ["| command | purpose |", "|---|---|"]
     for words, command in commands():
-        anchor = words.replace(" ", "-")
-        lines.append(f"| [`{words}`](#{anchor}) | {command.get_short_help_str(200)} |")
+        page = UPKEEP_PAGE.name if words in of_upkeep else ""
+        link = f"{page}#{words.replace(' ', '-')}"
+        lines.append(f"| [`{words}`]({link}) | {command.get_short_help_str(200)} |")
     return [*lines, ""]
 
 
 def _sections() -> Iterator[str]:
     for words, command in commands():
-        yield f"## `{words}`\n"
-        examples = command.examples if isinstance(command, ExampleCommand) else ()
-        context = click.Context(command, info_name=words)
-        # All have options, which the table has.
-        pieces = command.collect_usage_pieces(context)
-        usage = " ".join(one for one in pieces if one != "[OPTIONS]")
-        yield "```"
-        yield from (f"$ {line}" for line in examples)
-        yield f"usage: {words} {usage}".rstrip()
-        yield "```\n"
-        yield inspect.cleandoc(command.help or "") + "\n"
-        rows = list(_options(command, context))
-        if rows:
-            yield "| option | meaning |\n|---|---|"
-            yield "\n".join(f"| `{name}` | {text} |" for name, text in rows) + "\n"
+        yield "\n".join(_section(words, command))
+
+
+def _section(words: str, command: click.Command) -> Iterator[str]:
+    yield f"## `{words}`\n"
+    examples = command.examples if isinstance(command, ExampleCommand) else ()
+    context = click.Context(command, info_name=words)
+    # All have options, which the table has.
+    pieces = command.collect_usage_pieces(context)
+    usage = " ".join(one for one in pieces if one != "[OPTIONS]")
+    yield "```"
+    yield from (f"$ {line}" for line in examples)
+    yield f"usage: {words} {usage}".rstrip()
+    yield "```\n"
+    yield inspect.cleandoc(command.help or "") + "\n"
+    rows = list(_options(command, context))
+    if rows:
+        yield "| option | meaning |\n|---|---|"
+        yield "\n".join(f"| `{name}` | {text} |" for name, text in rows) + "\n"
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:

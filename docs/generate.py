@@ -162,7 +162,8 @@ def main() -> None:
     typed_settings.MODULE.write_text(typed_settings.module_text())
     CONFIGURATION.write_text(configuration())
     COMPATIBILITY.write_text(with_table(COMPATIBILITY.read_text(), api_table()))
-    commands.PAGE.write_text(commands.page_text())
+    for page, text in commands.pages().items():
+        page.write_text(text)
     house.write()
     metrics.write()
     pictures.write()

@@ -28,8 +28,24 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert configuration() == CONFIGURATION.read_text(), "run `make docs`"
 
 
-def test_the_page_of_commands_is_up_to_date() -> None:
-    assert commands.page_text() == commands.PAGE.read_text(), "run `make docs`"
+def test_the_pages_of_commands_are_up_to_date() -> None:
+    for page, text in commands.pages().items():
+        assert text == page.read_text(), "run `make docs`"
+
+
+def test_every_link_to_a_command_leads_to_its_section() -> None:
+    sections = {
+        page.name: {
+            "#" + words.replace(" ", "-")
+            for words in re.findall(r"^## `(.+)`$", page.read_text(), re.MULTILINE)
+        }
+        for page in (commands.PAGE, commands.UPKEEP_PAGE)
+    }
+    for page in PAGES:
+        for name, anchor in re.findall(
+            r"\]\((?:docs/)?(cli[a-z-]*\.md)(#ottla[^)]*)\)", page.read_text()
+        ):
+            assert anchor in sections[name], f"{page.name} links to {name}{anchor}"
 
 
 def test_the_pages_of_the_python_api_are_up_to_date() -> None:
