@@ -5,6 +5,7 @@ member at a time, until something is said of it.
 import asyncio
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -149,10 +150,14 @@ def test_members_share_a_partition_and_no_record_is_with_two_of_them(
     found: list[bytes] = []
     lock = threading.Lock()
 
+    end = time.monotonic() + PATIENCE_S
+
     def work() -> None:
         settings = {"max.poll.records": 10, "share.acquire.mode": "record_limit"}
         with implicit(log, group, topic, settings=settings) as consumer:
-            while records := consumer.poll_many(timeout=1.0):
+            while len(found) < len(values):
+                assert time.monotonic() < end
+                records = consumer.poll_many(timeout=0.1)
                 with lock:
                     found.extend(one.value for one in records)
 
@@ -162,9 +167,9 @@ def test_members_share_a_partition_and_no_record_is_with_two_of_them(
     assert sorted(found) == sorted(values)
 
 
-def test_a_strict_consumer_locks_no_more_than_it_asked_for(
-    log: ottla.Log, group: str, topic: str
-) -> None:
+def test_a_strict_consumer_locks_no_more_than_it_asked_for(log: ottla.Log, group: str) -> None:
+    topic = next(names)
+    log.create_topic(topic)  # Of two partitions each member would have one.
     fill(log, topic, 10)
     settings = {"max.poll.records": 4, "share.acquire.mode": "record_limit"}
     with (
@@ -223,10 +228,12 @@ def test_mistakes_are_named(log: ottla.Log, group: str, topic: str) -> None:
 
 def test_another_kind_of_group_is_refused(log: ottla.Log, topic: str) -> None:
     group = next(names)
-    with ottla.Consumer(log, group) as consumer:
+    fill(log, topic, 1)
+    settings: ottla.ConsumerSettings = {"auto.offset.reset": "earliest"}
+    with ottla.Consumer(log, group, settings=settings) as consumer:
         consumer.subscribe(topic)
-        consumer.poll(timeout=0.5)
-        consumer.commit(offsets={(topic, 0): 0})
+        assert consumer.poll(timeout=PATIENCE_S) is not None
+        consumer.commit()
     with ottla.ShareConsumer(log, group) as shared:
         shared.subscribe(topic)
         with pytest.raises(ottla.OttlaError):
