@@ -137,7 +137,11 @@ class HeldBroker(Closing):
 
     def _start(self) -> None:
         self._ticker = Ticker(
-            self.broker, clock=self._clock, lock=self._lock, settle=self._settle_tick
+            self.broker,
+            clock=self._clock,
+            lock=self._lock,
+            settle=self._settle_tick,
+            next_due_ms=self._next_due_ms,
         )
         self._ticker.start()
         files = self.environment.file_system
@@ -222,6 +226,7 @@ class HeldBroker(Closing):
             self._listening.wake()
         else:
             self.pending.end_answered(self.broker, at)
+            self._ticker.look_again()
         return result
 
     def wait_for(self, pending_id: Waiting[Any], broker: Broker) -> None:
@@ -301,6 +306,11 @@ class HeldBroker(Closing):
         with self._lock:
             self._abandon_broker()
             self._is_given_back = True
+
+    def _next_due_ms(self) -> float | None:
+        """A server's loop handles the deadlines of answers."""
+        scheduler = self.broker.scheduler
+        return scheduler.next_job_ms if self._is_served else scheduler.next_deadline_ms
 
     def _settle_tick(self) -> None:
         if self._is_torn:
