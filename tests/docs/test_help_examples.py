@@ -17,6 +17,7 @@ NOT_RUN = {
     "ottla load data/ orders --into": "Spark, of which tests/spark has the one session",
     "ottla users set zookeeper://": "ZooKeeper: tests/integration/test_zookeeper_logins.py",
     "ottla cluster ": "brokers and a ZooKeeper: tests/integration/cli/test_cluster.py",
+    "ottla metadata ": "controllers of Kafka: tests/golden/test_golden_metadata_follow.py",
     "ottla bench data/ -n 1000000": "a gigabyte is written and read",
 }
 """How examples begin that need more than a test of every change may have, and what that is."""

@@ -44,8 +44,8 @@ def test_every_task_is_done_by_its_line(tmp_path: Path) -> None:
 
 
 ROW = re.compile(r"^\| (`.*`) \| (`ottla .*|`echo .*) \|$", re.MULTILINE)
-NOT_RUN = ("--registry", "ottla schemas", "--follow")
-"""What a line needs that is not there, or ends."""
+NOT_RUN = ("--registry", "ottla schemas", "--follow", "localhost:9093")
+"""What a line needs that is not there, such as a controller at port 9093, or ends."""
 
 
 def lines_here() -> list[str]:

@@ -1,7 +1,6 @@
 """What controllers of Kafka say of their quorum, played by a server as it was recorded."""
 
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,56 +12,21 @@ from ottla.base.ids import uuid_text
 from ottla.cli.cluster.status import status_command
 from ottla.client.administration.quorum_status import quorum_status
 from ottla.client.connecting.cluster import DEFAULT_SETTINGS, SocketTransport
-from ottla.codec.primitives import Output
 from ottla.protocol.api_keys import ApiKey
-from ottla.protocol.headers import encode_response, read_request_header
-from tests.golden.exchanges import RECORDED, Exchange, exchanges
+from tests.golden.exchanges import RECORDED, Exchange
+from tests.golden.recorded_controllers import DYNAMIC, STATIC, RecordedController, told
 from tests.support.ports import free_port
-from tests.support.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.skipif(RECORDED is None, reason="no recorded exchanges (OTTLA_SHARED)")
 
-STATIC = "../kraft/exchanges.jsonl"
-DYNAMIC = "../kraft/dynamic/exchanges.jsonl"
 TRANSPORT = SocketTransport(DEFAULT_SETTINGS)
-
-
-def told(name: str, api_key: ApiKey) -> list[Exchange]:
-    """The exchanges of an API, without Envelopes, in their order."""
-    found = [one for one in exchanges(name) if one.header.api_key == api_key]
-    return [one for one in found if one.response_frame is not None]
-
-
-class RecordedController(ThreadedServer):
-    """Answers with the recorded bytes, but for the number of the request."""
-
-    def __init__(self, name: str, quorum: Exchange) -> None:
-        self._versions = told(name, ApiKey.API_VERSIONS)[0].response
-        self._frames = {
-            ApiKey.DESCRIBE_QUORUM: quorum.response_frame,
-            ApiKey.DESCRIBE_CLUSTER: told(name, ApiKey.DESCRIBE_CLUSTER)[0].response_frame,
-        }
-        super().__init__()
-        self.address = ("127.0.0.1", self.port)
-
-    def serve(self, peer: socket.socket) -> None:
-        with peer.makefile("rb") as frames:
-            while size := frames.read(4):
-                header, _ = read_request_header(frames.read(int.from_bytes(size, "big")))
-                if header.api_key == ApiKey.API_VERSIONS:
-                    output = Output()
-                    encode_response(header, self._versions, output)
-                    peer.sendall(output.read_all())
-                    continue
-                frame = self._frames[ApiKey(header.api_key)]
-                assert frame is not None
-                number = header.correlation_id.to_bytes(4, "big")
-                peer.sendall(len(frame).to_bytes(4, "big") + number + frame[4:])
 
 
 @contextmanager
 def controllers(name: str, *quorums: Exchange) -> Iterator[list[RecordedController]]:
-    servers = [RecordedController(name, one) for one in quorums]
+    servers = [
+        RecordedController(name, {ApiKey.DESCRIBE_QUORUM: one.response_frame}) for one in quorums
+    ]
     try:
         yield servers
     finally:

@@ -372,6 +372,18 @@ cluster_group = LazyGroup(
     help="Run several brokers together, show their state, and move replicas and leaders.",
 )
 
+metadata_group = LazyGroup(
+    "metadata",
+    {
+        "follow": (
+            "ottla.cli.metadata.follow:follow_command",
+            "Print the changes of a KRaft cluster as they are committed.",
+        ),
+    },
+    examples=("ottla metadata follow localhost:9093",),
+    help="Watch the metadata log of a KRaft cluster. Nothing is written.",
+)
+
 snapshot_group = LazyGroup(
     "snapshot",
     {
@@ -463,6 +475,7 @@ COMMANDS = {
         "Prepare a data directory for Apache Kafka.",
     ),
     "cluster": ("ottla.cli.main:cluster_group", "Run several brokers, and move replicas."),
+    "metadata": ("ottla.cli.main:metadata_group", "Watch the metadata log of a KRaft cluster."),
     "snapshot": (
         "ottla.cli.main:snapshot_group",
         "Create and restore snapshots of a data directory.",

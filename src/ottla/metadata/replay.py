@@ -9,7 +9,7 @@ does not.
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.resource_kinds import ResourceKind
@@ -52,13 +52,17 @@ from ottla.metadata.records import (
 from ottla.metadata.tokens import DelegationToken
 from ottla.metadata.values import acl_of, broker_of, credential_of, mechanism_of, token_of
 
+K = TypeVar("K")
+L = TypeVar("L")
+V = TypeVar("V")
+
 SCRAM_AGAIN = "SCRAM credentials"
 """The name of the metadata transaction in which all credentials are written again."""
 
 
 @dataclass(slots=True)
 class MetadataReplay:
-    """Replays records in the log's order; `image` returns what they make, once, at the end."""
+    """Replays records in the log's order; `image` returns what they have made so far."""
 
     epoch: int = 0
     end_offset: int = 0
@@ -268,14 +272,14 @@ class MetadataReplay:
         """Ignores eligible leaders, which only matter in the cluster."""
 
     def image(self) -> MetadataImage:
-        """What the records have made; nothing is replayed afterwards."""
-        configs = self._configs.pop(ResourceKind.TOPIC, {})
+        """What the records have made; what is replayed afterwards does not change it."""
+        configs = self._configs.get(ResourceKind.TOPIC, {})
         topics = {
             name: TopicImage(
                 name=name,
                 topic_id=topic_id,
                 partitions=dict(sorted(self._partitions[topic_id].items())),
-                configs=configs.get(name, {}),
+                configs=dict(configs.get(name, {})),
             )
             for topic_id, name in self._names.items()
         }
@@ -283,20 +287,28 @@ class MetadataReplay:
             end_offset=self.end_offset,
             epoch=self.epoch,
             topics=dict(sorted(topics.items())),
-            topic_names=self._names,
-            configs={kind: of_kind for kind, of_kind in self._configs.items() if of_kind},
-            quotas=self._quotas,
-            credentials=self._credentials,
-            acls=self._acls,
-            tokens=self._tokens,
-            features=self._features,
-            brokers=self._brokers,
-            controllers=self._controllers,
+            topic_names=dict(self._names),
+            configs={
+                kind: _copied(of_kind)
+                for kind, of_kind in self._configs.items()
+                if of_kind and kind != ResourceKind.TOPIC
+            },
+            quotas=_copied(self._quotas),
+            credentials=dict(self._credentials),
+            acls=_copied(self._acls),
+            tokens=dict(self._tokens),
+            features=dict(self._features),
+            brokers=dict(self._brokers),
+            controllers=dict(self._controllers),
             next_producer_id=self._next_producer_id,
             zk_migration_state=self._zk_migration_state,
             voters=self.voters,
             removed=frozenset(self._removed),
         )
+
+
+def _copied(values: Mapping[K, dict[L, V]]) -> dict[K, dict[L, V]]:
+    return {key: dict(of_key) for key, of_key in values.items()}
 
 
 REPLAYS: Mapping[type[Message], Callable[[MetadataReplay, Any], None]] = {

@@ -3,7 +3,7 @@
 Kafka's counterpart: `kafka-metadata-quorum.sh describe` (KIP-595, KIP-836, KIP-919).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ottla.base.addresses import Address, address_text
@@ -81,13 +81,19 @@ def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumS
                 found = _described(connection)
                 if found is not None:
                     return found
-                left += [one for one in _controllers(connection) if one not in (*asked, *left)]
+                left += [
+                    one for one in controller_addresses(connection) if one not in (*asked, *left)
+                ]
         except UnreachableError as error:
             failure = failure or error
     if failure is not None and len(asked) == len(addresses):
         raise failure
+    raise no_leader(asked)
+
+
+def no_leader(asked: Iterable[Address]) -> RefusalError:
     names = ", ".join(address_text(*one) for one in sorted(asked))
-    raise RefusalError(
+    return RefusalError(
         f"no controller leads the quorum ({names}): a majority of the voters must be up and reach "
         "each other"
     )
@@ -146,7 +152,7 @@ def _time(timestamp_ms: int) -> int | None:
     return None if timestamp_ms < 0 else timestamp_ms
 
 
-def _controllers(connection: Any) -> list[Address]:
+def controller_addresses(connection: Any) -> list[Address]:
     """The other controllers that one names; brokers know none."""
     if not connection.answers(ApiKey.DESCRIBE_CLUSTER):
         return []

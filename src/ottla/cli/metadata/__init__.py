@@ -1,0 +1,1 @@
+"""`ottla metadata`: the metadata log of a KRaft cluster."""
