@@ -7,8 +7,10 @@ record in one range, and by one range a record, as members do that finish record
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from time import thread_time
+from time import perf_counter, thread_time
 
+import ottla
+from benchmarks.brokers import Ottla
 from benchmarks.dispatch import PEER, Asker, broker_in, produce, seconds_of
 from benchmarks.logs import batch_of
 from benchmarks.measuring import Samples, Scale
@@ -32,6 +34,9 @@ from ottla.protocol.messages.share_fetch import (
 from ottla.server.dispatching.dispatch import Dispatcher
 
 GROUP = "bench"
+CLIENT_RECORDS = 200_000
+VALUE = b"x" * 100
+WAIT_S = 60.0
 PER_FETCH = 500
 BATCH = 100
 LOCKED = 10_000
@@ -41,7 +46,7 @@ LOCK_GOAL_US = 1.0
 
 
 def run(scale: Scale) -> Iterator[Report]:
-    report = figures_report("Share groups: processor time of one core")
+    report = figures_report("Share groups: processor time of one core, and a client")
     fetches = scale.of(400, 4)
     ways = {
         "delivered, and accepted by a type a record": _types,
@@ -55,6 +60,13 @@ def run(scale: Scale) -> Iterator[Report]:
             ]
             goal = Target(limit=GOAL, unit="records/s", is_minimum=True)
             add_figure(report, name, Samples(tuple(samples)), "records/s", goal)
+        goal = Target(limit=GOAL, unit="records/s", is_minimum=True)
+        clients = [
+            _client_rate(directory / f"client-{one}", scale.of(CLIENT_RECORDS, 100))
+            for one in range(scale.rounds)
+        ]
+        name = "read by ottla.ShareConsumer over a socket, each accepted by a call"
+        add_figure(report, name, Samples(tuple(clients)), "records/s", goal)
         locked = scale.of(LOCKED, 10)
         costs, expired_us = Locked(directory / "locked", locked).costs(
             scale.of(200, 2), scale.rounds
@@ -64,6 +76,33 @@ def run(scale: Scale) -> Iterator[Report]:
         add_figure(report, name, Samples(tuple(costs)), "us", goal)
         add_figure(report, "a record whose lock expires", Samples((expired_us,)), "us")
     yield report
+
+
+def _client_rate(directory: Path, count: int) -> float:
+    """Records per second, with the broker in a process of its own."""
+    with Ottla().start(directory) as broker:
+        address = f"{broker.host}:{broker.port}"
+        with ottla.Admin(address) as admin:
+            admin.create_topic("bench")
+            earliest = {"share.auto.offset.reset": "earliest"}
+            admin.alter_configs(ottla.ResourceKind.GROUP, GROUP, earliest)
+        with ottla.Producer(address) as producer:
+            for _ in range(count):
+                producer.send("bench", VALUE)
+        settings: ottla.ShareConsumerSettings = {"share.acknowledgement.mode": "explicit"}
+        with ottla.ShareConsumer(address, GROUP, settings=settings) as consumer:
+            consumer.subscribe("bench")
+            first = consumer.consume(1, timeout=WAIT_S)
+            started, left = perf_counter(), count - len(first)
+            consumer.accept(first[0])
+            while left:
+                records = consumer.poll_many(timeout=WAIT_S)
+                assert records
+                for one in records:
+                    consumer.accept(one)
+                left -= len(records)
+            consumer.commit()
+            return (count - 1) / (perf_counter() - started)
 
 
 def _types(first: int, last: int) -> list[AcknowledgementBatch]:
