@@ -114,6 +114,8 @@ if TYPE_CHECKING:
         ShareConsumerSettings,
         TopicSettings,
     )
+    from ottla.coordinator.share.in_flight import InFlight
+    from ottla.coordinator.share.records_in_flight import DeliveryState, ReturnReason
     from ottla.embedded.compacting import CompactedPartition
     from ottla.embedded.followed import FollowedLog
     from ottla.embedded.listening import Listening
@@ -169,6 +171,7 @@ __all__ = [
     "CorruptBatchError",
     "CorruptionError",
     "DelegationToken",
+    "DeliveryState",
     "DeliveryTimeoutError",
     "DeserializationError",
     "ErrorCode",
@@ -179,6 +182,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "Holding",
+    "InFlight",
     "InvalidRecordsError",
     "ListedGroup",
     "ListedOffset",
@@ -215,6 +219,7 @@ __all__ = [
     "RefusalError",
     "RefusedError",
     "ResourceKind",
+    "ReturnReason",
     "Scan",
     "Sending",
     "SentRecord",
@@ -299,6 +304,8 @@ _NAMES = {
         "AdminSettings BrokerSettings ConsumerSettings ProducerSettings ShareConsumerSettings "
         "TopicSettings"
     ),
+    "ottla.coordinator.share.in_flight": "InFlight",
+    "ottla.coordinator.share.records_in_flight": "DeliveryState ReturnReason",
     "ottla.embedded.compacting": "CompactedPartition",
     "ottla.embedded.followed": "FollowedLog",
     "ottla.embedded.listening": "Listening",

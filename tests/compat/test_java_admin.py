@@ -218,7 +218,7 @@ def test_settings_of_a_group_are_described_and_altered(home: Home, topic: str) -
     with refused("InvalidConfiguration"):
         alter(home, here, name, "1")
     with refused("InvalidConfiguration"):
-        alter(home, here, "share.session.timeout.ms", "50000")
+        alter(home, here, "streams.session.timeout.ms", "50000")
 
 
 @needs_version_4

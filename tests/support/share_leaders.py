@@ -15,8 +15,8 @@ from ottla.coordinator.share.records_in_flight import (
     DeliveryState,
     Limits,
     Offer,
-    Reason,
     RecordsInFlight,
+    ReturnReason,
     StateBatch,
     Wanted,
 )
@@ -93,7 +93,7 @@ class ShareLeader:
 
     def _release(self, member: str) -> None:
         for one in self.led.values():
-            one.records.commit(one.records.release(member, Reason.MEMBER_LOST), 0.0)
+            one.records.commit(one.records.release(member, ReturnReason.MEMBER_LOST), 0.0)
 
     def _fetch(self, request: ShareFetchRequest, now_ms: float) -> ShareFetchResponse:
         key = SessionKey(request.group_id or "", request.member_id or "")

@@ -17,6 +17,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.client.bulk.reading import FetchFrom
+from ottla.client.sharing.errors import AcknowledgementResult
 from ottla.record.record import Record
 from ottla.search.encodings import TEXT
 from ottla.search.fields import Entry
@@ -34,6 +35,9 @@ SAMPLES: dict[str, Any] = {
     "Exception": ValueError("text"),
     "Entry": Entry("orders", 3, Record(offset=7, timestamp_ms=0, timestamp_type=None)),
     "Encoding": TEXT,
+    "Iterable[AcknowledgementResult]": [
+        AcknowledgementResult(TopicPartition("orders", 3), [7, 8], ErrorCode.INVALID_RECORD_STATE)
+    ],
     "FetchFrom": FetchFrom(topic="orders", partition=3, offset=7, max_size=1),
 }
 
@@ -73,6 +77,8 @@ def sample(kind: type[BaseException]) -> BaseException:
 def _value(parameter: inspect.Parameter) -> Any:
     kind = parameter.annotation
     text = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    if "AcknowledgementResult" in str(kind):
+        text = "Iterable[AcknowledgementResult]"
     if text in SAMPLES:
         return SAMPLES[text]
     if text.endswith("| None"):

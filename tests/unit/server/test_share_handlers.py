@@ -5,7 +5,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
 from ottla.broker.quotas.quota_changes import QuotaAlteration
-from ottla.coordinator.share.records_in_flight import AcknowledgeType, DeliveryState, Reason
+from ottla.coordinator.share.records_in_flight import AcknowledgeType, DeliveryState, ReturnReason
 from ottla.metadata.quotas import quota_entity
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.record.batch import iter_batches
@@ -259,9 +259,9 @@ def test_people_are_told_where_each_record_is_and_why() -> None:
         "g", (a.topic_id, 0), Timestamps(now_ms=NOW_MS + 7, monotonic_ms=7.0)
     )
     assert [(one.first, one.last, one.state.name, one.member, one.reasons) for one in found] == [
-        (1, 2, "AVAILABLE", "", (Reason.RELEASED,)),
+        (1, 2, "AVAILABLE", "", (ReturnReason.RELEASED,)),
         (3, 4, "ACQUIRED", "a", ()),
-        (5, 9, "AVAILABLE", "", (Reason.MEMBER_LOST,)),
+        (5, 9, "AVAILABLE", "", (ReturnReason.MEMBER_LOST,)),
     ]
     assert found[1].since_ms == NOW_MS
     assert found[1].locked_until_ms == NOW_MS + LOCK_MS
@@ -272,9 +272,9 @@ def test_people_are_told_where_each_record_is_and_why() -> None:
     )
     told = a.asker.ask(asked, 0).topics[0].partitions[0]
     assert [(one.first_offset, one.member_id, one.reasons) for one in told.records_in_flight] == [
-        (1, "", [Reason.RELEASED]),
+        (1, "", [ReturnReason.RELEASED]),
         (3, "a", []),
-        (5, "", [Reason.MEMBER_LOST]),
+        (5, "", [ReturnReason.MEMBER_LOST]),
     ]
     assert a.broker.shares.in_flight("other", (a.topic_id, 0), at(0.0)) == []
 
@@ -286,7 +286,7 @@ def test_the_reasons_are_known_to_members_that_come_back_to_an_empty_group() -> 
     a.epoch = 0
     assert acquired(a.fetch(max_records=5)) == [(0, 4, 2)]
     (first, rest) = a.broker.shares.in_flight("g", (a.topic_id, 0), at(0.0))
-    assert first.reasons == rest.reasons == (Reason.MEMBER_LOST,)
+    assert first.reasons == rest.reasons == (ReturnReason.MEMBER_LOST,)
 
 
 def test_what_an_admin_has_begun_anew_is_read_again_by_the_first_member() -> None:

@@ -25,7 +25,7 @@ from ottla.broker.records.appends import Appends
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topic, TopicCreator, Topics
 from ottla.broker.waiting.rooms import DelayedOperation
-from ottla.coordinator.share.records_in_flight import Reason
+from ottla.coordinator.share.records_in_flight import ReturnReason
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.builder import RecordBatchBuilder
@@ -47,11 +47,11 @@ PAUSE_MS: Final = 1000.0
 """Between two tries to reach a leader."""
 
 MESSAGES: Final = {
-    Reason.REJECTED: "Record was rejected by a member",
-    Reason.RELEASED: "Delivery count limit reached, after it was released",
-    Reason.LOCK_EXPIRED: "Delivery count limit reached, after its lock had expired",
-    Reason.MEMBER_LOST: "Delivery count limit reached, after its member was lost",
-    Reason.UNKNOWN: "Given up under an earlier leader",
+    ReturnReason.REJECTED: "Record was rejected by a member",
+    ReturnReason.RELEASED: "Delivery count limit reached, after it was released",
+    ReturnReason.LOCK_EXPIRED: "Delivery count limit reached, after its lock had expired",
+    ReturnReason.MEMBER_LOST: "Delivery count limit reached, after its member was lost",
+    ReturnReason.UNKNOWN: "Given up under an earlier leader",
 }
 
 
@@ -63,7 +63,7 @@ class DeadRecords(NamedTuple):
     first: int
     last: int
     delivery_count: int
-    reason: Reason
+    reason: ReturnReason
     done: Callable[[int, int], None]
     tries: int = 0
 

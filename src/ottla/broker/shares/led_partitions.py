@@ -36,7 +36,7 @@ from ottla.coordinator.share.records_in_flight import (
     DeliveryState,
     Limits,
     Offsets,
-    Reason,
+    ReturnReason,
 )
 from ottla.coordinator.share.share_partition import (
     COORDINATOR_ERRORS,
@@ -293,7 +293,7 @@ class LedPartitions:
         """Call it when a member has got records."""
         self._set_timer(led)
 
-    def release(self, group_id: str, member: str, reason: Reason) -> None:
+    def release(self, group_id: str, member: str, reason: ReturnReason) -> None:
         """Takes back all that a member has."""
         for led in list(self._by_group.get(group_id, {}).values()):
             if led.machine.release(member, reason):
@@ -330,7 +330,7 @@ class LedPartitions:
                     first=run.first,
                     last=run.last,
                     delivery_count=run.delivery_count,
-                    reason=run.reasons[-1] if run.reasons else Reason.UNKNOWN,
+                    reason=run.reasons[-1] if run.reasons else ReturnReason.UNKNOWN,
                     done=partial(self._buried, led),
                 )
             )

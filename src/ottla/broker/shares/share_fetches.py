@@ -82,6 +82,12 @@ class ShareFetch:
         the fetch waits for, before it is looked at.
         """
         self._watch = watch
+        try:
+            return self._attempt(is_late=is_late)
+        finally:
+            self._watch = _ignore  # It holds the request, which would hold itself.
+
+    def _attempt(self, *, is_late: bool) -> bool:
         if self.query.min_size > 1 and not is_late and not self._has_enough():
             return False
         for place in many_in_turns(self.query.places):

@@ -13,7 +13,7 @@ from ottla.broker.shares.led_partitions import LedPartitions
 from ottla.broker.shares.share_fetches import Acknowledging, ShareFetch, ShareQuery, ShareWork
 from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.share.in_flight import InFlight
-from ottla.coordinator.share.records_in_flight import Acknowledgement, Reason
+from ottla.coordinator.share.records_in_flight import Acknowledgement, ReturnReason
 from ottla.coordinator.share.sessions import OPENING, SessionKey, ShareSession, ShareSessions
 
 WRITTEN_WITHIN_MS = 30_000.0
@@ -53,13 +53,13 @@ class Shares:
     def close(self, key: SessionKey) -> None:
         """Ends a session; raises `ApiError`. What its member has is available again."""
         self.sessions.close(key)
-        self.led.release(*key, Reason.RELEASED)
+        self.led.release(*key, ReturnReason.RELEASED)
 
     def disconnected(self, connection: Hashable, at: Timestamps) -> None:
         """Ends the sessions of a connection that is closed."""
         self.led.note_time(at)
         for session in self.sessions.disconnected(connection):
-            self.led.release(*session.key, Reason.MEMBER_LOST)
+            self.led.release(*session.key, ReturnReason.MEMBER_LOST)
 
     # Requests
 

@@ -15,7 +15,7 @@ from ottla.cli.output import Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted, offsets_text, print_json
-from ottla.coordinator.share.records_in_flight import DeliveryState, Reason
+from ottla.coordinator.share.records_in_flight import DeliveryState, ReturnReason
 
 if TYPE_CHECKING:
     from ottla.client.administration.admin import Admin
@@ -28,11 +28,11 @@ STATES = {
     DeliveryState.ARCHIVING: "on the way to the dead letter topic",
 }
 REASONS = {
-    Reason.RELEASED: "released",
-    Reason.REJECTED: "rejected",
-    Reason.LOCK_EXPIRED: "lock expired",
-    Reason.MEMBER_LOST: "member lost",
-    Reason.UNKNOWN: "not known: another leader delivered it",
+    ReturnReason.RELEASED: "released",
+    ReturnReason.REJECTED: "rejected",
+    ReturnReason.LOCK_EXPIRED: "lock expired",
+    ReturnReason.MEMBER_LOST: "member lost",
+    ReturnReason.UNKNOWN: "not known: another leader delivered it",
 }
 
 

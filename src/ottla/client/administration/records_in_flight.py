@@ -14,7 +14,7 @@ from ottla.client.administration.topics import TopicAdmin
 from ottla.client.bulk.reading import by_partition
 from ottla.client.connecting.connection import Connection
 from ottla.coordinator.share.in_flight import InFlight
-from ottla.coordinator.share.records_in_flight import DeliveryState, Reason
+from ottla.coordinator.share.records_in_flight import DeliveryState, ReturnReason
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     PartitionResponse,
@@ -63,5 +63,5 @@ def _in_flight(place: TopicPartition, answer: PartitionResponse) -> Iterator[InF
             since_ms=one.since_ms,
             locked_until_ms=one.locked_until_ms if one.locked_until_ms >= 0 else None,
             delivery_count=one.delivery_count,
-            reasons=tuple(map(Reason, one.reasons)),
+            reasons=tuple(map(ReturnReason, one.reasons)),
         )

@@ -23,9 +23,9 @@ class ShareGroupAdmin(GroupAdmin):
         `RefusedError`.
 
         >>> admin.alter_share_group_offsets("jobs", {ottla.TopicPartition("orders", 0): 1})
-        >>> for place, one in admin.share_group_offsets("jobs").items():
-        ...     print(place.topic, place.partition, one.start_offset, one.lag)
-        orders 0 1 2
+        >>> found = admin.share_group_offsets("jobs")
+        >>> [(one.topic, one.partition, found[one].start_offset, found[one].lag) for one in found]
+        [('orders', 0, 1, 2)]
         """
         wanted = describing.WantedGroup(group_id=group, topics=None)
         request = describing.DescribeShareGroupOffsetsRequest(groups=[wanted])

@@ -13,7 +13,7 @@ from ottla.console.views.groups import add_lags, group_fields, group_row
 from ottla.console.views.view import View
 from ottla.coordinator.requests import SHARE
 from ottla.coordinator.share.in_flight import InFlight
-from ottla.coordinator.share.records_in_flight import DeliveryState, Reason
+from ottla.coordinator.share.records_in_flight import DeliveryState, ReturnReason
 
 PER_PAGE: Final = 50
 MOST_IN_FLIGHT: Final = 200
@@ -27,11 +27,11 @@ STATES: Final = {
     DeliveryState.ARCHIVING: "on the way to the dead letters",
 }
 REASONS: Final = {
-    Reason.RELEASED: "released",
-    Reason.REJECTED: "rejected",
-    Reason.LOCK_EXPIRED: "lock expired",
-    Reason.MEMBER_LOST: "member lost",
-    Reason.UNKNOWN: "before this leader",
+    ReturnReason.RELEASED: "released",
+    ReturnReason.REJECTED: "rejected",
+    ReturnReason.LOCK_EXPIRED: "lock expired",
+    ReturnReason.MEMBER_LOST: "member lost",
+    ReturnReason.UNKNOWN: "before this leader",
 }
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
-from ottla.coordinator.share.records_in_flight import DeliveryState, Reason, Run
+from ottla.coordinator.share.records_in_flight import DeliveryState, ReturnReason, Run
 
 
 class InFlight(NamedTuple):
@@ -32,7 +32,7 @@ class InFlight(NamedTuple):
     since_ms: int
     locked_until_ms: int | None
     delivery_count: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ReturnReason, ...]
 
 
 def in_flight(

@@ -48,7 +48,7 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
-class Reason(IntEnum):
+class ReturnReason(IntEnum):
     """Why a record is not with the member any more that it was delivered to."""
 
     RELEASED = 1
@@ -163,7 +163,7 @@ class Run:
         self.is_being_written = False
         self.is_handed_out = False
         """Whether its dead letter is being written."""
-        self.reasons: tuple[Reason, ...] = ()
+        self.reasons: tuple[ReturnReason, ...] = ()
         """Of each delivery that ended without a final state."""
 
     @property
@@ -228,7 +228,7 @@ class Transition:
 class Change(NamedTuple):
     run: Run
     state: DeliveryState
-    reason: Reason | None
+    reason: ReturnReason | None
 
 
 class _Taking:
@@ -293,7 +293,7 @@ class RecordsInFlight:
         state = DeliveryState(batch.state)
         run = self._append(first, batch.last, state, batch.delivery_count)
         run.since_ms = now_ms
-        run.reasons = (Reason.UNKNOWN,) * batch.delivery_count
+        run.reasons = (ReturnReason.UNKNOWN,) * batch.delivery_count
 
     # Questions
 
@@ -478,22 +478,22 @@ class RecordsInFlight:
             case AcknowledgeType.ACCEPT:
                 return Change(run, ACKNOWLEDGED, None)
             case AcknowledgeType.REJECT:
-                return Change(run, self._rejected(), Reason.REJECTED)
+                return Change(run, self._rejected(), ReturnReason.REJECTED)
             case AcknowledgeType.RELEASE:
-                return self._given_back(run, Reason.RELEASED)
+                return self._given_back(run, ReturnReason.RELEASED)
         return Change(run, ARCHIVED, None)
 
     def _rejected(self) -> DeliveryState:
         return ARCHIVING if self.limits.has_dead_letters else ARCHIVED
 
-    def _given_back(self, run: Run, reason: Reason) -> Change:
+    def _given_back(self, run: Run, reason: ReturnReason) -> Change:
         if run.first < self._log_start:
             return Change(run, ARCHIVED, reason)
         if run.delivery_count >= self.limits.delivery_count:
             return Change(run, self._rejected(), reason)
         return Change(run, AVAILABLE, reason)
 
-    def release(self, member: str, reason: Reason) -> Transition:
+    def release(self, member: str, reason: ReturnReason) -> Transition:
         """Takes back all that a member has: it has left, or is lost."""
         return self._begin(
             [
@@ -518,7 +518,7 @@ class RecordsInFlight:
                 # What its member has said of one that is being written decides, if it can be.
                 is_locked = run.state == ACQUIRED and not run.is_being_written
                 if is_locked and run.deadline_ms <= now_ms and run.last >= first:
-                    changes.append(self._given_back(run, Reason.LOCK_EXPIRED))
+                    changes.append(self._given_back(run, ReturnReason.LOCK_EXPIRED))
                     run.is_being_written = True
         changes.sort(key=_first)
         transition = self._begin(changes)

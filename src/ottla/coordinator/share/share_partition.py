@@ -21,8 +21,8 @@ from ottla.coordinator.share.records_in_flight import (
     Limits,
     Offer,
     Offsets,
-    Reason,
     RecordsInFlight,
+    ReturnReason,
     StateBatch,
     Transition,
     Wanted,
@@ -145,7 +145,9 @@ class SharePartition:
         self._said.append(Said(transition, pending_id))
         return None
 
-    def release(self, member: str, reason: Reason, pending_id: Hashable | None = None) -> bool:
+    def release(
+        self, member: str, reason: ReturnReason, pending_id: Hashable | None = None
+    ) -> bool:
         """Takes back what a member has; returns whether that is to be written."""
         if self.phase is not Phase.ACTIVE:
             return False

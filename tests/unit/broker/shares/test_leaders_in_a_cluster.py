@@ -26,7 +26,7 @@ from ottla.coordinator.share.coordinator import (
     ShareStateAnswer,
 )
 from ottla.coordinator.share.persisted_state import SharePartitionKey
-from ottla.coordinator.share.records_in_flight import AcknowledgeType, Reason
+from ottla.coordinator.share.records_in_flight import AcknowledgeType, ReturnReason
 from ottla.protocol.messages.produce import ProduceRequest
 from tests.support.brokers import at, id_of
 from tests.support.replicated_brokers import (
@@ -134,7 +134,7 @@ def test_the_next_leader_delivers_what_was_not_finished(leaders: Leaders) -> Non
     leaders.cluster.lead(2)
     assert acquired(b.fetch()) == [(2, 2, 2), (3, 4, 1)]
     (first, _) = b.broker.shares.in_flight("g", (TOPIC_ID, 0), at(0.0))
-    assert first.reasons == (Reason.UNKNOWN,)
+    assert first.reasons == (ReturnReason.UNKNOWN,)
 
 
 def test_an_acknowledgement_under_way_counts_as_not_said_where_the_leader_changes(

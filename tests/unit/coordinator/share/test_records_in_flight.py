@@ -15,8 +15,8 @@ from ottla.coordinator.share.records_in_flight import (
     DeliveryState,
     Limits,
     Offer,
-    Reason,
     RecordsInFlight,
+    ReturnReason,
     StateBatch,
     Transition,
     Wanted,
@@ -141,7 +141,7 @@ def test_a_lock_expires_unless_it_is_renewed() -> None:
     assert not records.acknowledge("a", [Acknowledgement(4, 9, [AcknowledgeType.RENEW])], 20_000)
     assert records.expire(30_000).batches == [StateBatch(0, 3, AVAILABLE, 1)]
     assert records.expire(50_000).batches == [StateBatch(4, 9, AVAILABLE, 1)]
-    assert [one.reasons for one in records.runs()] == [(Reason.LOCK_EXPIRED,)]
+    assert [one.reasons for one in records.runs()] == [(ReturnReason.LOCK_EXPIRED,)]
 
 
 def test_what_was_delivered_too_often_is_archived_and_with_dead_letters_later() -> None:
@@ -150,7 +150,9 @@ def test_what_was_delivered_too_often_is_archived_and_with_dead_letters_later() 
         take(records, "a", (0, 4))
         say(records, "a", 0, 4, RELEASE)
         assert [one.delivery_count for one in take(records, "b", (0, 4))] == [2]
-        assert records.release("b", Reason.MEMBER_LOST).batches == [StateBatch(0, 4, state, 2)]
+        assert records.release("b", ReturnReason.MEMBER_LOST).batches == [
+            StateBatch(0, 4, state, 2)
+        ]
 
 
 def test_dead_letters_hold_the_start_until_they_are_copied() -> None:
@@ -407,7 +409,7 @@ class Trial:
 
     def leave(self) -> None:
         member = self.chance.choice("abc")
-        transition = self.records.release(member, Reason.MEMBER_LOST)
+        transition = self.records.release(member, ReturnReason.MEMBER_LOST)
         self.records.commit(transition, self.now)
         for at, (state, its_member, _) in self.model.states.items():
             if (state, its_member) == (ACQUIRED, member):

@@ -23,7 +23,7 @@ from ottla.coordinator.share.records_in_flight import (
     DeliveryState,
     Limits,
     Offer,
-    Reason,
+    ReturnReason,
     StateBatch,
     Wanted,
 )
@@ -269,7 +269,7 @@ class History:
     def lose_member(self) -> None:
         member = self.chance.choice("abc")
         self.held.pop(member, None)
-        self.partition.release(member, Reason.MEMBER_LOST)
+        self.partition.release(member, ReturnReason.MEMBER_LOST)
 
     def change_leader(self) -> None:
         if self.chance.random() < 0.4:
